@@ -150,8 +150,10 @@ def _reason(work: _Work, side: _Side, first: _Side) -> str:
             return ": its work is too small to keep the device busy, and a shorter format cannot change that"
         case StepPart.OPTIMIZER:
             return ", which computes in FP32 all the same"
+        case StepPart.MEMORY if not side.experiment.precision.is_autocast:
+            return f", which {side.experiment.precision.label} does not shorten"
         case StepPart.MEMORY:
-            return ", with casts and with what stays in FP32"
+            return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
         case StepPart.MATRIX_UNITS:
             return _matrix_reason(side.profile, first.profile)
     return ""

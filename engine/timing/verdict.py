@@ -90,7 +90,8 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
     for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
         step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
         if step is not None:
-            return Verdict(bound, sentence, step.sentence, step.remedy.changes, step.remedy.action)
+            why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
+            return Verdict(bound, sentence, f"{why}{step.sentence}", step.remedy.changes, step.remedy.action)
     return Verdict(bound, sentence, _nothing(longest, profile))
 
 
@@ -119,6 +120,11 @@ def matrix_share_of_peak(profile: StepProfile) -> float | None:
     if not (peak and matrix_ms and profile.flops):
         return None
     return min(1.0, profile.flops / matrix_ms / 1e9 / peak)
+
+
+def _capitalised(part: StepPart, profile: StepProfile) -> str:
+    phrase = part_phrase(part, profile)
+    return phrase[:1].upper() + phrase[1:]
 
 
 def _of_step(part: StepPart, bar: Bar) -> str:
@@ -157,6 +163,8 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
 
 
 def _balanced(profile: StepProfile) -> str:
+    if profile.bar.fraction(StepPart.OTHER) >= _BOUNDING_SHARE:
+        return f"Work of no known kind takes {_of_step(StepPart.OTHER, profile.bar)}."
     longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
     named = [
         f"{part_phrase(entry.part, profile)} takes {share_text(profile.bar.fraction(entry.part))}"
@@ -201,7 +209,7 @@ def _on_device(profile: StepProfile, experiment: Experiment) -> _NextStep | None
 def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fast_recipe(experiment, "capture") if profile.device_type == "cuda" else None
     if remedy is None:
-        return _with_larger_batch(experiment, "the same launches then do twice the work")
+        return _with_larger_batch(experiment, "the same operations then do twice the work")
     sentence = "Use the recipe fast, which launches a whole step at once"
     return _NextStep(f"{sentence}: {_without(StepPart.HOST, profile)}.", remedy)
 
@@ -210,8 +218,7 @@ def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fused_optimizer(experiment)
     if remedy is None:
         return _with_larger_batch(experiment, "an update then serves twice as many samples")
-    sentence = "Use a fused optimizer, which updates all weights at once"
-    return _NextStep(f"{sentence}: its update takes {_of_step(StepPart.OPTIMIZER, profile.bar)}.", remedy)
+    return _NextStep("Use a fused optimizer, which updates all weights at once.", remedy)
 
 
 def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
@@ -225,8 +232,8 @@ def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     remedy = None if is_left_out else fast_recipe(experiment, "compile")
     if remedy is None:
         return _faster_format(profile)
-    sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written"
-    return _NextStep(f"{sentence}; they take {_of_step(StepPart.MEMORY, profile.bar)}.", remedy)
+    sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written."
+    return _NextStep(sentence, remedy)
 
 
 def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
@@ -257,7 +264,7 @@ def _faster_format(profile: StepProfile) -> _NextStep | None:
     label = Precision(best).label
     return _NextStep(
         f"Train in {label}: its products reach {throughput_text(peaks[best])} on this device, "
-        f"{times(peaks[best] / own)} times as many as now.",
+        f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}.",
         Remedy((("precision", best),), f"Train in {label}"),
     )
 
@@ -270,9 +277,10 @@ def _has_convolutions(profile: StepProfile) -> bool:
 def _without(part: StepPart, profile: StepProfile) -> str:
     whole = profile.bar.total_ms
     rest = whole - profile.bar.ms(part)
+    what = "the copies" if part is StepPart.COPIES else "the wait"
     if rest <= 0.02 * whole:
-        return "nearly all of the step is that wait"
-    return f"without it a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+        return f"{what} {'are' if part is StepPart.COPIES else 'is'} nearly all of the step"
+    return f"without {what} a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
 
 
 _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | None]] = {

@@ -77,7 +77,7 @@ def test_launches_bound_a_gpu_until_they_are_captured() -> None:
         "(7.50 of 10.0 ms)."
     )
     assert verdict.changes == (("step.recipe", "fast"),)
-    assert "without it a step would take 2.50 ms, 4.00 times as fast" in verdict.next_step
+    assert "without the wait a step would take 2.50 ms, 4.00 times as fast" in verdict.next_step
     captured = verdict_of(profile(**{**REST, "host": 7.5}), experiment(step={"recipe": "fast"}))
     assert captured.changes == (("batch_size", "128"),)
 
@@ -94,7 +94,7 @@ def test_products_on_ordinary_units_could_be_in_a_faster_format() -> None:
     assert verdict.bound is Bound.MATRIX
     assert verdict.sentence.startswith("Matrix work without Tensor Cores bounds it")
     assert verdict.changes == (("precision", "fp16"),)
-    assert "14.00 times as many" in verdict.next_step
+    assert "14.00 times as many as in FP32" in verdict.next_step
 
 
 def test_where_no_format_is_faster_none_is_proposed() -> None:
@@ -127,9 +127,18 @@ def test_memory_is_held_against_the_measured_bandwidth() -> None:
 
 
 def test_several_parts_of_equal_length_balance_a_step() -> None:
-    verdict = verdict_of(profile(matrix_units=3.0, memory=3.0, other=4.0), experiment())
+    verdict = verdict_of(profile(matrix_units=3.5, memory=3.0, optimizer=3.5), experiment())
     assert verdict.bound is Bound.BALANCED
-    assert verdict.sentence.startswith("Nothing bounds it alone: other work takes 40")
+    assert verdict.sentence == (
+        "Nothing bounds it alone: matrix work on Tensor Cores takes 35\N{NO-BREAK SPACE}%, the optimizer "
+        "takes 35\N{NO-BREAK SPACE}% of the step of 10.0 ms."
+    )
+    assert verdict.next_step == (
+        "The optimizer takes 35\N{NO-BREAK SPACE}% of the step (3.50 of 10.0 ms). "
+        "Use a fused optimizer, which updates all weights at once."
+    )
+    unknown = verdict_of(profile(other=6.0, memory=4.0), experiment())
+    assert unknown.bound is Bound.BALANCED and unknown.sentence.startswith("Work of no known kind takes 60")
     assert verdict_of(profile(), experiment()).bound is Bound.BALANCED
 
 
