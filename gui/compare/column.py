@@ -189,7 +189,7 @@ class ComparisonColumn(QFrame):
         for button in (self._swap, self.show_button):
             button.setEnabled(len(comparison.sides) > 1)
         self.export.set_runs(sum(len(side.runs) for side in comparison.sides))
-        self.explain.set_obstacle(self.why_not_explained(self.explainable()))
+        self.fit_explain()
         self._show_settings()
 
     def clear(self) -> None:
@@ -202,7 +202,7 @@ class ComparisonColumn(QFrame):
         self.others.say_alone(False)
         self.others.show_sides([], {}, None)
         self.settings.clear()
-        self.explain.set_obstacle(_NONE)
+        self.fit_explain()
         self.export.set_runs(0)
 
     def explainable(self) -> tuple[str, ...]:
@@ -211,6 +211,11 @@ class ComparisonColumn(QFrame):
             return ()
         baseline = self._comparison.baseline
         return (baseline.id, *(side.id for side in self._comparison.sides if side is not baseline))
+
+    def fit_explain(self) -> None:
+        """Enables the button that explains the time, where it can."""
+        run_ids = self.explainable()
+        self.explain.set_obstacle(self.why_not_explained(run_ids) if run_ids else _NONE)
 
     def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
         """The id of the user's baseline, forgotten once it is not among `runs`; None if there is none."""

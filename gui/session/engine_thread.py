@@ -67,7 +67,7 @@ class EngineThread(QThread):
         self._add(*run_ids, goes_first=goes_first)
 
     def enqueue_order(self, order: Order[Any]) -> None:
-        """Adds a search or a diagnosis at the end of the queue."""
+        """Adds a search, a diagnosis or a timing at the end of the queue."""
         self._add(order)
 
     def _add(self, *work: str | Order[Any], goes_first: bool = False) -> None:

@@ -18,6 +18,7 @@ from gui.widgets import Button, Marker, label
 from gui.widgets.answers.answer_page import changes_words, wrapped
 from gui.widgets.boxes import Placed, in_column, in_row
 from gui.widgets.labels import plain_tip
+from gui.widgets.shortcuts import tab_after
 
 ENERGY_PAGE = "energy"
 _GAP = 4
@@ -91,6 +92,7 @@ class TimingAnswer(QWidget):
         self._sides.hide()
         self._sides.deleteLater()
         self._sides = sides
+        tab_after(self.guide, sides)
 
     def _button(self, verdict: Verdict) -> Button:
         words = changes_words(verdict.changes)

@@ -148,6 +148,7 @@ class OtherWorkspaces(QObject):
         self.comparisons.problem.connect(self.problem)
         self.column.why_not_explained = self._experiments.why_not_explained
         self.column.explain_wanted.connect(self.timings.explain)
+        self._experiments.catalog_known.connect(lambda _catalog: self.column.fit_explain())
         self.compare.experiment_wanted.connect(self.experiment_wanted)
         self.shows.offer(self._runs, self.column)
         self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))

@@ -128,7 +128,9 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")
     column = window.others.column
-    assert column.explain.isEnabled() and column.explainable() == (run.id,)
+    column.explain.click()
+    view = window.others.timing_panel.view()
+    assert window.workspace == "timing" and view is not None and view.run_ids == (run.id,)
 
 
 def explain_entry(window: MainWindow, run: RunRecord) -> QAction:
