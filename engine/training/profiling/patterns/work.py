@@ -109,23 +109,30 @@ def _tensors(signature: Signature) -> list[tuple[Any, ...]]:
 
 
 def layout(case: Case) -> Iterator[Found]:
-    """Conversions between channels_last and the usual layout, around convolutions."""
+    """Conversions between channels_last and the usual layout, around convolutions; on a CPU oneDNN's own."""
     changed = [work for work in case.work if _LAYOUT.search(work.name)]
-    ms = case.ms(changed)
-    rows = case.profile.kernels
-    if not case.trace.is_of_device and any(row.name.startswith("convolution") for row in rows):
+    ms, modules, remedy = case.ms(changed), modules_of(changed), channels_last(case.experiment)
+    message = "Convolutions convert pictures to channels_last and back; keep them in it."
+    if remedy is None:
+        message = (
+            f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for permute, view "
+            "or contiguous there."
+        )
+    if case.profile.device_type == "cpu":
+        rows = case.profile.kernels
+        if remedy is None or not any(row.name.startswith("convolution") for row in rows):
+            return  # weights are converted in any layout
         ms = sum(row.ms for row in rows if row.name.startswith("reorder"))
-    modules, remedy = modules_of(changed), channels_last(case.experiment)
-    if remedy is None and not changed:
-        return
+        # 1.35 times as fast with a small CNN, 0.83 times with ResNet-18 on one core with AVX-512
+        message = (
+            "oneDNN converts what convolutions read and write; channels_last spares most of that, but slows "
+            "some convolutions down: compare both."
+        )
     yield Found(
         ms,
         Advice(
             kind=AdviceKind.LAYOUT,
-            message="Convolutions convert pictures to channels_last and back; keep them in it."
-            if remedy
-            else f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for permute, "
-            "view or contiguous there.",
+            message=message,
             evidence=f"The conversions take {case.of_step(ms)}.",
             modules=modules,
             **trying(remedy),

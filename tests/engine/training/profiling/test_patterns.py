@@ -268,7 +268,10 @@ def test_onednns_reorders_around_convolutions_are_conversions_too(told: Any) -> 
     rows = (convolution, reorder)
     advice = told(AdviceKind.LAYOUT, Trace(), of_cpu(kernels=rows), device="cpu")
     assert advice.changes == (("step.recipe", "channels_last"),)
+    assert "compare both" in advice.message, "on a CPU some models are slower then"
     assert told(AdviceKind.LAYOUT, Trace(), of_cpu(kernels=rows[1:]), device="cpu") is None
+    kept: dict[str, Any] = {"device": "cpu", "step": {"recipe": "channels_last"}}
+    assert told(AdviceKind.LAYOUT, Trace(), of_cpu(kernels=rows), **kept) is None
 
 
 def test_idle_cores_are_told(told: Any) -> None:
