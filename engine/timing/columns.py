@@ -54,7 +54,7 @@ def columns_of(timing: Timing, table: Table, rows: Sequence[SideRow]) -> tuple[C
     for place, side in enumerate(timing.sides):
         if side.profile is not None:
             columns += _side_columns(place, side.profile, rows)
-    if len(timing.sides) > 1:
+    if any(row.ratio is not None for row in rows):
         first, *_, last = side_names(timing)
         tip = f"The time in {first} over that in {last}: how many times as fast {last} is"
         columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
