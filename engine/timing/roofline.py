@@ -176,10 +176,12 @@ class _Picture:
         yield Stroke((foot, top), "text2", 1.5)
         taken += _along(foot, top)
         yield from self._bandwidth_label(limits, foot, top, taken)
+        lines = []
         for peak in sorted(limits.peaks, key=lambda peak: peak.tflops, reverse=True):
             look = _format_look(peak.format)
             y, ridge = self._y(peak.tflops), limits.ridge(peak.format) or 1.0
             yield Stroke(((self._x(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
+            lines.append(_Rect(self._x(ridge), y - 2, self._right, y + 2))
             text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
             width = text_width(text, 11)
             right = self._right
@@ -189,6 +191,7 @@ class _Picture:
                 box = _Rect(right - width - 12, box.top, right, box.bottom)
             taken.append(box)
             yield Words(right, y - 5, text, "text2", 11, anchor="end")
+        taken += lines  # now that the roofs' own names, which may be near another's, have their places
 
     def _bandwidth_label(
         self, limits: Limits, start: Point, end: Point, taken: list[_Rect]
