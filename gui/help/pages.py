@@ -81,13 +81,9 @@ _ORDER = (
         "Numerics",
         ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice"),
     ),
+    ("Timing and energy", ("step-time", "kernels", "roofline", "energy")),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
-
-
-def has_page(name: str) -> bool:
-    """Whether the guide has a page of that name."""
-    return any(name in names for _, names in _ORDER)
 
 
 @cache

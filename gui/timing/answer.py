@@ -12,7 +12,6 @@ from engine.protocol.timing.timing import Timing, TimingSide
 from engine.timing.gain import gains, verdicts
 from engine.timing.names import side_names
 from engine.timing.verdict import Verdict
-from gui.help.pages import has_page
 from gui.timing.words import figures, figures_tip
 from gui.widgets import Button, Marker, label
 from gui.widgets.answers.answer_page import changes_words, wrapped
@@ -53,8 +52,7 @@ class TimingAnswer(QWidget):
         told = [gain.sentence for gain in gains(timing) if gain is not None] or [first]
         self.large.setText("\n".join(told))
         self._show_sides(timing, known, told)
-        has_energy = any(profile.energy is not None for profile in profiles)
-        self.guide.setVisible(has_energy and has_page(ENERGY_PAGE))
+        self.guide.setVisible(any(profile.energy is not None for profile in profiles))
 
     def text(self) -> str:
         """All that it says."""

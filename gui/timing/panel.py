@@ -21,7 +21,6 @@ from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
 from engine.timing.names import failures
 from engine.timing.tables import TABLES
-from gui.help.pages import has_page
 from gui.session.orders.head import WorkHead
 from gui.session.orders.timings import TimingView
 from gui.timing.advice_view import TimingAdvice
@@ -160,15 +159,11 @@ class TimingPanel(QFrame):
         self.guide_button.clicked.connect(
             lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
         )
-        self.tabs.currentChanged.connect(self._fit_guide)
 
     def _show_kernels(self, part: StepPart) -> None:
         self.rows.open_table("kernels")
         self.rows.show_part(part)
         self.open_tab("rows")
-
-    def _fit_guide(self) -> None:
-        self.guide_button.setVisible(has_page(self._tabs[self.tabs.currentIndex()].page))
 
     def _lay_out(self) -> None:
         panel = QFrame()

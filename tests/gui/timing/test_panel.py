@@ -15,6 +15,7 @@ from engine.protocol.events import Phase, PhaseName, Profiled
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import SideFailed, SideStarted, Timing, TimingStarted
+from gui.help.pages import guide_pages
 from gui.session.orders.order import TimingOrder
 from gui.session.orders.timings import TimingView
 from gui.timing.panel import TimingPanel
@@ -87,6 +88,18 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
     assert used.args == [(("step.recipe", "fast"),)]
     panel.bars.part_chosen.emit(StepPart.MEMORY)
     assert panel.tab() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
+
+
+def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    pages: list[str] = []
+    panel.guide_wanted.connect(pages.append)
+    for tab in ("bars", "rows", "roofline", "advice"):
+        panel.open_tab(tab)
+        panel.guide_button.click()
+    panel.answer.guide.click()
+    assert pages == ["step-time", "kernels", "roofline", "advice", "energy"]
+    assert set(pages) <= {page.name for page in guide_pages()}
 
 
 def test_the_tab_is_remembered(panel: TimingPanel) -> None:

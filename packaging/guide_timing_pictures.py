@@ -1,0 +1,148 @@
+"""The guide's pictures of a timing: where a step's time goes, its limits, and its energy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from guide_drawing import EDGE, WIDTH, Drawing
+
+from resources.looks import LIGHT
+
+FULL, HALF = (LIGHT.look(name) for name in ("fp32", "fp16"))
+_SKETCH = "a sketch, not a measurement"
+
+
+def step_time() -> Drawing:
+    drawing = Drawing(
+        226, "The parts of a step in FP32 and in FP16 AMP on one scale; matrix work shrinks, waiting does not"
+    )
+    sides = (
+        (FULL, "FP32, a step", (("matrix work", 226), ("memory-bound", 122), ("opt.", 40), ("waits", 64))),
+        (HALF, "FP16 AMP", (("Tensor Cores", 84), ("memory-bound", 98), ("opt.", 40), ("waits", 64))),
+    )
+    for row, (look, name, parts) in enumerate(sides):
+        y = 18 + 78 * row
+        drawing.text(EDGE, y + 14, name, color=look.color, size=13, weight=600)
+        x = float(EDGE)
+        fills = (
+            (look.tint, look.color),
+            (LIGHT.bg2, look.color),
+            (LIGHT.bg3, "none"),
+            (LIGHT.bg1, LIGHT.text3),
+        )
+        for (words, width), (fill, edge) in zip(parts, fills, strict=True):
+            drawing.box(x, y + 22, width - 3, 34, fill, edge)
+            drawing.text(x + width / 2 - 1.5, y + 43, words, color=LIGHT.text, size=11, anchor="middle")
+            x += width
+    drawing.text(EDGE, 186, "shorter numbers shrink matrix work most, memory-bound work somewhat,")
+    drawing.text(EDGE, 203, "the optimizer and the waits not at all")
+    drawing.text(WIDTH - EDGE, 218, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
+    return drawing
+
+
+def kernels() -> Drawing:
+    drawing = Drawing(214, "A module calls operations, and these launch kernels on the device")
+    columns = (
+        ("module", "what you wrote", ("encoder.fc",)),
+        ("operations", "what PyTorch calls", ("aten::copy_", "aten::addmm")),
+        ("kernels", "what the device runs", ("elementwise_kernel", "sm90_xmma_gemm_f16")),
+    )
+    for place, (head, about, names) in enumerate(columns):
+        x = EDGE + 168 * place
+        drawing.text(x, 34, head, color=LIGHT.text, size=13, weight=600)
+        drawing.text(x, 52, about, color=LIGHT.text3, size=11)
+        for row, name in enumerate(names):
+            y = 70 + 46 * row if len(names) > 1 else 93
+            is_product = place > 0 and row == 1
+            fill, edge = (HALF.tint, HALF.color) if is_product else (LIGHT.bg2, LIGHT.line2)
+            drawing.box(x, y, 144, 34, fill, edge, radius=6)
+            drawing.text(x + 72, y + 22, name, color=LIGHT.text, size=11, weight=500, anchor="middle")
+            if place == 2:
+                drawing.arrow((x - 24, y + 17), (x - 3, y + 17))
+    drawing.line((EDGE + 144, 110), (EDGE + 154, 110), LIGHT.text3, 1.5)
+    drawing.line((EDGE + 154, 87), (EDGE + 154, 133), LIGHT.text3, 1.5)
+    for y in (87, 133):
+        drawing.arrow((EDGE + 154, y), (EDGE + 165, y))
+    drawing.text(EDGE, 180, "a cast by autocast, then the product on Tensor Cores:")
+    drawing.text(EDGE, 198, "the times of both kernels are those of their operations and of the module")
+    return drawing
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 488.0, 40.0, 222.0
+_BANDWIDTH, _PEAKS = 2.0, ((HALF, "FP16", 600.0), (FULL, "FP32", 40.0))
+"""TB/s and TFLOP/s of the sketch."""
+
+
+def _across(intensity: float) -> float:
+    """Where FLOPs per byte lie, from 0.1 to 10,000."""
+    return _LEFT + (math.log10(intensity) + 1) / 5 * (_RIGHT - _LEFT)
+
+
+def _up(tflops: float) -> float:
+    """Where TFLOP/s lie, from 0.1 to 3,000."""
+    return _BOTTOM - (math.log10(tflops) + 1) / 4.5 * (_BOTTOM - _TOP)
+
+
+def roofline() -> Drawing:
+    drawing = Drawing(
+        282, "A roofline: the slope of the bandwidth, the peaks of two formats, and three kernels"
+    )
+    for power in range(-1, 5):
+        x, words = _across(10.0**power), f"{10.0**power:,g}"
+        drawing.line((x, _TOP), (x, _BOTTOM), LIGHT.line)
+        drawing.text(x, _BOTTOM + 17, words, color=LIGHT.text3, size=11, anchor="middle")
+    for tflops in (1, 10, 100, 1000):
+        drawing.line((_LEFT, _up(tflops)), (_RIGHT, _up(tflops)), LIGHT.line)
+        drawing.text(_LEFT - 8, _up(tflops) + 4, f"{tflops:,}", color=LIGHT.text3, size=11, anchor="end")
+    drawing.text(EDGE, 28, "TFLOP/s", color=LIGHT.text3, size=11)
+    drawing.text(_RIGHT, _BOTTOM + 34, "FLOPs per byte", color=LIGHT.text3, size=11, anchor="end")
+    highest = _PEAKS[0][2]
+    drawing.line(
+        (_across(0.1), _up(0.1 * _BANDWIDTH)), (_across(highest / _BANDWIDTH), _up(highest)), LIGHT.text2, 2
+    )
+    drawing.text(_across(0.55), _up(4), "memory", color=LIGHT.text2, weight=600, anchor="end")
+    for (look, name, peak), lift in zip(_PEAKS, (-7, 16), strict=True):
+        ridge = _across(peak / _BANDWIDTH)
+        drawing.line((ridge, _up(peak)), (_RIGHT, _up(peak)), look.color, 2)
+        drawing.text(_RIGHT, _up(peak) + lift, f"{name} peak", color=look.color, weight=600, anchor="end")
+    marks = (
+        (1.0, 1.6, 12, 22, "depthwise convolution: at the limit of memory"),
+        (500.0, 400.0, -44, 24, "large product: at its peak"),
+        (60.0, 6.0, 12, 4, "small product: far below both"),
+    )
+    for intensity, tflops, right, down, words in marks:
+        drawing.dot(_across(intensity), _up(tflops), HALF.color, 6)
+        drawing.text(_across(intensity) + right, _up(tflops) + down, words, color=LIGHT.text)
+    drawing.text(EDGE, 270, _SKETCH, color=LIGHT.text3, size=11)
+    return drawing
+
+
+def energy() -> Drawing:
+    drawing = Drawing(
+        226, "Power over time in FP32 and AMP: the area is the energy, its lower part the idle device's"
+    )
+    base, scale, idle = 168.0, 0.3, 70
+    drawing.text(EDGE, 32, "power", color=LIGHT.text3, size=11)
+    x = float(EDGE)
+    for look, name, width, watts in ((FULL, "FP32", 264, 400), (HALF, "FP16 AMP", 132, 430)):
+        top, low = base - scale * watts, base - scale * idle
+        drawing.box(x, top, width, low - top, look.tint, look.color, radius=0)
+        drawing.box(x, low, width, base - low, LIGHT.bg3, LIGHT.line2, radius=0)
+        drawing.text(x + 12, top + 24, name, color=look.color, size=13, weight=600)
+        drawing.text(x + 12, low - 10, "above idle", color=LIGHT.text)
+        drawing.text(x + 12, base - 6, "idle", color=LIGHT.text2, size=11)
+        x += width + 24
+    drawing.line((EDGE, base), (WIDTH - EDGE, base), LIGHT.text3)
+    drawing.text(WIDTH - EDGE, base + 17, "time for 1,000 samples", color=LIGHT.text3, size=11, anchor="end")
+    drawing.text(EDGE, 208, "the area is the energy: as much power for half the time is half the energy")
+    drawing.text(WIDTH - EDGE, 32, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
+    return drawing
+
+
+TIMING_PICTURES: dict[str, Callable[[], Drawing]] = {
+    "step-time": step_time,
+    "kernels": kernels,
+    "roofline": roofline,
+    "energy": energy,
+}
