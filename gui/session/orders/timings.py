@@ -150,9 +150,8 @@ class Timings(SavedWork[TimingView, TimingRecord]):
         if not view.is_known and problem is None:
             # stopped before there was any profile
             return None
-        # of several sides each tells its own problem
-        told = view.is_known and len(view.timing.sides) > 1
-        return replace(view, fraction=None, problem=None if told else problem)
+        # a side that failed tells its own problem
+        return replace(view, fraction=None, problem=None if view.is_known else problem)
 
     def _shown(self, record: TimingRecord, key: str) -> TimingView:
         return TimingView(

@@ -108,9 +108,9 @@ class OrderedWork(QObject, Generic[View]):
         if key == self._running:
             self._take(key, event)
 
+    @abstractmethod
     def _take(self, key: str, event: Any) -> None:
         """Takes in what the work in progress tells."""
-        raise NotImplementedError
 
     def _end(self, key: str, problem: Problem | None) -> None:
         if key != self._running:
@@ -126,9 +126,9 @@ class OrderedWork(QObject, Generic[View]):
         self.busy_changed.emit(False)
         self.ended.emit(key)
 
+    @abstractmethod
     def _kept(self, view: View, problem: Problem | None) -> View | None:
         """Ended work as it is shown from then on; None where there is nothing to show."""
-        raise NotImplementedError
 
     def _update(self, key: str, view: View) -> None:
         self._views[key] = view

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -136,3 +136,18 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
 def explain_entry(window: MainWindow, run: RunRecord) -> QAction:
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
     return entries["Explain the time"]
+
+
+def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
+    unknown = tiny.model_copy(
+        update={
+            "precision": Precision.BF16,
+            "step": tiny.step.model_copy(update={"fp32_modules": ("layer9.*",)}),
+        }
+    )
+    timings, panel = window.experiments.timings, window.others.timing_panel
+    with qtbot.waitSignal(timings.ended, timeout=WAIT_MS):
+        window.others.timings.submit([unknown])
+    view = panel.view()
+    assert view is not None and view.problem is None and "layer9" in panel.failures.text()
+    assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
