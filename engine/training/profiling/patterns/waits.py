@@ -156,6 +156,6 @@ def idle_threads(case: Case) -> Iterator[Found]:
 
 
 def _called(callers: Iterator[object]) -> str:
-    """The operations that are to blame, by how often: ", called by aten::item and aten::nonzero"."""
+    """The operations that are to blame, the most frequent first: ", by aten::item and aten::nonzero"."""
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
     return f", by {named(name for name, _ in counts.most_common())}" if counts else ""

@@ -11,7 +11,7 @@ from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.remedies import channels_last, fused_optimizer
 from engine.training.profiling.kernels import KernelClass, kernel_class
-from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, trying
+from engine.training.profiling.patterns.case import Case, Found, modules_of, named, trying
 from engine.training.profiling.trace import HostOperation, Signature
 from engine.words.numbers import throughput_text
 
@@ -87,8 +87,8 @@ def odd_size(case: Case) -> Iterator[Found]:
 
 
 def _sizes(operation: HostOperation) -> Iterator[int]:
-    """The sizes of a product's matrices; of a convolution its channels."""
-    above = caller(operation)
+    """The sizes of a product's matrices, as its innermost operation has them; a convolution's channels."""
+    above: HostOperation | None = operation
     while above is not None and above.signature is None:
         above = above.parent
     signature = above.signature if above else None

@@ -124,6 +124,17 @@ def test_odd_sizes_miss_tensor_cores(told: Any, kernel: str) -> None:
     assert advice.modules == ("head",)
 
 
+def test_sizes_are_those_of_the_product_itself(told: Any) -> None:
+    recorded = a_step()
+    tokens = [([32, 197, 64], "c10::Half"), ([1_001, 64], "c10::Half")]
+    recorded.operation("aten::linear", 190, 230, inputs=tokens)
+    product(
+        recorded, "gemmSN_NN_kernel<__half, 128>", [([6_304, 64], "c10::Half"), ([64, 1_001], "c10::Half")]
+    )
+    advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
+    assert "instead of 1,001 take 1,008" in advice.message, "and not of 197, which is no size of it"
+
+
 def test_sizes_that_run_on_tensor_cores_at_full_speed_are_no_reason(told: Any) -> None:
     recorded = a_step()
     product(recorded, TENSOR_CORES, HALVES)
