@@ -228,7 +228,7 @@ class OwnWork(NamedTuple):
     """What an operation does itself on a CPU.
 
     `us` is its time without the operations that it calls, and without the profiler's for each of them;
-    `only_calls` says that it calls others of its kind, which do the work.
+    `only_calls` says that it calls others of its kind, which do most of the work.
     """
 
     operation: HostOperation
@@ -242,18 +242,18 @@ def own_work(
 ) -> Iterator[OwnWork]:
     """What operations do themselves, where recording an operation costs its caller `call_us`.
 
-    What is left to a matrix product that calls another is the host's.
+    What is left to a matrix product that only calls another is the host's.
     """
     called = Counter(operation.parent for operation in operations)
     known = {operation: _class_of_operation(operation, units) for operation in operations}
-    callers = {
-        operation.parent
-        for operation in operations
-        if operation.parent in known and _is_alike(known[operation.parent].part, known[operation].part)
-    }
+    of_alike: dict[HostOperation, float] = defaultdict(float)
+    for operation in operations:
+        caller = operation.parent
+        if caller in known and _is_alike(known[caller].part, known[operation].part):
+            of_alike[caller] += operation.us
     for operation in operations:
         us = max(0.0, operation.self_us - call_us * called[operation])
-        only_calls = operation in callers
+        only_calls = us < of_alike[operation]
         is_host = only_calls and known[operation].part in MATRIX_PARTS
         yield OwnWork(operation, us, KernelClass(StepPart.HOST) if is_host else known[operation], only_calls)
 

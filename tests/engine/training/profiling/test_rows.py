@@ -154,6 +154,18 @@ def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(tmp_path:
     assert found.kernels == ()
 
 
+def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(tmp_path: Path) -> None:
+    recorded = Recorded()
+    recorded.step(0, 1000)
+    pooled, pictures = ([2, 3, 1, 1], "float"), ([2, 3, 8, 8], "float")
+    recorded.operation("aten::_adaptive_avg_pool2d_backward", 0, 200, inputs=[pooled, pictures])
+    recorded.operation("aten::zero_", 10, 20, inputs=[pictures])
+    trace = recorded.read(tmp_path)
+    found = tables(trace, step_bar(trace, 1.0, 0.0))
+    pool = _row(found.operations, "aten::_adaptive_avg_pool2d_backward")
+    assert pool.ms == pytest.approx(0.19) and pool.moved_bytes == 4 * (2 * 3 + 2 * 2 * 3 * 8 * 8)
+
+
 def test_a_recording_of_a_gpu_gives_rows_whose_times_add_up_to_its_work() -> None:
     trace = read_trace(Path(__file__).with_name("traces") / "resnet_backward.json.gz")
     found = tables(trace, step_bar(trace, step_ms=90.0, data_wait_ms=0.0))
