@@ -164,10 +164,9 @@ def _recorded(
         primitives: tuple[Primitive, ...] = ()
         if plan.device.type == "cpu":
             primitives = verbose_primitives(steps.make)
-        steps.enter_epoch()
         return _Recorded(
             path=path,
-            group=steps.next_group(),
+            group=steps.group,
             format=_format(plan, run.step.model),
             timed=timed,
             steps=count,

@@ -57,6 +57,7 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
                 profiler.step()
         _wait(run.device)
         validate_batch(run, record_function(VALIDATION))
+        steps.interrupt_loading()
     steps.wait()
     profiler.export_chrome_trace(str(path))
     return True

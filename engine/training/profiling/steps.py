@@ -25,7 +25,7 @@ class Steps:
     """A run's optimizer steps, over the ends of its epochs and beyond its own end.
 
     Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out.
-    `wait_seconds` is how long the host waited for the batches of each step.
+    `wait_seconds` is how long the host waited for the batches of each step, `group` the last step's.
     """
 
     def __init__(self, run: Run) -> None:
@@ -35,6 +35,8 @@ class Steps:
         self._ends_smaller = run.steps_per_epoch > 1 and run.source.train_samples % self.samples != 0
         self._groups: Iterator[list[Batch]] = iter(())
         self._left = 0
+        self._is_loading = False
+        self.group: list[Batch] = []
         self.wait_seconds: list[float] = []
 
     @property
@@ -45,22 +47,28 @@ class Steps:
     def enter_epoch(self) -> None:
         """Begins the next epoch where none is left of this one; as in a run, that belongs to no step."""
         leaves_out = self._ends_smaller and (self.only_whole or self.run.is_complete)
-        if self._left > leaves_out:
+        if self._left <= leaves_out:
+            if self.run.telemetry.steps:
+                self._take(self.run.telemetry.flush())
+                self.run.begin_epoch()
+            self._left = self.run.steps_per_epoch
+        elif self._is_loading:
             return
-        if self.run.telemetry.steps:
-            self._take(self.run.telemetry.flush())
-            self.run.begin_epoch()
-        self._left = self.run.steps_per_epoch
         self._groups = self.run.groups()
+        self._is_loading = True
         self.run.telemetry.begin()
+
+    def interrupt_loading(self) -> None:
+        """Call it after a validation, whose batches are loaded in place of the epoch's."""
+        self._is_loading = False
 
     def next_group(self) -> list[Batch]:
         """The batches of the next step, once its epoch is entered."""
         self._left -= 1
         began = time.perf_counter()
-        group = next(self._groups)
+        self.group = next(self._groups)
         self.wait_seconds.append(time.perf_counter() - began)
-        return group
+        return self.group
 
     def make(self) -> None:
         """Makes a step as the run does."""

@@ -17,7 +17,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, PhaseName, Started
+from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import WorkerProcess
@@ -180,6 +180,19 @@ def test_a_stop_before_training_began_does_not_wait(launch):
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
     assert last.summary.speed_note == "Stopped before training began."
+
+
+def test_a_profile_may_end_its_files_before_it_stops(launch):
+    session = launch("""
+    sys.stdin.readline()
+    say(event="phase", name="profiling")
+    assert json.loads(sys.stdin.readline()) == {"job": "stop"}
+    say(event="finished", summary={"steps": 5}, stopped=True)
+    """)
+    events_until(session, Phase)
+    session.stop()
+    last = events_of(session)[-1]
+    assert isinstance(last, Finished) and last.summary.steps == 5
 
 
 def test_a_dead_worker_takes_its_orphans_along(launch):
