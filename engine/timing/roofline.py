@@ -21,7 +21,7 @@ _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 10.0
 _MOST_MARKS = 60
 _NAMED, _LONGEST_NAME = 6, 150.0
 _LEAST_MARK, _MOST_MARK = 6.0, 22.0
-_LINE = 13.0
+_LINE, _SAME_LINE = 13.0, 4.0
 _TEMPLATE = re.compile(r"<.*|\(.*")
 
 
@@ -127,7 +127,7 @@ class _Picture:
 
     def drawing(self) -> Drawing:
         shapes = [*self._head(), *self._axes()]
-        taken: list[_Rect] = []
+        taken = [_rect_of(mark) for mark in self.marks]
         if self._limits is not None:
             shapes += self._roofs(self._limits, taken)
         else:
@@ -176,21 +176,27 @@ class _Picture:
         yield Stroke((foot, top), "text2", 1.5)
         taken += _along(foot, top)
         yield from self._bandwidth_label(limits, foot, top, taken)
-        lines = []
+        lines: list[_Rect] = []
+        down = -5.0
         for peak in sorted(limits.peaks, key=lambda peak: peak.tflops, reverse=True):
             look = _format_look(peak.format)
             y, ridge = self._y(peak.tflops), limits.ridge(peak.format) or 1.0
             yield Stroke(((self._x(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
+            gap = y - lines[-1].top - 2 if lines else math.inf
+            if gap > _SAME_LINE:
+                # below its line where the one above it is near
+                down = _LINE if gap < _LINE + 3 else -5.0
+            base = y + down
             lines.append(_Rect(self._x(ridge), y - 2, self._right, y + 2))
             text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
             width = text_width(text, 11)
             right = self._right
-            box = _Rect(right - width - 12, y - _LINE - 2, right, y - 2)
+            box = _Rect(right - width - 12, base - _LINE + 3, right, base + 3)
             while any(box.meets(other) for other in taken) and right - width > self._left:
                 right -= 8
                 box = _Rect(right - width - 12, box.top, right, box.bottom)
             taken.append(box)
-            yield Words(right, y - 5, text, "text2", 11, anchor="end")
+            yield Words(right, base, text, "text2", 11, anchor="end")
         taken += lines  # now that the roofs' own names, which may be near another's, have their places
 
     def _bandwidth_label(
@@ -223,8 +229,7 @@ class _Picture:
                 box = _Rect(left - 2, base - 11, left + width + 2, base + 3)
                 is_inside = self._left <= box.left and box.right <= self._right
                 is_inside = is_inside and self._top <= box.top and box.bottom <= self._bottom
-                others = (_rect_of(other) for other in self.marks if other is not mark)
-                if is_inside and not any(box.meets(rect) for rect in (*taken, *others)):
+                if is_inside and not any(box.meets(rect) for rect in taken):
                     named.add(name)
                     taken.append(box)
                     yield Box(box.left, box.top, box.right - box.left, box.bottom - box.top, "bg1")
