@@ -50,7 +50,8 @@ class TimingAnswer(QWidget):
         known = verdicts(timing)
         first = next(verdict.sentence for verdict in known if verdict is not None)
         told = [gain.sentence for gain in gains(timing) if gain is not None] or [first]
-        self.large.setText("\n".join(told))
+        # Qt would break a line within "TFLOP/s"
+        self.large.setText("\n".join(told).replace("/", "/\N{WORD JOINER}"))
         self._show_sides(timing, known, told)
         self.guide.setVisible(any(profile.energy is not None for profile in profiles))
 

@@ -29,7 +29,7 @@ from gui.timing.bars_view import BarsView
 from gui.timing.export import offer_viewer
 from gui.timing.roofline_view import RooflineView
 from gui.timing.rows_view import RowsView
-from gui.timing.words import facts, progress
+from gui.timing.words import facts, notes, progress
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import in_column, wide
@@ -142,9 +142,8 @@ class TimingPanel(QFrame):
         set_text(self.failures, "" if timing is None else "\n".join(failures(timing)))
         self.failures.setVisible(bool(self.failures.text()))
         self.answer.show_timing(timing)
-        notes = dict.fromkeys(note for profile in profiles for note in profile.notes)
-        self.notes.set_whole_text(" ".join(notes))
-        self.notes.setVisible(bool(notes))
+        self.notes.set_whole_text("" if timing is None else notes(timing))
+        self.notes.setVisible(bool(self.notes.whole_text()))
         for tab in self._tabs:
             tab.view.show_timing(timing)
 

@@ -60,6 +60,18 @@ def figures_tip(profile: StepProfile) -> str:
     return "\n".join(filter(None, parts))
 
 
+def notes(timing: Timing) -> str:
+    """What was noted of the profiles, with the sides' names where it is not of all."""
+    sides: dict[str, list[str]] = {}
+    for name, side in zip(side_names(timing), timing.sides, strict=True):
+        for note in side.profile.notes if side.profile is not None else ():
+            sides.setdefault(note, []).append(name)
+    return " ".join(
+        note if len(names) == len(timing.sides) else f"{listed(names)}: {note}"
+        for note, names in sides.items()
+    )
+
+
 def _what(timing: Timing) -> str:
     first = timing.sides[0].experiment
     return f"{first.model} on {dataset_words(first.dataset)}: {listed(side_names(timing))}"

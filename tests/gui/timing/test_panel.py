@@ -102,6 +102,16 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
     assert set(pages) <= {page.name for page in guide_pages()}
 
 
+def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
+    noted = timing.profiles()[1].model_copy(update={"notes": ("It was short.",)})
+    panel.show_view(
+        TimingView(key="abc", created=datetime.now(UTC), timing=timing.with_side(1, profile=noted))
+    )
+    assert panel.notes.whole_text().endswith("FP16 AMP: It was short.")
+
+
 def test_the_tab_is_remembered(panel: TimingPanel) -> None:
     panel.open_tab("advice")
     panel.rows.open_table("modules")
