@@ -13,7 +13,13 @@ from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import QDialog, QFrame, QWidget
 
 from engine import __version__
-from engine.experiment.paths import checkpoints_folder, config_folder, datasets_folder, store_path
+from engine.experiment.paths import (
+    checkpoints_folder,
+    config_folder,
+    datasets_folder,
+    store_path,
+    traces_folder,
+)
 from gui.help.browser import GuideBrowser
 from gui.help.index import GuideList
 from gui.help.pages import GuidePage, guide_pages
@@ -73,6 +79,7 @@ def _places() -> GuidePage:
         ("Runs", str(store_path())),
         ("Settings and your presets", str(config_folder())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
+        ("Traces of timings", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
     )
     text = "\n\n".join(
