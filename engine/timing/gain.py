@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.timing import Timing
+from engine.protocol.timing.remedies import other_precision
+from engine.protocol.timing.timing import Timing, TimingSide
 from engine.timing.names import part_phrase, side_names
-from engine.timing.verdict import Verdict, milliseconds, verdict_of
+from engine.timing.verdict import Verdict, matrix_share_of_peak, milliseconds, verdict_of
 from engine.words.numbers import number, share_text, throughput_text, times
 
 
@@ -23,9 +25,27 @@ class Gain:
 
 def verdicts(timing: Timing) -> tuple[Verdict | None, ...]:
     """What bounds each side; None without a profile."""
-    return tuple(
-        None if side.profile is None else verdict_of(side.profile, side.experiment) for side in timing.sides
-    )
+    return tuple(_verdict(side, timing.sides) for side in timing.sides)
+
+
+def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
+    """What bounds a side; where no setting is known to help, the precision of a faster side does."""
+    if side.profile is None:
+        return None
+    verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
+    step_ms = {
+        other.experiment.precision: other.profile.step_ms
+        for other in sides
+        if other.profile is not None
+        and other.profile.step_ms
+        and other.experiment.model_copy(update={"precision": precision}) == side.experiment
+    }
+    best = min(step_ms, key=lambda other: step_ms[other], default=precision)
+    if verdict.changes or best is precision or side.profile.step_ms < (1 + _NOTED) * step_ms[best]:
+        return verdict
+    ratio, remedy = side.profile.step_ms / step_ms[best], other_precision(best)
+    sentence = f"{remedy.action}, which is {times(ratio)} times as fast here."
+    return replace(verdict, next_step=sentence, changes=remedy.changes, action=remedy.action)
 
 
 def gains(timing: Timing) -> tuple[Gain | None, ...]:
@@ -63,8 +83,10 @@ class _Work:
 
     @property
     def change(self) -> str:
-        verb = "fell" if self.fell > 0 else "rose"
-        return f"{self.name} {verb} from {number(self.before)} to {milliseconds(self.now)}"
+        before, now = number(self.before), milliseconds(self.now)
+        if milliseconds(self.before) == now:
+            return f"{self.name} stays at {now}"
+        return f"{self.name} {'fell' if self.fell > 0 else 'rose'} from {before} to {now}"
 
 
 _MATRIX = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
@@ -73,7 +95,6 @@ _KINDS = (_MATRIX, *((part,) for part in StepPart if part not in _MATRIX))
 _NOTED = 0.05
 """The change, as a share of the first side's step, from which it is worth a word; speeds that differ by less
 are the same."""
-_STAYED = 0.8
 
 
 def _gain(side: _Side, first: _Side) -> Gain:
@@ -115,10 +136,7 @@ def _why_faster(works: list[_Work], now: float) -> str:
     longest = max(works, key=lambda work: work.now)
     if longest is fallen:
         return f"{fallen.change}, and still takes {share_text(fallen.now / now)} of the step"
-    if longest.now > _STAYED * longest.before:
-        held = f"{longest.name} did not shrink ({number(longest.before)} and {milliseconds(longest.now)})"
-        return f"{fallen.change}; {held} and bounds it now"
-    return f"{fallen.change}; {longest.name} takes {share_text(longest.now / now)} of the step now"
+    return f"{fallen.change}; {longest.change} and takes {share_text(longest.now / now)} of the step now"
 
 
 def _why_not(works: list[_Work], before: float, now: float, side: _Side, first: _Side) -> str:
@@ -173,4 +191,5 @@ def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
         )
     if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
         return f", since most of it does not run on {profile.matrix_units}"
-    return ", whose products are too small to be faster"
+    reached = matrix_share_of_peak(profile)
+    return "" if reached is None else f", whose products run at {share_text(reached)} of their measured peak"

@@ -17,6 +17,7 @@ from engine.protocol.timing.remedies import (
     kept_on_device,
     larger_batch,
     more_workers,
+    other_precision,
     pinned_memory,
 )
 from engine.timing.names import part_phrase, part_title
@@ -73,6 +74,7 @@ _NOTED_SHARE = 0.15
 """Parts of less are not worth a remedy."""
 _MUCH_FASTER = 1.3
 _FAR_FROM_PEAK = 0.4
+_LONG_FORMATS = ("fp32", "tf32")
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
@@ -231,7 +233,7 @@ def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     is_left_out = profile.device_type == "cpu" and _has_convolutions(profile)
     remedy = None if is_left_out else fast_recipe(experiment, "compile")
     if remedy is None:
-        return _faster_format(profile)
+        return _faster_format(profile) if profile.format in _LONG_FORMATS else None
     sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written."
     return _NextStep(sentence, remedy)
 
@@ -255,17 +257,18 @@ def _faster_format(profile: StepProfile) -> _NextStep | None:
     """The precision whose products are much faster than the profile's, by the measured peaks."""
     limits = profile.limits
     own = None if limits is None else limits.tflops(profile.format)
-    if limits is None or own is None or profile.format not in ("fp32", "tf32"):
+    if limits is None or own is None:
         return None
-    peaks = {name: limits.tflops(name) or 0.0 for name in ("fp16", "bf16", "tf32")}
+    others = ("fp16", "bf16", "tf32") if profile.format in _LONG_FORMATS else ("fp32",)
+    peaks = {name: limits.tflops(name) or 0.0 for name in others}
     best = max(peaks, key=lambda name: peaks[name])
     if peaks[best] < _MUCH_FASTER * own:
         return None
-    label = Precision(best).label
+    remedy = other_precision(Precision(best))
     return _NextStep(
-        f"Train in {label}: its products reach {throughput_text(peaks[best])} on this device, "
+        f"{remedy.action}: its products reach {throughput_text(peaks[best])} on this device, "
         f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}.",
-        Remedy((("precision", best),), f"Train in {label}"),
+        remedy,
     )
 
 

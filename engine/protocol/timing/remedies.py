@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import FAST, RecipePart, joined
 from engine.protocol.numerics.advice import Changes
 
@@ -68,3 +68,8 @@ def larger_batch(experiment: Experiment) -> Remedy:
     """A batch of twice the size."""
     batch = 2 * experiment.batch_size
     return Remedy((("batch_size", str(batch)),), f"Use a batch of {batch:,}")
+
+
+def other_precision(precision: Precision) -> Remedy:
+    """The same training in another precision."""
+    return Remedy((("precision", precision.value),), f"Train in {precision.label}")

@@ -105,6 +105,22 @@ def test_where_no_format_is_faster_none_is_proposed() -> None:
     assert verdict.next_step.startswith("No setting")
 
 
+def test_a_format_that_the_processor_is_slow_in_gives_way_to_fp32() -> None:
+    slow = profile("cpu", **{**REST, "matrix": 20.0}).model_copy(update={"format": "bf16"})
+    verdict = verdict_of(slow, experiment(precision="bf16"))
+    assert verdict.changes == (("precision", "fp32"),)
+    assert "4.00 times as many as in BF16" in verdict.next_step
+
+
+def test_a_side_that_nothing_helps_learns_of_a_faster_one() -> None:
+    known = timing(profile(matrix=5.0), profile(other=8.0))
+    fast, slow = verdicts(known)
+    assert fast is not None and slow is not None
+    assert fast.changes == (("precision", "fp16"),)
+    assert slow.next_step == "Train in FP32, which is 1.60 times as fast here."
+    assert slow.changes == (("precision", "fp32"),)
+
+
 def test_matrix_units_at_their_peak_leave_nothing_to_do() -> None:
     convolution = TimeRow(name="implicit_convolve_sgemm", part=StepPart.MATRIX, ms=9.0, calls=1)
     found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"kernels": (convolution,)})
@@ -170,7 +186,8 @@ def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not() -> None:
     sentence = gained(profile(matrix=58.0, memory=21.0), profile(matrix_units=12.0, memory=19.0))
     assert sentence == (
         "FP16 AMP is 2.55 times as fast as FP32 (31.0 against 79.0 ms a step): matrix work fell from 58.0 to "
-        "12.0 ms; memory-bound work did not shrink (21.0 and 19.0 ms) and bounds it now."
+        "12.0 ms; memory-bound work fell from 21.0 to 19.0 ms and takes 61\N{NO-BREAK SPACE}% of the step "
+        "now."
     )
 
 
@@ -201,6 +218,22 @@ def test_why_amp_is_not_faster_is_told_in_a_sentence(
     first: StepProfile, second: StepProfile, reason: str
 ) -> None:
     assert gained(first, second).endswith(reason)
+
+
+def test_what_shrank_in_part_is_not_said_to_bound_the_step() -> None:
+    sentence = gained(
+        profile(matrix=9.0, memory=4.0, host=3.0), profile(matrix_units=3.0, memory=4.0, host=3.5)
+    )
+    assert sentence.endswith(
+        "memory-bound work stays at 4.00 ms and takes 38\N{NO-BREAK SPACE}% of the step now."
+    )
+
+
+def test_products_that_gain_nothing_are_held_against_their_peak() -> None:
+    half = profile(matrix_units=9.9).model_copy(update={"flops": 0.1 * 9.9 * 700.0 * 1e9})
+    assert gained(profile(matrix=10.0), half).endswith(
+        "matrix work, whose products run at 10\N{NO-BREAK SPACE}% of their measured peak."
+    )
 
 
 def test_sides_of_other_batches_are_compared_for_as_many_samples() -> None:
