@@ -30,8 +30,8 @@ _LONGEST_PRODUCT_SECONDS = 0.05
 """Larger products are not tried."""
 _TOO_SLOW_SECONDS = 0.25
 """A format is left out whose smallest product takes longer: nothing would be right or soon."""
-_BATCH_SECONDS = 0.03
-_TRIAL_SECONDS = 0.1
+_BATCH_SECONDS = 0.02
+_TRIAL_SECONDS = 0.06
 _ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
 """The sizes of arrays for the bandwidth; the first that fits is taken, and it is larger than caches are."""
 
