@@ -28,7 +28,8 @@ Profiles = list[tuple[str, StepProfile]]
 def sections(timing: Timing, most_rows: int | None = None, *, brief: bool = False) -> tuple[Section, ...]:
     """What is known; the tables have at most `most_rows` rows, the longest first.
 
-    `brief` is for a terminal: long names are cut, and the tables have fewer columns.
+    Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
+    terminal: long names are cut, and the tables have fewer columns.
     """
     profiles = _profiles(timing)
     if not profiles:
@@ -153,6 +154,8 @@ def _rows(timing: Timing, table: Table, most_rows: int | None, *, brief: bool) -
             for column in columns
             if column.side is None or column.shows_units or column.heading in _SHOWN_BRIEFLY
         ]
+    elif len(names) > 1:
+        columns = [column for column in columns if not column.is_in_tip]
     beside = ("Launched by",) if any(cell.operation for row in rows for cell in row.known) else ()
     numbers = tuple(_heading(column, names) for column in columns)
     cells = [

@@ -83,6 +83,12 @@ def test_the_sections_hold_the_sides_against_each_other(timing: Timing) -> None:
     assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
 
 
+def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(timing: Timing) -> None:
+    alone, both = (by_title(Timing(sides=timing.sides[:count]))["Kernels"].headings for count in (1, 2))
+    assert {"Share", "Calls"} < set(alone)
+    assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
+
+
 def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(timing: Timing) -> None:
     whole, brief = (by_title(timing, 2, brief=is_brief)["Kernels"] for is_brief in (False, True))
     assert whole.left_out == brief.left_out == 1
