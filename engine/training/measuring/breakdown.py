@@ -252,10 +252,11 @@ class Instruments:
 
     def with_note(self, speed: Speed) -> Speed:
         """The speed, with a note on what it suffered from."""
-        if speed.samples_per_second is None:
-            return speed
-        note = None if self._others is None else contention_note(self._others.share())
+        return speed if speed.samples_per_second is None else replace(speed, note=self.disturbance())
+
+    def disturbance(self) -> str | None:
+        """What disturbed the measurement, as a clause; None if nothing is known to have."""
         slowed = self._card.figures().slowed_by
         if slowed:
-            note = f"the card's clocks were held down by {' and '.join(slowed)}"
-        return replace(speed, note=note)
+            return f"the card's clocks were held down by {' and '.join(slowed)}"
+        return None if self._others is None else contention_note(self._others.share())

@@ -157,7 +157,7 @@ def _recorded(
         path = Path(folder) / "trace.json"
         if not record(steps, count, path):
             return None
-        notes = list(_notes(run))
+        notes = list(_notes(run, timed))
         if kept is not None:
             yield _profiling("saving the trace", 0.5)
             notes += _keep_trace(steps, path, kept)
@@ -176,8 +176,10 @@ def _recorded(
         )
 
 
-def _notes(run: Run) -> Iterator[str]:
+def _notes(run: Run, timed: Timed) -> Iterator[str]:
     yield from run.step.take_notes()
+    if timed.disturbance is not None:
+        yield f"The timing of the steps was disturbed: {timed.disturbance}."
     if run.step.running is None:
         yield "The step is replayed as one graph: its kernels belong to no operation and no module."
     elif hides_modules(run.step):

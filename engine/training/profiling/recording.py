@@ -53,6 +53,9 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
                 with record_function(DATA):
                     group = steps.next_group()
                 run.train_on(group)
+            if number == warmup - 1:
+                # kernels still in flight have no recorded launch, and would count for the first step
+                _wait(run.device)
             if number < warmup + recorded - 1:
                 profiler.step()
         _wait(run.device)

@@ -96,12 +96,13 @@ class Steps:
 class Timed:
     """Means of steps without the profiler; in `wait_ms` of a step the host waits for its batches.
 
-    `energy` is that of all timed steps, None where it is not counted.
+    `energy` is that of all timed steps, None where it is not counted; `disturbance` is what disturbed them.
     """
 
     step_ms: float
     wait_ms: float
     energy: Energy | None
+    disturbance: str | None
 
 
 def warm_up(steps: Steps) -> Generator[Event, None, None]:
@@ -137,7 +138,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 
 
 def _timed(steps: Steps, first: int) -> Timed:
-    tally, energy = steps.run.tally, steps.run.instruments.energy
+    tally, instruments = steps.run.tally, steps.run.instruments
     samples, seconds, waits = (
         np.asarray(column[first:]) for column in (tally.samples, tally.step_seconds, steps.wait_seconds)
     )
@@ -145,7 +146,8 @@ def _timed(steps: Steps, first: int) -> Timed:
     return Timed(
         step_ms=1e3 * _typical(seconds[is_whole]),
         wait_ms=1e3 * _typical(waits[is_whole]),
-        energy=energy.over(len(samples), int(samples.sum()), float(seconds.sum())),
+        energy=instruments.energy.over(len(samples), int(samples.sum()), float(seconds.sum())),
+        disturbance=instruments.disturbance(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from engine.busyness import OtherPrograms
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
@@ -147,6 +148,12 @@ def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     of_profile, losses[:] = list(losses), []
     list(train(Experiment.model_validate(layered(TINY, settings)), Control()))
     assert len(losses) == 12 and of_profile[:12] == losses
+
+
+def test_a_profile_beside_other_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OtherPrograms, "share", lambda _: 0.4)
+    note = profiled(**LINEAR).notes[0]
+    assert note.startswith("The timing of the steps was disturbed: other programs took 40 %")
 
 
 def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
