@@ -15,6 +15,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, Literal, NamedTuple
 
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.precision_map import Direction
 from engine.training.profiling import marks
 from engine.training.profiling.trace import (
@@ -36,13 +37,22 @@ def read_trace(path: Path) -> Trace:
     around it. A forward operation belongs to the module whose mark is the innermost around it; a backward one
     to the module of the forward operation that made its autograd node, which is the last operation that began
     with the node's sequence number; a gradient's accumulation to the node before it. What a checkpoint
-    computes again counts as forward, once more.
+    computes again counts as forward, once more. Raises ProblemError for a damaged file.
     """
     events = _Events()
-    written = path.read_bytes()
-    if path.suffix == ".gz":
-        written = gzip.decompress(written)
-    json.loads(written.decode(errors="replace"), object_hook=events.take)
+    try:
+        written = path.read_bytes()
+        if path.suffix == ".gz":
+            written = gzip.decompress(written)
+        json.loads(written.decode(errors="replace"), strict=False, object_hook=events.take)
+    except (OSError, EOFError, ValueError, KeyError) as error:
+        raise ProblemError(
+            Problem(
+                kind=Kind.INTERNAL,
+                message="The recorded trace is damaged: PyTorch's profiler did not write all of it.",
+                remedy="See that the disk of temporary files has room, and profile again.",
+            )
+        ) from error
     return _trace(events)
 
 

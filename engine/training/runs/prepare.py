@@ -33,7 +33,7 @@ from engine.training.data.picture_sources import is_kept
 from engine.training.machine import environment_of
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
-from engine.training.measuring.energy import energy_meter
+from engine.training.measuring.energy import EnergyMeter, energy_meter
 from engine.training.measuring.memory import MemoryMeter, memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.models.build import count_parameters
@@ -70,6 +70,7 @@ class Plan:
         self.device = torch.device(self.device_entry.name)
         self.steps_per_epoch = _steps_per_epoch(resolved, self.facts)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
+        self.counts_energy = True
 
 
 def take_device(plan: Plan) -> None:
@@ -192,7 +193,7 @@ def _put_together(
     experiment, device, workload = plan.experiment, plan.device, plan.workload
     with ExitStack() as undo:
         # before the model is on the device: it measures the idle power
-        energy = energy_meter(device)
+        energy = energy_meter(device) if plan.counts_energy else EnergyMeter(None)
         undo.callback(energy.close)
         step = build_step(
             model,

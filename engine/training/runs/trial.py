@@ -46,6 +46,8 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     control.step = 0
     plan = Plan(_as_tried(experiment), read_catalog())
     plan.experiment = _validated_in_short(plan)
+    # a search makes many trials, and none tells its energy: it need not wait for the idle power
+    plan.counts_energy = False
     _check_whole_steps(plan)
     take_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)

@@ -15,6 +15,7 @@ from engine.protocol.trials import Tried
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import DataSegment
+from engine.training.runs import prepare
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan
 from engine.training.runs.run import Run
@@ -50,6 +51,12 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
     assert found.trial.fits and found.trial.batch_size == 16 and found.trial.cause is None
     assert found.trial.steps >= LEAST_STEPS
     assert found.train_samples == 64
+
+
+def test_a_trial_does_not_wait_for_the_idle_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(prepare, "energy_meter", asked.append)
+    assert tried().trial.fits and not asked
 
 
 def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a_smaller_one() -> None:

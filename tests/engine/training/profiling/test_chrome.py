@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from engine.experiment.problem import ProblemError
 from engine.training.profiling import marks
 from engine.training.profiling.chrome import read_trace
 from engine.training.profiling.trace import DeviceWork, Trace
@@ -36,6 +37,20 @@ def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the
     assert gemm.operation.parent.signature.types == ("c10::Half", "c10::Half")
     assert (gemm.place.module, gemm.place.direction, gemm.place.step) == ("fc", "forward", 0)
     assert (relu.operation, relu.place.module) == (None, "")
+
+
+def test_a_damaged_trace_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    for text in (
+        "",
+        '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "ge',
+        '[{"ph": "X", "cat": "kernel"}]',
+    ):
+        path.write_text(text)
+        with pytest.raises(ProblemError, match="damaged"):
+            read_trace(path)
+    path.write_text('[{"ph": "X", "cat": "kernel", "name": "a\tb", "ts": 1, "dur": 2}]')
+    assert [work.name for work in read_trace(path).work] == ["a\tb"]
 
 
 def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(tmp_path: Path) -> None:
