@@ -17,9 +17,10 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """`ratio` is how many times as fast the side is as the first, for as many samples."""
+    """`ratio` is how many times as fast the side is as the first, for as many samples; None where either was
+    disturbed."""
 
-    ratio: float
+    ratio: float | None
     sentence: str
 
 
@@ -38,6 +39,7 @@ def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
         for other in sides
         if other.profile is not None
         and other.profile.step_ms
+        and other.profile.disturbance is None
         and other.experiment.model_copy(update={"precision": precision}) == side.experiment
     }
     best = min(step_ms, key=lambda other: step_ms[other], default=precision)
@@ -98,6 +100,9 @@ are the same."""
 
 
 def _gain(side: _Side, first: _Side) -> Gain:
+    disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
+    if disturbed is not None:
+        return Gain(None, _not_compared(side, first, disturbed))
     scale = first.profile.samples / side.profile.samples
     works = _works(side, first, scale)
     before, now = first.profile.step_ms, side.profile.step_ms * scale
@@ -114,6 +119,13 @@ def _gain(side: _Side, first: _Side) -> Gain:
         lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
         reason = _why_slower(works, before, side, first)
     return Gain(ratio, f"{lead}: {reason}.")
+
+
+def _not_compared(side: _Side, first: _Side, disturbed: _Side) -> str:
+    return (
+        f"{side.name} is not compared with {first.name}, as the steps of {disturbed.name} were disturbed: "
+        f"{disturbed.profile.disturbance}. Profile again when nothing else runs."
+    )
 
 
 def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:

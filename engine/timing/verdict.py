@@ -179,7 +179,7 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
     reached = matrix_share_of_peak(profile)
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
         return (
-            "No setting is known to help: most of it is products that the model needs, and they run at "
+            "No setting is known to help: most of it is products that the model needs. They run at "
             f"{share_text(reached)} of their measured peak."
         )
     return f"No setting shortens what takes longest, which is {part_phrase(longest, profile)}."

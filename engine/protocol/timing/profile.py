@@ -23,7 +23,8 @@ class StepProfile(Message):
     products ("fp32", "tf32", "fp16", "bf16"); `matrix_units` names the device's units for these ("Tensor
     Cores", "AMX"), None where it has none. `flops` are the model's per step, forward and backward, without
     those of recomputed activations. `modules` is empty where the recipe hides them; `notes` say so.
-    `trace` is the name of the trace file in the store, if any.
+    `trace` is the name of the trace file in the store, if any. `disturbance` says as a clause why the times
+    cannot be relied on, such as other programs.
     """
 
     device_type: Line
@@ -45,6 +46,7 @@ class StepProfile(Message):
     advice: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     trace: Line | None = None
+    disturbance: Line | None = None
 
     @property
     def mfu(self) -> float | None:

@@ -24,7 +24,7 @@ _MARK_CALLS = 10
 _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
 """A node of autograd, whose own time is the framework's."""
 
-_NOTABLE = 0.03
+_NOTABLE, _TOLERATED = 0.03, 0.3
 
 _FIRST = (*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES)
 """To whom a moment belongs in which the device does several things at once."""
@@ -48,6 +48,11 @@ class StepBar:
     scale: float = 1.0
     call_us: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def disturbance(self) -> str | None:
+        """Why the bar cannot be relied on, as a clause: the machine was another while it was recorded."""
+        return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
 
 
 def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str] = ()) -> StepBar:
@@ -106,10 +111,18 @@ def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[
 
 
 def _scale_note(scale: float) -> tuple[str, ...]:
-    if abs(1 / scale - 1) < _NOTABLE:
+    if _excess(scale) < _NOTABLE:
         return ()
-    sums = share_text(1 / scale)
-    return (f"What was recorded adds up to {sums} of a step without the profiler, and is scaled to it.",)
+    return (f"{_sum_clause(scale).capitalize()}, and is scaled to it.",)
+
+
+def _excess(scale: float) -> float:
+    """How far the records' sum is from the step's time; 0 for a step that only waits for data."""
+    return abs(1 / scale - 1) if scale else 0.0
+
+
+def _sum_clause(scale: float) -> str:
+    return f"what was recorded adds up to {share_text(1 / scale)} of a step without the profiler"
 
 
 def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:

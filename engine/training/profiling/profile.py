@@ -104,6 +104,7 @@ def _profile(
         steps=recorded.steps,
         samples=recorded.samples,
         step_ms=timed.step_ms,
+        disturbance=timed.disturbance or bar.disturbance,
         recorded_ms=bar.recorded_ms,
         bar=bar.bar,
         validation=bar.validation,

@@ -243,6 +243,13 @@ def test_sides_of_other_batches_are_compared_for_as_many_samples() -> None:
     assert "for as many samples" in made.sentence
 
 
+def test_sides_of_which_one_was_disturbed_are_not_compared() -> None:
+    disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40 % of the processor"})
+    made = gains(timing(profile(matrix=10.0), disturbed))[1]
+    assert made is not None and made.ratio is None
+    assert "others took 40 % of the processor" in made.sentence and "times as fast" not in made.sentence
+
+
 def test_a_side_without_a_profile_has_no_verdict() -> None:
     known = timing(profile(matrix=1.0), profile(matrix=1.0)).with_side(1, profile=None)
     assert [verdict is None for verdict in verdicts(known)] == [False, True]

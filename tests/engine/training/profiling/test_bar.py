@@ -34,7 +34,7 @@ def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(tmp_path
     _step_on_a_gpu(recorded, 10_000)
     found = step_bar(recorded.read(tmp_path), step_ms=8.0, data_wait_ms=0.5)
     assert found.recorded_ms == found.raw_ms == pytest.approx(10)
-    assert found.scale == 1 and found.notes == ()
+    assert found.scale == 1 and found.notes == () and found.disturbance is None
     assert {entry.part: entry.ms for entry in found.bar.parts} == pytest.approx(
         {
             StepPart.MATRIX_UNITS: 3,
@@ -71,6 +71,7 @@ def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(tmp_
     assert note.replace("\N{NO-BREAK SPACE}", " ") == (
         "What was recorded adds up to 200 % of a step without the profiler, and is scaled to it."
     )
+    assert found.disturbance is not None and found.disturbance.startswith("what was recorded")
 
 
 def test_a_captured_step_is_known_by_its_kernels_names(tmp_path: Path) -> None:
@@ -153,3 +154,12 @@ def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_pa
     found = step_bar(recorded.read(tmp_path), step_ms=0.986, data_wait_ms=0.1)
     assert found.call_us == pytest.approx(1) and found.scale == pytest.approx(1)
     assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 14 * 0.001)
+
+
+def test_a_step_that_only_waits_for_data_is_no_disturbance(tmp_path: Path) -> None:
+    recorded = Recorded()
+    recorded.step(0, 1000)
+    recorded.operation("aten::mm", 900, 1000)
+    found = step_bar(recorded.read(tmp_path), step_ms=0.5, data_wait_ms=0.6)
+    assert found.bar.ms(StepPart.DATA) == found.bar.total_ms == 0.5
+    assert found.disturbance is None and found.notes == ()
