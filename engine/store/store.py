@@ -15,14 +15,14 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Event
 from engine.store import checkpoints, edits, queue, recording
 from engine.store.connection import Connection
-from engine.store.diagnoses import Diagnoses
 from engine.store.journal import SavedPictures
 from engine.store.queue import this_process
 from engine.store.readings import Readings
 from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
-from engine.store.searches import Probes
-from engine.store.timings import Timings
+from engine.store.saved.diagnoses import Diagnoses
+from engine.store.saved.searches import Probes
+from engine.store.saved.timings import Timings
 from engine.store.trust import TrustedCode
 from engine.store.whole_runs import WholeRuns
 

@@ -20,7 +20,7 @@ from engine.protocol.timing.timing import (
     TimingSide,
     TimingStarted,
 )
-from engine.store.timings import Timings
+from engine.store.saved.timings import Timings
 
 TimingEvent = TimingStarted | SideStarted | Phase | Log | Profiled | SideFailed | Finished | Failed
 

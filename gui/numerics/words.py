@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.experiment.experiment import Experiment
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
 from engine.words.numbers import share_text
 from gui.session.orders.diagnoses import DiagnosisView

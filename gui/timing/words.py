@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.compare.energy import step_energy_text
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.store.timings import TimingRecord
+from engine.store.saved.timings import TimingRecord
 from engine.timing.names import ENERGY_COUNTERS, side_names
 from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.names import dataset_words, listed

@@ -25,7 +25,7 @@ from engine.protocol.timing.limits import Limits
 from engine.training.profiling import profile as profile_module
 from engine.training.profiling.bar import StepBar, step_bar
 from engine.training.profiling.profile import profile
-from engine.training.profiling.trace import Trace
+from engine.training.profiling.traces.trace import Trace
 from engine.training.runs.control import Control
 
 _LIMITS = Limits(peaks=(), gb_per_second=1.0)

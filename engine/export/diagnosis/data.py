@@ -18,7 +18,7 @@ from engine.export.sections.data import Row, write_object, write_tables
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import SMALL_FORMATS
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 
 def write_json(record: DiagnosisRecord, path: Path) -> None:

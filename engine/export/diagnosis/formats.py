@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.export.sections.formats import SavedFormat, SavedFormats
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 DIAGNOSIS_FORMATS = SavedFormats[DiagnosisRecord](
     "a diagnosis",

@@ -11,7 +11,7 @@ from engine.export.diagnosis.tables import sections
 from engine.export.sections.page import PAGE_WIDTH, PageFigure, page_figure, sections_page
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.ladder import Ladder
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 _MOST_ROWS = 200
 _HALF = 440.0

@@ -20,7 +20,7 @@ from engine.export.timing.values import as_json
 from engine.protocol.timing.bar import Bar
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.store.timings import TimingRecord
+from engine.store.saved.timings import TimingRecord
 from engine.timing.advice import advice_by_side
 from engine.timing.names import side_names
 from engine.timing.tables import TABLES, Table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.export.sections.formats import SavedFormat, SavedFormats
-from engine.store.timings import TimingRecord
+from engine.store.saved.timings import TimingRecord
 
 TRACE = ".json.gz"
 

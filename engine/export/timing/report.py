@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
 from engine.export.timing.tables import BAR, LIMITS, sections
-from engine.store.timings import TimingRecord
+from engine.store.saved.timings import TimingRecord
 from engine.timing.bar_picture import bars_drawing
 from engine.timing.names import failures, side_names
 from engine.timing.roofline import roofline_drawing

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.protocol.timing.bar import Bar, StepPart
-from engine.training.profiling.kernels import KernelClass, kernel_class
-from engine.training.profiling.operations import operation_class
-from engine.training.profiling.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.training.profiling.traces.kernels import KernelClass, kernel_class
+from engine.training.profiling.traces.operations import operation_class
+from engine.training.profiling.traces.trace import DeviceWork, HostOperation, Stretch, Trace
 from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)

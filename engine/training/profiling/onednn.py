@@ -13,8 +13,8 @@ import torch
 
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.rows import TimeRow
-from engine.training.profiling.kernels import KernelClass
-from engine.training.profiling.operations import primitive_class
+from engine.training.profiling.traces.kernels import KernelClass
+from engine.training.profiling.traces.operations import primitive_class
 
 _UNITS = (
     ("bf16", "amx_bf16", "AMX"),

@@ -24,7 +24,6 @@ from engine.protocol.timing.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profiling.bar import step_bar
-from engine.training.profiling.chrome import read_trace
 from engine.training.profiling.flops import count_flops
 from engine.training.profiling.limits import measure_limits
 from engine.training.profiling.onednn import (
@@ -38,6 +37,7 @@ from engine.training.profiling.patterns.advise import advise
 from engine.training.profiling.recording import hides_modules, record, validate_batch
 from engine.training.profiling.rows import tables
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
+from engine.training.profiling.traces.chrome import read_trace
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run

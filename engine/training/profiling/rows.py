@@ -10,10 +10,10 @@ from typing import TypeVar
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.rows import MOST_TABLE_ROWS, TimeRow
 from engine.training.profiling.bar import MATRIX_PARTS, StepBar, class_of_work, main_operations, own_work
-from engine.training.profiling.counts import Counts, counts_of, product_around
-from engine.training.profiling.kernels import KernelClass
-from engine.training.profiling.operations import format_of
-from engine.training.profiling.trace import HostOperation, Place, Trace
+from engine.training.profiling.traces.counts import Counts, counts_of, product_around
+from engine.training.profiling.traces.kernels import KernelClass
+from engine.training.profiling.traces.operations import format_of
+from engine.training.profiling.traces.trace import HostOperation, Place, Trace
 
 ROOT = "the model"
 _Key = TypeVar("_Key")

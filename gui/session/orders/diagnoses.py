@@ -15,8 +15,8 @@ from engine.numerics.diagnoser import DiagnosisEvent
 from engine.protocol.events import Diagnosed
 from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
-from engine.store.diagnoses import DiagnosisRecord
 from engine.store.record import RunRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import diagnosis_lines

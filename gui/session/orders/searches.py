@@ -19,7 +19,7 @@ from engine.limit.search import Search
 from engine.protocol.events import Failed, Phase
 from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
-from engine.store.searches import ProbeRecord
+from engine.store.saved.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines

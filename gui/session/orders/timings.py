@@ -23,8 +23,8 @@ from engine.protocol.timing.timing import (
     TimingStarted,
 )
 from engine.store.record import RunRecord
+from engine.store.saved.timings import TimingRecord
 from engine.store.store import Store
-from engine.store.timings import TimingRecord
 from engine.timing.names import side_names
 from engine.timing.profiler import TimingEvent
 from gui.session.engine_thread import EngineThread

@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Finished, Log, Samples, Started, Summary
 from engine.store.record import Status, Text
-from engine.store.searches import Probes
+from engine.store.saved.searches import Probes
 from engine.store.store import Store
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed
-from engine.store.searches import ProbeRecord
+from engine.store.saved.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
 from gui.limit.words import menu_entry
 from gui.session.orders.searches import SearchView

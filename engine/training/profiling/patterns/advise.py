@@ -11,7 +11,7 @@ from engine.protocol.numerics.advice import Advice
 from engine.protocol.timing.profile import StepProfile
 from engine.training.profiling.patterns import waits, work
 from engine.training.profiling.patterns.case import Case
-from engine.training.profiling.trace import Trace
+from engine.training.profiling.traces.trace import Trace
 
 _PATTERNS = (
     waits.starved,

@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, Changes
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.remedies import Remedy
-from engine.training.profiling.trace import DeviceWork, HostOperation, Place, Trace
+from engine.training.profiling.traces.trace import DeviceWork, HostOperation, Place, Trace
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text
 

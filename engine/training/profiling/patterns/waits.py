@@ -16,7 +16,7 @@ from engine.protocol.timing.remedies import (
     pinned_memory,
 )
 from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, trying
-from engine.training.profiling.trace import Wait
+from engine.training.profiling.traces.trace import Wait
 from engine.words.numbers import counted, number, share_text
 
 _LAUNCH_US = 5.0

@@ -10,9 +10,9 @@ from engine.experiment.experiment import Precision
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.remedies import channels_last, fused_optimizer
-from engine.training.profiling.kernels import KernelClass, kernel_class
 from engine.training.profiling.patterns.case import Case, Found, modules_of, named, trying
-from engine.training.profiling.trace import HostOperation, Signature
+from engine.training.profiling.traces.kernels import KernelClass, kernel_class
+from engine.training.profiling.traces.trace import HostOperation, Signature
 from engine.words.numbers import throughput_text
 
 _MULTIPLE = 8

@@ -16,7 +16,7 @@ from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 FORMULA = "=cmd|'/c calc'!A1"
 MARKUP = "<script>alert(1)</script>"

@@ -13,7 +13,7 @@ from engine.experiment.problem import ProblemError
 from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.export.diagnosis.report import page
 from engine.export.sections.formats import SavedFormat
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 
 class Tags(HTMLParser):

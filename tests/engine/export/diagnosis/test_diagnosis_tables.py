@@ -6,7 +6,7 @@ from engine.export.diagnosis.tables import sections
 from engine.export.sections.section import Section
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.diagnosis import Diagnosis
-from engine.store.diagnoses import DiagnosisRecord
+from engine.store.saved.diagnoses import DiagnosisRecord
 
 
 def by_title(saved: DiagnosisRecord, most_rows: int | None = None) -> dict[str, Section]:

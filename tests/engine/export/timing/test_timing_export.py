@@ -17,7 +17,7 @@ from engine.export.timing.report import page
 from engine.export.timing.tables import BAR, LIMITS, sections
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
-from engine.store.timings import TimingRecord
+from engine.store.saved.timings import TimingRecord
 from engine.timing.names import failures
 
 MARKUP = "<script>alert(1)</script>"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.training.profiling import marks
-from engine.training.profiling.chrome import read_trace
-from engine.training.profiling.trace import Trace
+from engine.training.profiling.traces.chrome import read_trace
+from engine.training.profiling.traces.trace import Trace
 
 MAIN, AUTOGRAD = 100, 200
 

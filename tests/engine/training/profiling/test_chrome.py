@@ -11,8 +11,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from engine.experiment.problem import ProblemError
 from engine.training.profiling import marks
-from engine.training.profiling.chrome import read_trace
-from engine.training.profiling.trace import DeviceWork, Trace
+from engine.training.profiling.traces.chrome import read_trace
+from engine.training.profiling.traces.trace import DeviceWork, Trace
 from tests.engine.training.profiling.recorded import AUTOGRAD, MAIN, Recorded
 
 TRACES = Path(__file__).with_name("traces")

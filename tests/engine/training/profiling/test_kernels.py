@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.protocol.timing.bar import StepPart
-from engine.training.profiling.kernels import KernelClass, kernel_class
-from engine.training.profiling.operations import operation_class, primitive_class
+from engine.training.profiling.traces.kernels import KernelClass, kernel_class
+from engine.training.profiling.traces.operations import operation_class, primitive_class
 
 UNITS, PLAIN = StepPart.MATRIX_UNITS, StepPart.MATRIX
 

@@ -16,7 +16,7 @@ from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.rows import TimeRow
 from engine.training.profiling import marks
 from engine.training.profiling.patterns.advise import advise
-from engine.training.profiling.trace import Trace
+from engine.training.profiling.traces.trace import Trace
 from tests.engine.training.profiling.recorded import Recorded
 
 PEAKS = {"fp32": 19.0, "tf32": 120.0, "fp16": 240.0}

@@ -10,8 +10,8 @@ from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.rows import TimeRow
 from engine.training.profiling import marks
 from engine.training.profiling.bar import step_bar
-from engine.training.profiling.chrome import read_trace
 from engine.training.profiling.rows import ROOT, Tables, tables
+from engine.training.profiling.traces.chrome import read_trace
 from tests.engine.training.profiling.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from engine.protocol.timing.bar import StepPart
-from engine.training.profiling.kernels import KernelClass
+from engine.training.profiling.traces.kernels import KernelClass
 
 _FORMATS = {"float": "fp32", "c10::BFloat16": "bf16", "c10::Half": "fp16", "double": "fp64"}
 

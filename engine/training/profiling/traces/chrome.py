@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.precision_map import Direction
 from engine.training.profiling import marks
-from engine.training.profiling.trace import (
+from engine.training.profiling.traces.trace import (
     DeviceWork,
     HostOperation,
     Place,

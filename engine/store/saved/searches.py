@@ -9,7 +9,7 @@ from datetime import datetime
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.trials import ProbeResult, Trial
-from engine.store.saved_work import SavedWork, created, new_id
+from engine.store.saved.work import SavedWork, created, new_id
 
 
 @dataclass(frozen=True)

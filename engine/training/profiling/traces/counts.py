@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from engine.training.profiling.trace import HostOperation, Signature
+from engine.training.profiling.traces.trace import HostOperation, Signature
 
 _MOST_SIGNATURES = 20_000
 _TYPES = {

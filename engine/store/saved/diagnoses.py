@@ -13,7 +13,7 @@ from functools import cached_property
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult, part_from_json
-from engine.store.saved_work import SavedWork, created
+from engine.store.saved.work import SavedWork, created
 
 
 @dataclass(frozen=True)

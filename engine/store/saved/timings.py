@@ -18,7 +18,7 @@ from engine.experiment.paths import traces_folder
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
-from engine.store.saved_work import SavedWork, created
+from engine.store.saved.work import SavedWork, created
 
 
 @dataclass(frozen=True)
