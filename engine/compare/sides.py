@@ -1,17 +1,16 @@
-"""The sides of a comparison: the repeats of an experiment, their common name, and how two sides differ."""
+"""The sides of a comparison: the repeats of an experiment, and how two sides differ."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine import Later
+from engine.compare.names import run_names
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import (
     FAST,
-    PLAIN,
     Checkpoint,
     Measure,
     Optimizer,
@@ -19,7 +18,6 @@ from engine.experiment.settings import (
     Schedule,
     Validation,
 )
-from engine.experiment.text import shortened
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
 from engine.words.settings import applying_settings, comparable_settings, setting_text
@@ -230,7 +228,7 @@ def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
     ordered = [tuple(sorted(group.runs, key=lambda run: run.number)) for group in groups]
     firsts = [group[0] for group in ordered]
     differ = len({run.experiment.step.recipe for run in firsts}) > 1
-    names = zip(ordered, _names(firsts), strict=True)
+    names = zip(ordered, run_names(firsts), strict=True)
     return tuple(Side(group, label, note, differ) for group, (label, note) in names)
 
 
@@ -270,93 +268,6 @@ def _shared_settings(run: RunRecord) -> dict[str, Any]:
 
 def _agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
     return all(mine[key] == theirs[key] for key in mine.keys() & theirs.keys())
-
-
-_Name = tuple[str, str]
-
-
-def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
-    """The label and the note for the first run of each side, as short as possible but unique."""
-    names = _experiment_names([run.experiment for run in firsts])
-    for run_word in (_device, _torch):
-        names = _extended(names, [run_word(run) for run in firsts], everywhere=False)
-    names = _extended(names, [_learning_rate(run.experiment) for run in firsts], everywhere=False)
-    return _numbered(_extended(names, [_name(run) for run in firsts], everywhere=False))
-
-
-def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
-    """Names for experiments on one machine, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
-    rates = [_learning_rate(experiment) for experiment in experiments]
-    names = _numbered(_extended(_experiment_names(experiments), rates, everywhere=False))
-    return tuple(", ".join(filter(None, name)) for name in names)
-
-
-def _experiment_names(experiments: Sequence[Experiment]) -> list[_Name]:
-    names = [(experiment.precision.label, "") for experiment in experiments]
-    for word in (_model, _code, _dataset, _recipe, _batch):
-        names = _extended(names, [word(experiment) for experiment in experiments], everywhere=True)
-    return names
-
-
-def _numbered(names: Sequence[_Name]) -> list[_Name]:
-    """The names, those that came before with a number: "FP32 (2)"."""
-    seen: Counter[_Name] = Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        label, note = name
-        if seen[name] > 1:
-            name = (label, f"{note} ({seen[name]})") if note else (f"{label} ({seen[name]})", note)
-        numbered.append(name)
-    return numbered
-
-
-def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list[_Name]:
-    """The names, with their words where these differ: among all sides, or among those of one name."""
-    extended = []
-    for (label, note), word in zip(names, words, strict=True):
-        name = (label, note)
-        rivals = {rival for owner, rival in zip(names, words, strict=True) if everywhere or owner == name}
-        is_needed = word and len(rivals) > 1
-        extended.append((label, f"{note}, {word}" if note else word) if is_needed else name)
-    return extended
-
-
-def _recipe(experiment: Experiment) -> str:
-    return recipe_words(experiment.step.recipe or PLAIN)
-
-
-def _batch(experiment: Experiment) -> str:
-    return f"batch {experiment.batch_size:,}"
-
-
-def _model(experiment: Experiment) -> str:
-    return experiment.model
-
-
-def _code(experiment: Experiment) -> str:
-    code = experiment.own_code
-    return code.sha256[:8] if code else ""
-
-
-def _dataset(experiment: Experiment) -> str:
-    return experiment.dataset
-
-
-def _learning_rate(experiment: Experiment) -> str:
-    return f"rate {experiment.optimizer.learning_rate:g}"
-
-
-def _device(run: RunRecord) -> str:
-    return run.environment.device_name if run.environment else ""
-
-
-def _torch(run: RunRecord) -> str:
-    return f"torch {run.environment.torch}" if run.environment else ""
-
-
-def _name(run: RunRecord) -> str:
-    return shortened(run.name)
 
 
 def all_runs(sides: Iterable[Side]) -> tuple[RunRecord, ...]:
