@@ -151,12 +151,12 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """`changed` when another accuracy was typed, or none."""
+    """`changed` when another accuracy was typed, or none. `opener` stands at its end."""
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, opener: QWidget) -> None:
+        super().__init__()
         self.setFixedHeight(_HEIGHT)
         self._accuracy: float | None = None
         self.edit = QLineEdit()
@@ -174,13 +174,15 @@ class TargetRow(QWidget):
         row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
+        self._opener = opener
+        row.addWidget(opener)
 
     def show_for(self, has_accuracy: bool, note: str) -> None:
-        """Shows the field if there is an accuracy, and `note`; hidden if there is neither."""
+        """Shows the field if there is an accuracy, and `note`; hidden if there is neither, and no opener."""
         for part in (self._words, self.edit, self._percent):
             part.setVisible(has_accuracy)
         self._note.set_whole_text(note)
-        self.setVisible(has_accuracy or bool(note))
+        self.setVisible(has_accuracy or bool(note) or not self._opener.isHidden())
 
     def accuracy(self) -> float | None:
         """The typed accuracy, as a fraction; None if there is no valid one."""
@@ -219,8 +221,9 @@ class FigureTable(QFrame):
         self._scroll.setWidgetResizable(True)
         self._scroll.setAccessibleName("Figures of the compared runs")
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.target = TargetRow()
         self.tariff = TariffRow()
+        self.tariff.folded.connect(self._fit_height)
+        self.target = TargetRow(self.tariff.opener)
         for foot in (self.target, self.tariff):
             foot.changed.connect(self.target_chosen)
         in_column(self._scroll, self.target, self.tariff, parent=self, margins=1, spacing=0)
@@ -246,8 +249,8 @@ class FigureTable(QFrame):
             grid.addWidget(cells[0], 0, 1 + 2 * number, 1, 2)
             grid.setColumnStretch(1 + 2 * number, 3)
             grid.setColumnStretch(2 + 2 * number, 2)
+        self.tariff.show_for(any(row.figure == ENERGY for row in comparison.figures))
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
-        self.tariff.setVisible(any(row.figure == ENERGY for row in comparison.figures))
         for number in range(len(comparison.figures)):
             is_last = number == len(comparison.figures) - 1 and not self._feet_height()
             self._add_row(grid, comparison, number, is_last)

@@ -9,21 +9,31 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.tariff import Tariff, tariff_from
 from engine.experiment.problem import ProblemError
-from gui.widgets import label, set_property
+from gui.widgets import Button, label, set_property
 from gui.widgets.boxes import Stretch, in_row
 
 _HEIGHT = 40
 
 
 class TariffRow(QWidget):
-    """`changed` when another price or factor was typed, or none."""
+    """Folded away behind `opener`, which the table places, until it is wanted.
+
+    `changed` when another price or factor was typed, or none; `folded` when it was opened or folded away.
+    """
 
     changed = Signal()
+    folded = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(_HEIGHT)
         self._tariff = Tariff()
+        self.opener = Button(
+            "Price and CO₂",
+            "toggle",
+            "Type what a kWh costs and emits",
+        )
+        self.opener.toggled.connect(self._fold)
         self.price = self._edit("Price of a kWh", "A price such as 0.30 EUR: the table then shows the cost")
         self.co2 = self._edit("Grams of CO₂ per kWh", "Grams such as 380: the table then shows the CO₂")
         in_row(
@@ -37,7 +47,12 @@ class TariffRow(QWidget):
             margins=(12, 0, 12, 0),
             spacing=8,
         )
-        self.hide()
+        self.show_for(False)
+
+    def show_for(self, has_energy: bool) -> None:
+        """Offers the row if there is an energy."""
+        self.opener.setVisible(has_energy)
+        self.setVisible(has_energy and self.opener.isChecked())
 
     def tariff(self) -> Tariff:
         """What was typed last that makes sense."""
@@ -54,6 +69,10 @@ class TariffRow(QWidget):
         self.co2.setText(co2)
         self._take()
 
+    def _fold(self, is_open: bool) -> None:
+        self.setVisible(is_open and not self.opener.isHidden())
+        self.folded.emit()
+
     def _edit(self, name: str, tip: str) -> QLineEdit:
         edit = QLineEdit()
         edit.setFixedWidth(84)
@@ -61,7 +80,7 @@ class TariffRow(QWidget):
         edit.setAlignment(Qt.AlignmentFlag.AlignRight)
         edit.setAccessibleName(name)
         edit.setToolTip(tip)
-        edit.setPlaceholderText("not given")
+        edit.setPlaceholderText("none")
         edit.editingFinished.connect(self._take)
         edit.textEdited.connect(lambda _text: set_property(edit, "problem", "false"))
         return edit

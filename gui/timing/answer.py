@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.experiment.text import in_sentence
 from engine.protocol.timing.timing import Timing, TimingSide
-from engine.timing.gain import gains, verdicts
+from engine.timing.gain import Gain, gains, verdicts
 from engine.timing.names import side_names
 from engine.timing.verdict import Verdict
 from gui.timing.words import figures, figures_tip
@@ -24,7 +24,8 @@ _GAP = 4
 
 
 class TimingAnswer(QWidget):
-    """What bounds each side, and what would help; `large`, which the workspace places, is what is gained.
+    """What each side gains, what bounds it, and what would help; `large`, which the workspace places, is the
+    largest gain.
 
     `changes_wanted` carries Changes for the form.
     """
@@ -37,7 +38,7 @@ class TimingAnswer(QWidget):
         self.guide = Button("About energy", "link", "What the joules count, and how to compare them")
         self._sides = QWidget()
         self._texts: list[str] = []
-        below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignLeft)
+        below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignRight)
         self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
 
     def show_timing(self, timing: Timing | None) -> None:
@@ -47,20 +48,31 @@ class TimingAnswer(QWidget):
             part.setVisible(bool(profiles))
         if timing is None or not profiles:
             return
-        known = verdicts(timing)
-        first = next(verdict.sentence for verdict in known if verdict is not None)
-        told = [gain.sentence for gain in gains(timing) if gain is not None] or [first]
+        known, gained = verdicts(timing), gains(timing)
+        best = max(filter(None, gained), key=lambda gain: gain.ratio or 0.0, default=None)
+        if best is not None:
+            told = large = best.sentence
+        else:
+            names = zip(side_names(timing), known, strict=True)
+            name, told = next((name, verdict.sentence) for name, verdict in names if verdict is not None)
+            large = f"{name}: {told}" if len(timing.sides) > 1 else told
         # Qt would break a line within "TFLOP/s"
-        self.large.setText("\n".join(told).replace("/", "/\N{WORD JOINER}"))
-        self._show_sides(timing, known, told)
+        self.large.setText(large.replace("/", "/\N{WORD JOINER}"))
+        self._show_sides(timing, known, gained, told)
         self.guide.setVisible(any(profile.energy is not None for profile in profiles))
 
     def text(self) -> str:
         """All that it says."""
         return "\n".join([self.large.text(), *self._texts])
 
-    def _show_sides(self, timing: Timing, verdicts: Sequence[Verdict | None], told: Sequence[str]) -> None:
-        """Shows what bounds each side, unless it is `told` above, and what would help."""
+    def _show_sides(
+        self,
+        timing: Timing,
+        verdicts: Sequence[Verdict | None],
+        gains: Sequence[Gain | None],
+        told: str,
+    ) -> None:
+        """Shows what each side gains, what bounds it, unless that is `told` above, and what would help."""
         sides, self._texts = QWidget(), []
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -68,17 +80,20 @@ class TimingAnswer(QWidget):
         grid.setVerticalSpacing(2)
         grid.setColumnStretch(1, 1)
         top = Qt.AlignmentFlag.AlignTop
-        rows = zip(side_names(timing), timing.sides, verdicts, strict=True)
-        for place, (name, side, verdict) in enumerate(rows):
+        rows = zip(side_names(timing), timing.sides, verdicts, gains, strict=True)
+        for place, (name, side, verdict, gain) in enumerate(rows):
             if verdict is None or side.profile is None:
                 continue
             helps = not _is_beside(verdict, timing)
-            sentences = (verdict.sentence, verdict.next_step if helps else "")
-            words = " ".join(sentence for sentence in sentences if sentence and sentence not in told)
+            gained = gain.sentence if gain is not None else ""
+            sentences = (gained, verdict.sentence, verdict.next_step if helps else "")
+            words = " ".join(sentence for sentence in sentences if sentence and sentence != told)
             self._texts.append(f"{name}: {words}")
             row = 3 * place
             grid.addWidget(_name(name, side), row, 0, top)
-            grid.addWidget(wrapped(words, "body"), row, 1)
+            beside = wrapped(words, "body")
+            beside.setAlignment(top)
+            grid.addWidget(beside, row, 1)
             if helps and verdict.changes:
                 grid.addWidget(self._button(verdict), row, 2, top)
             if shown := figures(side.profile):

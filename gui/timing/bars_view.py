@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtWidgets import QScrollArea, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.protocol.timing.timing import Timing
@@ -14,6 +14,7 @@ from engine.timing.names import part_meaning, part_title, side_names
 from engine.words.numbers import number, share_text
 from gui.timing.picture import Picture
 from gui.widgets import EmptyState
+from gui.widgets.shortcuts import tab_after
 
 _NOTHING_YET = (
     "Where does a step's time go?",
@@ -68,18 +69,19 @@ class BarsView(QWidget):
         self.bars: Bars | None = None
         self.empty = EmptyState(*_NOTHING_YET)
         self.empty.pressed.connect(self.wanted)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setAccessibleName("Bars")
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self.empty)
-        self._pages.addWidget(self._area)
 
     def show_timing(self, timing: Timing | None) -> None:
         """Shows the bars of a timing; None for what they would answer."""
-        self.bars = None
+        old, self.bars = self.bars, None
         if timing is not None and timing.profiles():
             self.bars = Bars(timing)
             self.bars.chosen.connect(lambda place: self.part_chosen.emit(place.part))
-            self._area.setWidget(self.bars)
-        self._pages.setCurrentWidget(self.empty if self.bars is None else self._area)
+            self._pages.addWidget(self.bars)
+            tab_after(self.empty, self.bars)
+        self._pages.setCurrentWidget(self.bars or self.empty)
+        if old is not None:
+            self._pages.removeWidget(old)
+            old.hide()
+            old.deleteLater()

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QScrollArea,
-    QSizePolicy,
     QStackedLayout,
     QTabWidget,
     QToolButton,
@@ -42,7 +41,6 @@ _NOTHING_YET = (
     "Profiles the form's experiments, FP32 first",
 )
 _FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
-_LEAST_BARS = 200
 _AWAITED = "The first profile is being made: it is shown as soon as it is there."
 
 
@@ -188,15 +186,11 @@ class TimingPanel(QFrame):
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
     def _step(self) -> QScrollArea:
-        """The sides' answers above their bars; many sides have more to say than there is room for."""
+        """The sides' answers above their bars, which scroll together."""
         page, area = QWidget(), QScrollArea()
-        # the bars take what the answers leave, whatever they would like
-        self.bars.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self.bars.setMinimumHeight(_LEAST_BARS)
         in_column(self.answer, wide(self.bars), parent=page, spacing=4)
         area.setWidgetResizable(True)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setAccessibleName("Step")
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(page)
         return area

@@ -70,12 +70,16 @@ class TestFigures:
     ) -> None:
         table = workspace.panel.table
         workspace.show(trained("fp32", 640.0))
-        assert table.tariff.isHidden()
+        assert table.tariff.opener.isHidden()
         used = [
             Energy(source="nvml", joules=joules, seconds=9, steps=1, samples=1_000) for joules in (72, 36)
         ]
         workspace.show(trained("fp32", 640.0, energy=used[0]), trained("fp16", 1_280.0, energy=used[1]))
-        assert workspace.row("Energy") == ["72.0", "36.0", "0.50×"] and table.tariff.isVisible()
+        assert workspace.row("Energy") == ["72.0", "36.0", "0.50×"]
+        low = table.height()
+        assert table.tariff.opener.isVisible() and not table.tariff.isVisible()
+        table.tariff.opener.click()
+        assert table.tariff.isVisible() and table.height() == low + table.tariff.height()
         table.tariff.price.setText("0.50 EUR")
         with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(table.tariff.price, Qt.Key.Key_Return)

@@ -90,6 +90,25 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
     assert panel.tab() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
 
 
+def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
+    panel: TimingPanel, timing: Timing, qtbot: QtBot
+) -> None:
+    baseline, faster = timing.sides
+    slower = faster.model_copy(update={"experiment": faster.experiment.model_copy(update={"batch_size": 16})})
+    shown = Timing(sides=(baseline, slower, faster, faster, faster))
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=shown))
+    assert panel.answer.large.text().count("times as fast as") == 1
+    assert panel.answer.text().count("times as fast as") == 4
+    texts = [text for text in panel.answer.findChildren(QLabel) if text.wordWrap()]
+
+    def are_whole() -> bool:
+        return all(text.height() >= text.heightForWidth(text.width()) for text in texts)
+
+    qtbot.waitUntil(are_whole)
+    panel.resize(760, 500)
+    qtbot.waitUntil(are_whole)
+
+
 def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timing) -> None:
     panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
     pages: list[str] = []
