@@ -34,6 +34,8 @@ def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
     if side.profile is None:
         return None
     verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
+    if verdict.changes or side.profile.disturbance is not None:
+        return verdict
     step_ms = {
         other.experiment.precision: other.profile.step_ms
         for other in sides
@@ -43,7 +45,7 @@ def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
         and other.experiment.model_copy(update={"precision": precision}) == side.experiment
     }
     best = min(step_ms, key=lambda other: step_ms[other], default=precision)
-    if verdict.changes or best is precision or side.profile.step_ms < (1 + _NOTED) * step_ms[best]:
+    if best is precision or side.profile.step_ms < (1 + _NOTED) * step_ms[best]:
         return verdict
     ratio, remedy = side.profile.step_ms / step_ms[best], other_precision(best)
     sentence = f"{remedy.action}, which is {times(ratio)} times as fast here."

@@ -119,6 +119,9 @@ def test_a_side_that_nothing_helps_learns_of_a_faster_one() -> None:
     assert fast.changes == (("precision", "fp16"),)
     assert slow.next_step == "Train in FP32, which is 1.60 times as fast here."
     assert slow.changes == (("precision", "fp32"),)
+    disturbed = profile(other=8.0).model_copy(update={"disturbance": "other programs ran"})
+    unsure = verdicts(known.with_side(1, profile=disturbed))[1]
+    assert unsure is not None and unsure.changes == ()
 
 
 def test_matrix_units_at_their_peak_leave_nothing_to_do() -> None:
