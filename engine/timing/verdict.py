@@ -74,6 +74,7 @@ _NOTED_SHARE = 0.15
 """Parts of less are not worth a remedy."""
 _MUCH_FASTER = 1.3
 _FAR_FROM_PEAK = 0.4
+_MOST_SHARE = 1.05
 _LONG_FORMATS = ("fp32", "tf32")
 
 
@@ -116,12 +117,17 @@ def milliseconds(value: float) -> str:
 
 
 def matrix_share_of_peak(profile: StepProfile) -> float | None:
-    """The model's FLOPs over those that its matrix work could have done at the measured peak."""
+    """The model's FLOPs over those that its matrix work could have done at the measured peak, if known."""
     peak = None if profile.limits is None else profile.limits.tflops(profile.format)
     matrix_ms = profile.bar.ms(StepPart.MATRIX_UNITS) + profile.bar.ms(StepPart.MATRIX)
     if not (peak and matrix_ms and profile.flops):
         return None
-    return min(1.0, profile.flops / matrix_ms / 1e9 / peak)
+    return _plausible(profile.flops / matrix_ms / 1e9 / peak)
+
+
+def _plausible(share: float) -> float | None:
+    """A share of a measured limit; None where what was reached shows that the limit is higher."""
+    return None if share > _MOST_SHARE else min(1.0, share)
 
 
 def _capitalised(part: StepPart, profile: StepProfile) -> str:
@@ -160,8 +166,9 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
     spent = sum(row.ms for row in rows)
     if profile.limits is None or not spent:
         return ""
-    reached = sum(row.moved_bytes or 0.0 for row in rows) / spent / 1e6 / profile.limits.gb_per_second
-    return f", at {share_text(min(1.0, reached))} of the measured bandwidth"
+    per_ms = sum(row.moved_bytes or 0.0 for row in rows) / spent
+    reached = _plausible(per_ms / 1e6 / profile.limits.gb_per_second)
+    return "" if reached is None else f", at {share_text(reached)} of the measured bandwidth"
 
 
 def _balanced(profile: StepProfile) -> str:

@@ -132,6 +132,8 @@ def test_matrix_units_at_their_peak_leave_nothing_to_do() -> None:
     assert verdict.bound is Bound.MATRIX_UNITS
     assert "at 80\N{NO-BREAK SPACE}% of their measured peak" in verdict.sentence
     assert verdict.changes == ()
+    above = found.model_copy(update={"flops": 1.2 * 9.0 * 700.0 * 1e9})
+    assert "peak" not in verdict_of(above, experiment(precision="fp16")).sentence
     idle = found.model_copy(update={"flops": 0.1 * 9.0 * 700.0 * 1e9})
     assert verdict_of(idle, experiment(precision="fp16")).changes == (("step.recipe", "fast"),)
     fast = experiment(precision="fp16", step={"recipe": "fast"})
