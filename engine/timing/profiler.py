@@ -115,7 +115,7 @@ class _Record:
             return
         for place, side in enumerate(sides):
             if side.profile is None:
-                self._trace(place).unlink(missing_ok=True)
+                self._timings.delete_trace(self.timing_id, place)
         self._timings.end(self.timing_id)
 
     def last(self, *, was_stopped: bool) -> Finished | Failed:

@@ -91,11 +91,15 @@ class Timings(SavedWork[TimingRecord]):
     def delete(self, work_id: str) -> None:
         """Deletes a timing with its profiles and traces."""
         super().delete(work_id)
-        _remove(self._folder.glob(f"{work_id}-*"))
+        _remove(self._folder.glob(f"*{work_id}-*"))
 
     def trace_path(self, timing_id: str, place: int) -> Path:
         """The file for the trace of a side; its worker makes the folder."""
         return self._folder / f"{timing_id}-{place + 1}.json.gz"
+
+    def delete_trace(self, timing_id: str, place: int) -> None:
+        """Deletes the trace of a side, and what a killed worker wrote of it."""
+        _remove(self._folder.glob(f"*{self.trace_path(timing_id, place).name}*"))
 
     def trace_of(self, profile: StepProfile) -> Path | None:
         """The file of a profile's trace; None if there is none, or none any more."""
@@ -104,7 +108,7 @@ class Timings(SavedWork[TimingRecord]):
     def sweep(self) -> None:
         """Deletes traces whose timing is gone."""
         saved = {row["id"] for row in self._connection.read("SELECT id FROM timings")}
-        _remove(path for path in self._folder.glob("*-*") if path.name.split("-")[0] not in saved)
+        _remove(path for path in self._folder.glob("*-*") if path.name.lstrip(".").split("-")[0] not in saved)
 
     @property
     def _folder(self) -> Path:

@@ -20,16 +20,21 @@ from engine.worker.launcher import Launcher
 
 FP32 = Experiment(dataset="synthetic", samples=64, device="cpu", steps=4)
 BF16 = FP32.model_copy(update={"precision": Precision.BF16})
-PROFILED = """
+PATH = """
 import pathlib
 path = pathlib.Path(job["trace"])
 path.parent.mkdir(exist_ok=True)
+"""
+PROFILED = (
+    PATH
+    + """
 path.touch()
 limits = job["limits"] or dict(peaks=[dict(format="fp32", tflops=0.5)], gb_per_second=20.0, seconds=1.5)
 say(event="profiled", profile=dict(device_type="cpu", steps=3, samples=8, step_ms=4.0, recorded_ms=4.5,
     bar=dict(parts=[dict(part="matrix", ms=4.0)]), format=job["experiment"]["precision"], limits=limits,
     notes=[] if job["limits"] is None else ["Its limits were given."]))
 """
+)
 FINISHED = "say(event='finished', summary={})\n"
 
 Scripted = Callable[[str], Launcher]
@@ -70,14 +75,18 @@ def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
 
 
 def test_a_side_that_fails_leaves_the_others(store: Store, catalog: Catalog, scripted: Scripted) -> None:
-    fails = f"if job['experiment']['precision'] == 'fp32':\n    {failed('out-of-memory')}    sys.exit()\n"
+    writes = "    (path.parent / f'.{path.name}.part').touch()\n    path.touch()\n"
+    fails = (
+        f"if job['experiment']['precision'] == 'fp32':\n{writes}    {failed('out-of-memory')}    sys.exit()\n"
+    )
     *_, last = events = list(
-        Profiler(store, scripted(f"{fails}{PROFILED}{FINISHED}"), catalog).profile([FP32, BF16])
+        Profiler(store, scripted(f"{PATH}{fails}{PROFILED}{FINISHED}"), catalog).profile([FP32, BF16])
     )
     (problem,) = [event.problem for event in events if isinstance(event, SideFailed)]
     (saved,) = store.timings.newest()
     assert isinstance(last, Finished)
     assert saved.timing.sides[0].problem == problem and len(saved.timing.profiles()) == 1
+    assert list(saved.folder.iterdir()) == list(saved.traces())
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])
