@@ -15,7 +15,6 @@ from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.timing.limits import Limits, Peak
 from engine.training.measuring.telemetry import clock_for
-from engine.training.memory_errors import is_out_of_memory
 from engine.training.precision import float32_mode
 from engine.training.runs.control import Control
 
@@ -79,14 +78,14 @@ class _Bench:
         self._random = torch.Generator(device).manual_seed(0)
 
     def flops_per_second(self, name: str) -> float | None:
-        """The peak of a format; None where its products are far too slow, or memory does not suffice."""
+        """The peak of a format; None where its products are far too slow, or refused."""
         precision, dtype = _FORMATS[name]
         with float32_mode(precision):
             size = self._largest_size(dtype)
             if size is None:
                 return None
             rates = [
-                _unless_full(partial(self._product_rate, shape, dtype, is_transposed=is_transposed))
+                _unless_refused(partial(self._product_rate, shape, dtype, is_transposed=is_transposed))
                 for shape in ((size, size, size), (size, 2 * size, size), (size // 2,) * 3)
                 for is_transposed in (False, True)
             ]
@@ -95,14 +94,14 @@ class _Bench:
     def bytes_per_second(self) -> float:
         """The bandwidth of memory. Raises the device's error where not even the smallest arrays fit."""
         *sizes, smallest = _ARRAY_MIB["cpu" if self._device.type == "cpu" else "accelerator"]
-        rates = (_unless_full(partial(self._bandwidth, mib)) for mib in sizes)
+        rates = (_unless_refused(partial(self._bandwidth, mib)) for mib in sizes)
         return next(filter(None, rates), None) or self._bandwidth(smallest)
 
     def _largest_size(self, dtype: torch.dtype) -> int | None:
         """The largest size whose product is expected to be short enough."""
         fits = None
         for size in _SIZES:
-            seconds = _unless_full(partial(self._pilot, size, dtype))
+            seconds = _unless_refused(partial(self._pilot, size, dtype))
             if seconds is None or (fits is None and seconds > _TOO_SLOW_SECONDS):
                 return fits
             fits = size
@@ -164,11 +163,10 @@ class _Bench:
         return self._clock.seconds_between(begin, end)
 
 
-def _unless_full(measure: Callable[[], T]) -> T | None:
-    """What was measured; None where memory does not suffice."""
+def _unless_refused(measure: Callable[[], T]) -> T | None:
+    """What was measured; None where memory does not suffice, or the device has no such products."""
+    # an error of the device itself comes again with the smallest arrays
     try:
         return measure()
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    return None
+    except (RuntimeError, MemoryError):
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from engine.experiment.experiment import Precision
 from engine.training.profiling import limits as module
 from engine.training.profiling.limits import measure_limits
 from engine.training.runs.control import Control
@@ -40,6 +41,14 @@ def test_a_format_too_slow_to_measure_is_left_out(monkeypatch: pytest.MonkeyPatc
     limits = measure_limits(CPU, Control())
     assert limits is not None
     assert limits.peaks == ()
+
+
+def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    formats = {"fp32": module._FORMATS["fp32"], "bits": (Precision.FP32, torch.bool)}
+    monkeypatch.setattr(module, "_FORMATS", formats)
+    limits = measure_limits(CPU, Control())
+    assert limits is not None
+    assert [peak.format for peak in limits.peaks] == ["fp32"]
 
 
 def test_flags_and_random_numbers_stay_as_they_were() -> None:
