@@ -216,14 +216,19 @@ class TextBlock(QLabel):
         painter.setFont(self._span.face(self._scale))
         painter.setPen(self._span.color)
         room = QRectF(0, 0, _even_width(self._span, self._scale, self.width()), self.height())
-        painter.drawText(room, Qt.TextFlag.TextWordWrap, self._span.text)
+        painter.drawText(room, Qt.TextFlag.TextWordWrap, _unbroken(self._span.text))
         painter.end()
+
+
+def _unbroken(text: str) -> str:
+    """A sign of per cent stays with its number."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 @lru_cache(maxsize=64)
 def _height(span: Span, scale: Scale, width: int) -> int:
     room = QRectF(0, 0, max(width, 1), 1e5)
-    shown = QFontMetricsF(span.face(scale)).boundingRect(room, Qt.TextFlag.TextWordWrap, span.text)
+    shown = QFontMetricsF(span.face(scale)).boundingRect(room, Qt.TextFlag.TextWordWrap, _unbroken(span.text))
     return round(shown.height() + 0.5)
 
 

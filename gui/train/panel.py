@@ -192,5 +192,10 @@ class LivePanel(QFrame):
             self._fill_details()
         self.details.setVisible(shown)
 
+    def fit_explain(self) -> None:
+        """Enables the button that explains the time, where it can."""
+        if self._has_page and self.strip.details.isChecked():
+            self._fill_details()
+
     def _fill_details(self) -> None:
         self.details.show_runs(self._runs, self.why_not_explained([run.run_id for run in self._runs]))

@@ -265,6 +265,7 @@ class MainWindow(QMainWindow):
         self.top_bar.set_device(device)
         self._memory.start(device)
         self._quiet.start()
+        self.live.fit_explain()
         if self._has_others:
             self.others.limits.refresh()
 

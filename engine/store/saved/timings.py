@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -92,6 +94,19 @@ class Timings(SavedWork[TimingRecord]):
         """Deletes a timing with its profiles and traces."""
         super().delete(work_id)
         _remove(self._folder.glob(f"*{work_id}-*"))
+
+    def newest_of_runs(self, run_ids: Sequence[str]) -> str | None:
+        """The id of the newest timing of exactly these runs, in this order, with a profile, if any."""
+        rows = self._connection.read(
+            "SELECT id, run, profile IS NOT NULL AS is_known FROM timings JOIN timing_sides ON timing = id "
+            "WHERE id IN (SELECT timing FROM timing_sides WHERE run = ?) ORDER BY number DESC, position",
+            (run_ids[0],),
+        )
+        for timing_id, sides in groupby(rows, key=itemgetter("id")):
+            runs, known = zip(*((side["run"], side["is_known"]) for side in sides), strict=True)
+            if runs == tuple(run_ids) and any(known):
+                return str(timing_id)
+        return None
 
     def trace_path(self, timing_id: str, place: int) -> Path:
         """The file for the trace of a side; its worker makes the folder."""

@@ -124,11 +124,9 @@ class Timings(SavedWork[TimingView, TimingRecord]):
         for view in self.unfinished():
             if view.run_ids == wanted:
                 return view.key
+        saved_id = self._store.timings.newest_of_runs(wanted)
         keys = {view.saved_id: view.key for view in self._views.values()}
-        for record in self._table.newest():
-            if any(record.profiles) and tuple(side.run_id for side in record.bare.sides) == wanted:
-                return keys.get(record.id, record.id)
-        return None
+        return keys.get(saved_id, saved_id)
 
     def why_not_explained(self, runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
         """Why there can be no timing of these runs; None if there is or can be."""

@@ -12,6 +12,7 @@ from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -151,3 +152,17 @@ def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny
     view = panel.view()
     assert view is not None and view.problem is None and "layer9" in panel.failures.text()
     assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
+
+
+def test_details_that_are_open_offer_to_explain_the_time_once_the_machine_is_known(
+    qtbot: QtBot, start: Callable[[], MainWindow], store: Store, tiny: Experiment
+) -> None:
+    run = store.add(tiny)
+    store.begin(run.id)
+    store.record(run.id, [Finished(summary=Summary())])
+    window = start()
+    window.runs.details_requested.emit(run.id)
+    assert not window.live.details.explain.isEnabled()
+    with qtbot.waitSignal(window.experiments.catalog_known, timeout=WAIT_MS):
+        window.experiments.start()
+    assert window.live.details.explain.isEnabled()
