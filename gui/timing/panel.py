@@ -41,7 +41,7 @@ _NOTHING_YET = (
     "Profiles the form's experiments, FP32 first",
 )
 _FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
-_AWAITED = "The first profile is being made: it is shown as soon as it is there."
+_AWAITED = "The first profile is shown as soon as it is there."
 
 
 class _Tab(NamedTuple):
@@ -69,6 +69,7 @@ class TimingPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: TimingView | None = None
         self._shown: Timing | None = None
+        self._stale: set[_Tab] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
         self.head = WorkHead("Timing", "timing", "timings", "profiles", _FORMATS, self.again)
         self._traces = offer_viewer(self.head.export)
@@ -86,8 +87,8 @@ class TimingPanel(QFrame):
         )
         self.tabs = QTabWidget()
         self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
-        self._connect()
         self._lay_out()
+        self._connect()
         self.show_view(None)
 
     def show_view(self, view: TimingView | None) -> None:
@@ -142,11 +143,19 @@ class TimingPanel(QFrame):
         self.answer.show_timing(timing)
         self.notes.set_whole_text("" if timing is None else notes(timing))
         self.notes.setVisible(bool(self.notes.whole_text()))
-        for tab in self._tabs:
-            tab.view.show_timing(timing)
+        self._stale = set(self._tabs)
+        self._fill_tab()
+
+    def _fill_tab(self) -> None:
+        """Fills the view in front; the others wait until they are looked at: all of them take too long."""
+        tab = self._tabs[self.tabs.currentIndex()]
+        if tab in self._stale:
+            self._stale.remove(tab)
+            tab.view.show_timing(self._shown)
 
     def _connect(self) -> None:
         self.empty.pressed.connect(self.explain_wanted)
+        self.tabs.currentChanged.connect(self._fill_tab)
         self.bars.part_chosen.connect(self._show_kernels)
         for tab in self._tabs:
             tab.view.wanted.connect(self.explain_wanted)

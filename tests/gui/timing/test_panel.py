@@ -121,6 +121,17 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
     assert set(pages) <= {page.name for page in guide_pages()}
 
 
+def test_a_view_is_filled_when_it_is_looked_at(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    assert panel.bars.bars is not None and panel.roofline.roofline is None
+    panel.open_tab("roofline")
+    assert panel.roofline.roofline is not None
+    of_one = Timing(sides=timing.sides[:1])
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=of_one))
+    panel.open_tab("bars")
+    assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
+
+
 def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: Timing) -> None:
     panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
     assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
