@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from engine.experiment.checks import DeviceEntry
-from engine.experiment.problem import ProblemError
 from engine.experiment.value import MIB_PER_GIB
 from gui.limit.panel import MemoryLimitPanel
 from gui.limit.words import menu_entry
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
-from gui.session.orders.shown import ShownWork
+from gui.session.orders.controller import WorkController
+from gui.session.orders.searches import SearchView
 from gui.setup.check import usual_gib
 from gui.setup.panel import Request, SetupPanel
 
 
-class LimitController(QObject):
-    """`workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
-    `written` the path of a file."""
-
-    workspace_wanted = Signal()
-    reported = Signal(str)
-    written = Signal(object)  # Path
+class LimitController(WorkController[SearchView]):
+    """Queues searches and shows them; forecasts what the form describes."""
 
     def __init__(
         self,
@@ -31,13 +26,18 @@ class LimitController(QObject):
         experiments: Experiments,
         parent: QObject | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(
+            experiments,
+            experiments.searches,
+            panel.show_search,
+            stop_button=panel.stop,
+            menu=panel.menu,
+            parent=parent,
+        )
         self._setup, self._panel = setup, panel
-        self._experiments = experiments
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._need: Need | None = None
         searches = self._searches
-        self._shown = ShownWork(searches, panel.show_search, stop=panel.stop, menu=panel.menu)
         panel.menu.set_source(lambda: list(map(menu_entry, (*searches.unfinished(), *searches.saved()))))
         self._connect()
 
@@ -53,28 +53,9 @@ class LimitController(QObject):
         self._forecaster.want([experiment for _, experiment in outcome.experiments] if is_sound else ())
         self._show_need()
 
-    def open_newest(self) -> None:
-        """Shows the search in progress, else the newest saved, unless one is shown."""
-        self._shown.open_newest()
-
     def submit(self, request: Request) -> None:
         """Queues a search in each precision of the form, and shows it."""
-        try:
-            self._experiments.trust.check(experiment for _, experiment in request.experiments)
-            series = self._searches.submit(
-                request.experiments,
-                granularity=self._panel.granularity(),
-                margin_fraction=self._panel.result.margin_fraction(),
-            )
-        except ProblemError as error:
-            self.reported.emit(error.problem.message)
-            return
-        view = self._searches.view(series)
-        if view is not None:
-            for place, side in enumerate(view.sides):
-                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
-        self._shown.show(series)
-        self.workspace_wanted.emit()
+        self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def _connect(self) -> None:
         self._setup.limit_requested.connect(self.submit)
@@ -89,6 +70,18 @@ class LimitController(QObject):
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
 
+    def _submitted(self, request: Request) -> str:
+        series = self._searches.submit(
+            request.experiments,
+            granularity=self._panel.granularity(),
+            margin_fraction=self._panel.result.margin_fraction(),
+        )
+        view = self._searches.view(series)
+        if view is not None:
+            for place, side in enumerate(view.sides):
+                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
+        return series
+
     def _choose_card(self, size: str) -> None:
         device = self._device()
         if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
@@ -97,10 +90,6 @@ class LimitController(QObject):
         # in the form it would cap the runs as well, and a capped run has no speed on a CPU
         self._panel.cpu_limit_gib = float(size)
         self.refresh()
-
-    def _refuse(self, reason: str) -> None:
-        self.workspace_wanted.emit()
-        self.reported.emit(reason)
 
     def _take_need(self, need: Need | None) -> None:
         self._need = need

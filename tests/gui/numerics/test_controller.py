@@ -60,7 +60,7 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.orders.shown.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
     panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
     assert window.setup.run_action.text() == "Diagnose BF16 AMP"
     with qtbot.waitSignal(diagnoses.began, timeout=WAIT_MS):

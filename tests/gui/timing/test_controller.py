@@ -54,7 +54,7 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
 def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.orders.shown.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
     panel, timings = window.others.timing_panel, window.experiments.timings
     window.setup.form.ticked.emit(("bf16", "fp32"))
     window.show_workspace("timing")

@@ -1,0 +1,113 @@
+"""What the controllers of workspaces that show ordered work have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.orders.work import OrderedWork, View
+from gui.widgets import Button
+from gui.widgets.messages import may_delete
+from gui.widgets.saved_menu import SavedMenu
+
+
+class WorkController(QObject, Generic[View]):
+    """Shows work by its key as long as it goes on, and work that has begun in place of other work.
+
+    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the workspace's.
+    `workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
+    `written` the path of a file.
+    """
+
+    workspace_wanted = Signal()
+    reported = Signal(str)
+    written = Signal(object)  # Path
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        work: OrderedWork[View],
+        show_view: Callable[[View | None], object],
+        *,
+        stop_button: Button,
+        menu: SavedMenu,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._experiments = experiments
+        self._ordered, self._show_view, self._menu = work, show_view, menu
+        self._background = Background(self)
+        self._key: str | None = None
+        stop_button.clicked.connect(self._stop_work)
+        menu.opened.connect(self._show)
+        menu.delete_asked.connect(self._delete)
+        work.changed.connect(self._update)
+        work.began.connect(self._show)
+        work.ended.connect(self._end)
+        work.deleted.connect(self._drop)
+
+    def open_newest(self) -> None:
+        """Shows the work in progress, else the newest saved, unless some is shown."""
+        if self._key is None and (key := self._ordered.running or self._ordered.newest()) is not None:
+            self._show(key)
+
+    def stop(self) -> None:
+        """Waits for a file that is being written, before the window closes."""
+        self._background.stop()
+
+    def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
+        """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""
+        try:
+            self._experiments.trust.check(experiments)
+            key = submit()
+        except ProblemError as error:
+            self._refuse(error.problem.message)
+            return None
+        self._show(key)
+        self.workspace_wanted.emit()
+        return key
+
+    def _write(self, write: Callable[[], object]) -> None:
+        """Writes a file in the background; `write` returns its path."""
+        self._background.do(write, self.written.emit, self._report)
+
+    def _report(self, problem: Problem) -> None:
+        self.reported.emit(f"{problem.message} {problem.remedy}")
+
+    def _refuse(self, reason: str) -> None:
+        self.workspace_wanted.emit()
+        self.reported.emit(reason)
+
+    def _show(self, key: str) -> None:
+        """Shows work of this session, or saved work."""
+        self._key = key
+        self._show_view(self._ordered.view(key))
+
+    def _update(self, key: str) -> None:
+        if key == self._key:
+            self._show(key)
+
+    def _end(self, key: str) -> None:
+        if self._ordered.view(key) is None:
+            # it was taken out of the queue, or stopped before anything was known
+            self._drop(key)
+
+    def _stop_work(self) -> None:
+        if self._key is not None:
+            self._ordered.stop(self._key)
+
+    def _delete(self, key: str) -> None:
+        if may_delete(self._menu, self._menu.whole):
+            self._ordered.delete(key)
+
+    def _drop(self, key: str) -> None:
+        if key == self._key:
+            self._key = None
+            self._show_view(None)
+            self.open_newest()
