@@ -1,6 +1,6 @@
 """How well the parts of a step's time add up to the step as it is without the profiler.
 
-    uv run python tests/benchmarks/step_bar.py [--device cuda] [--model resnet50 vit-b16]
+    uv run python tests/benchmarks/step_bar.py [--device cuda] [--model resnet50 vit_b_16]
         [--precision fp32 fp16] [--batch-size 16] [--repeats 3]
 
 The aim is within 3 %. "recorded" is a step under the profiler; "raw" is what its records add up to, on a CPU
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     is_cuda = torch.cuda.is_available()
     parser.add_argument("--device", default="cuda" if is_cuda else "cpu")
-    models = ["resnet50", "vit-b16", "causal-lm-tiny"] if is_cuda else ["small-cnn", "causal-lm-tiny"]
+    models = ["resnet50", "vit_b_16", "causal-lm-tiny"] if is_cuda else ["small-cnn", "causal-lm-tiny"]
     parser.add_argument("--model", nargs="+", default=models)
     parser.add_argument("--precision", nargs="+", default=["fp32", "fp16"] if is_cuda else ["fp32", "bf16"])
     parser.add_argument("--batch-size", type=int, default=16)
