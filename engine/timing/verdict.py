@@ -183,6 +183,9 @@ def _balanced(profile: StepProfile) -> str:
 
 
 def _nothing(longest: StepPart, profile: StepProfile) -> str:
+    """That no setting shortens the longest part; another part may still have advice."""
+    if any(advice.changes for advice in profile.advice):
+        return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
     reached = matrix_share_of_peak(profile)
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
         return (

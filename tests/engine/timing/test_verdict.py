@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile
@@ -267,3 +268,19 @@ def test_the_compiler_is_not_proposed_for_convolutions_on_a_cpu() -> None:
     verdict = verdict_of(found, experiment())
     assert verdict.changes == ()
     assert verdict.next_step == "No setting shortens what takes longest, which is memory-bound work."
+
+
+def test_a_verdict_does_not_deny_what_advice_offers() -> None:
+    advice = Advice(
+        kind=AdviceKind.LAYOUT,
+        message="Keep pictures in channels_last.",
+        evidence="The conversions take 1 ms.",
+        changes=(("step.recipe", "channels_last"),),
+        action="Use channels_last",
+    )
+    found = profile("cpu", **{**REST, "matrix": 6.0})
+    assert "what takes longest" in verdict_of(found, experiment()).next_step
+    advised = found.model_copy(update={"advice": (advice,)})
+    assert verdict_of(advised, experiment()).next_step == (
+        "No setting shortens matrix work; Advice names what else may save time."
+    )

@@ -123,7 +123,7 @@ def layout(case: Case) -> Iterator[Found]:
         if remedy is None or not any(row.name.startswith("convolution") for row in rows):
             return  # weights are converted in any layout
         ms = sum(row.ms for row in rows if row.name.startswith("reorder"))
-        # 1.35 times as fast with a small CNN, 0.83 times with ResNet-18 on one core with AVX-512
+        # 1.35 times as fast with a small CNN, 0.85 times with ResNet-18 on one core with AVX-512
         message = (
             "oneDNN converts what convolutions read and write; channels_last spares most of that, but slows "
             "some convolutions down: compare both."
