@@ -145,6 +145,67 @@ CREATE TABLE timing_sides (
 CREATE INDEX timing_sides_by_run ON timing_sides (run) WHERE run IS NOT NULL
 """
 
+_SWEEPS = """
+CREATE TABLE sweeps (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    created REAL NOT NULL,
+    name TEXT NOT NULL,
+    grid TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    device_name TEXT NOT NULL,
+    comparison TEXT REFERENCES comparisons (id) ON DELETE SET NULL,
+    owner TEXT,
+    spent_seconds REAL NOT NULL DEFAULT 0,
+    problem TEXT,
+    ended REAL
+);
+CREATE TABLE sweep_cells (
+    sweep TEXT NOT NULL REFERENCES sweeps (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    left_out TEXT,
+    is_held INTEGER NOT NULL DEFAULT 0,
+    pilot TEXT,
+    problem TEXT,
+    PRIMARY KEY (sweep, position)
+);
+ALTER TABLE runs ADD COLUMN sweep TEXT REFERENCES sweeps (id) ON DELETE SET NULL;
+ALTER TABLE runs ADD COLUMN cell INTEGER;
+ALTER TABLE runs ADD COLUMN repeat INTEGER;
+CREATE UNIQUE INDEX runs_by_cell ON runs (sweep, cell, repeat) WHERE sweep IS NOT NULL AND deleted IS NULL
+"""
+
+_TUNINGS = """
+CREATE TABLE tunings (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    created REAL NOT NULL,
+    tuning TEXT NOT NULL,
+    device_name TEXT NOT NULL,
+    problem TEXT,
+    ended REAL
+)
+"""
+
+_WAITING = """
+CREATE TABLE waiting (
+    key TEXT PRIMARY KEY,
+    position REAL NOT NULL,
+    kind TEXT NOT NULL,
+    title TEXT NOT NULL,
+    request TEXT NOT NULL,
+    is_held INTEGER NOT NULL DEFAULT 0,
+    owner TEXT NOT NULL,
+    created REAL NOT NULL
+)
+"""
+
+_OWN_LOOKS = """
+ALTER TABLE runs ADD COLUMN is_pinned INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN colour TEXT;
+ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''
+"""
+
 MIGRATIONS = (
     _FIRST,
     _PROBES,
@@ -154,6 +215,10 @@ MIGRATIONS = (
     _TRUSTED_CODE,
     _DIAGNOSES,
     _TIMINGS,
+    _SWEEPS,
+    _TUNINGS,
+    _WAITING,
+    _OWN_LOOKS,
 )
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 

@@ -1,0 +1,183 @@
+"""A grid: several values of some settings, and an experiment for each combination of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import (
+    Experiment,
+    experiment_from,
+    flattened,
+    from_dotted,
+    layered,
+    setting_fields,
+)
+from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name_of_key
+from engine.experiment.text import shortened
+from engine.experiment.titles import named, setting_title
+from engine.experiment.value import MOST_ENTRIES, Message
+
+Value = str | int | float | bool | None
+
+VARIANT = "variant"
+"""The key of an axis whose values are the labels of a preset's variants, not those of one setting."""
+
+MOST_CELLS = 10_000
+
+
+class Axis(Message):
+    """A setting by its dotted key, and its values in the order given.
+
+    `overrides` has the nested settings of each value where these are more than the setting itself: those of
+    a variant, or the code of a model's own file.
+    """
+
+    key: str
+    values: Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    overrides: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_ENTRIES)] = ()
+
+    @property
+    def title(self) -> str:
+        return "Variant" if self.key == VARIANT else setting_title(self.key)
+
+    def settings(self, place: int) -> Mapping[str, Any]:
+        """The nested settings of the value at `place`."""
+        return self.overrides[place] if self.overrides else from_dotted(self.key, self.values[place])
+
+    def text(self, place: int) -> str:
+        """The value at `place` as a cell names it: "FP16 AMP", "64"."""
+        value = self.values[place]
+        if self.key == "precision":
+            return Precision(str(value)).label
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        if value is None:
+            return "none"
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination of values; `index` counts in the grid's order, `places` are those on each axis."""
+
+    index: int
+    places: tuple[int, ...]
+    experiment: Experiment
+
+
+class Grid(Message):
+    """The settings that all cells share, nested, and the axes; the last axis varies fastest.
+
+    `grid_of` makes it, and makes sure that every cell is an experiment.
+    """
+
+    base: dict[str, Any]
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=100)]
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def compared(self) -> int:
+        """The place of the axis whose first value is the baseline of the others.
+
+        The variants', else that of the precision, else the recipe's, else the first.
+        """
+        keys = [axis.key for axis in self.axes]
+        return next((keys.index(key) for key in (VARIANT, "precision", "step.recipe") if key in keys), 0)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in the grid's order. Raises ProblemError that names the cell which is no experiment."""
+        return tuple(
+            Cell(index, places, self._experiment(places)) for index, places in enumerate(self._places())
+        )
+
+    def baseline(self, cell: Cell) -> Cell:
+        """The cell that a cell is compared with: the same but for the first value of the compared axis."""
+        places = list(cell.places)
+        places[self.compared] = 0
+        return self.cells[self.index(places)]
+
+    def index(self, places: Sequence[int]) -> int:
+        """The index of the cell with these places."""
+        index = 0
+        for place, axis in zip(places, self.axes, strict=True):
+            index = index * len(axis.values) + place
+        return index
+
+    def name(self, places: Sequence[int]) -> str:
+        """The cell's name: "FP16 AMP, batch size 64"."""
+        return ", ".join(
+            axis.text(place)
+            if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
+            else f"{named(axis.key)} {axis.text(place)}"
+            for axis, place in zip(self.axes, places, strict=True)
+        )
+
+    def _places(self) -> Iterator[tuple[int, ...]]:
+        return product(*(range(len(axis.values)) for axis in self.axes))
+
+    def _experiment(self, places: tuple[int, ...]) -> Experiment:
+        layers = (axis.settings(place) for axis, place in zip(self.axes, places, strict=True))
+        try:
+            return experiment_from(layered(self.base, *layers))
+        except ProblemError as error:
+            raise ProblemError(*(self._of_cell(places, problem) for problem in error.problems)) from None
+
+    def _of_cell(self, places: Sequence[int], problem: Problem) -> Problem:
+        message = f"The cell {self.name(places)} cannot be trained: {problem.message}"
+        return problem.model_copy(update={"message": message})
+
+
+def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
+    """The grid of these axes over nested settings; values may be text, and become the settings' own.
+
+    Raises ProblemError for an unknown setting, an axis without values, a value given twice, too many cells,
+    and a cell that does not validate, which the problem names.
+    """
+    for axis in axes:
+        if axis.key != VARIANT and axis.key not in setting_fields():
+            raise ProblemError(unknown_name_of_key(axis.key, setting_fields()))
+    size = math.prod(len(axis.values) for axis in axes)
+    if size > MOST_CELLS:
+        message = f"The sweep would have {size:,} cells, but it can have at most {MOST_CELLS:,}."
+        raise ProblemError(request_problem(message, "Give fewer values.", key="sweep", value=size))
+    draft = Grid(base=dict(base), axes=tuple(axes))
+    grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
+    # validates every one of them
+    assert len(grid.cells) == size
+    return grid
+
+
+def _normal(grid: Grid, axis_place: int) -> Axis:
+    """The axis with its values as an experiment has them. Raises ProblemError for a value given twice."""
+    axis = grid.axes[axis_place]
+    values: list[Value] = []
+    for place, given in enumerate(axis.values):
+        value = given if axis.key == VARIANT or axis.overrides else _own_value(grid, axis_place, place)
+        if value in values:
+            message = f"{axis.title} has the value {shortened(given)} twice."
+            raise ProblemError(
+                request_problem(message, "Give every value once.", key=axis.key, value=shortened(given))
+            )
+        values.append(value)
+    return axis.model_copy(update={"values": tuple(values)})
+
+
+def _own_value(grid: Grid, axis_place: int, place: int) -> Value:
+    places = [0] * len(grid.axes)
+    places[axis_place] = place
+    experiment = grid._experiment(tuple(places))
+    value: Any = flattened(experiment)[grid.axes[axis_place].key]
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

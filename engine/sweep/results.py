@@ -1,0 +1,50 @@
+"""A sweep as its pictures and tables show it: a result for every cell, and the figures to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.compare.figures import Figure
+from engine.experiment.sweep.grid import Grid
+from engine.statistics import Interval
+
+CellStatus = Literal["waiting", "held", "running", "piloted", "done", "stopped", "failed", "left out"]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A cell: its name, where it is on the grid's axes, its runs, and why it has no figures.
+
+    `values` are by the names of the figures, over the runs; while there is no run those of its pilot.
+    `ratio` is its speed as a multiple of the baseline cell's, with its interval where there are repeats.
+    """
+
+    index: int
+    places: tuple[int, ...]
+    name: str
+    status: CellStatus
+    run_ids: tuple[str, ...] = ()
+    why: str = ""
+    values: Mapping[str, float] | None = None
+    intervals: Mapping[str, Interval] | None = None
+    ratio: float | None = None
+    ratio_interval: Interval | None = None
+    is_disturbed: bool = False
+
+    def value(self, figure: str) -> float | None:
+        """The value of the figure of that name, or of "ratio"."""
+        return self.ratio if figure == RATIO else (self.values or {}).get(figure)
+
+
+RATIO = "ratio"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The cells in the grid's order, and the figures that any of them has, the speed first."""
+
+    grid: Grid
+    cells: tuple[CellResult, ...]
+    figures: tuple[Figure, ...]
