@@ -21,7 +21,7 @@ from gui.charts.painter import BarChart
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
-from gui.runs.line import dropped_runs, has_runs
+from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.shortcuts import tab_after

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
 
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord, Status
-from gui.runs.lines import TIP
+from gui.runs.table.lines import TIP
 from gui.widgets import Button, EmptyState, IconButton, label, set_text
 from gui.widgets.filter_edit import FilterEdit
 from gui.widgets.shortcuts import keys_of

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
 from engine.experiment.titles import named
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import NoRuns, RunsBar
-from gui.runs.line import Column
 from gui.runs.marks import MarksDialog, shared_tags, toggled
-from gui.runs.model import RunsModel
-from gui.runs.table import RunsTable
+from gui.runs.table.line import Column
+from gui.runs.table.model import RunsModel
+from gui.runs.table.view import RunsTable
 from gui.session.orders.diagnoses import why_nothing_to_find
 from gui.session.orders.timings import baseline_first
 

@@ -15,7 +15,7 @@ from engine.experiment.titles import FACTS, setting_title
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.settings import applying_settings
-from gui.runs.line import dragged_runs
+from gui.runs.table.line import dragged_runs
 from gui.widgets import Segmented
 
 Trained = Callable[..., RunRecord]

@@ -18,8 +18,8 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.compare.headline import Headline, VerdictLabel
 from gui.compare.table import FigureTable
-from gui.runs.line import Baselines, Column, Line
-from gui.runs.model import RunsModel
+from gui.runs.table.line import Baselines, Column, Line
+from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards
 from gui.window.main_window import MainWindow

@@ -14,8 +14,8 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from gui.runs.line import Line
-from gui.runs.lines import Search
+from gui.runs.table.line import Line
+from gui.runs.table.lines import Search
 
 FULL = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
 FAST = Step(recipe="fast")

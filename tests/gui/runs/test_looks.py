@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, 
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import Status
-from gui.runs.line import Column
 from gui.runs.panel import RunsPanel
+from gui.runs.table.line import Column
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.store.record import RunRecord, Status
-from gui.runs.line import Column
 from gui.runs.panel import RunsPanel
+from gui.runs.table.line import Column
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QAbstractButton, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord, Status
-from gui.runs.line import Column, dropped_runs
 from gui.runs.panel import RunsPanel
-from gui.runs.table import drag_pixmap
+from gui.runs.table.line import Column, dropped_runs
+from gui.runs.table.view import drag_pixmap
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

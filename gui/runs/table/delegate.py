@@ -31,8 +31,8 @@ from engine.experiment.settings import FAST
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from engine.words.numbers import NONE
-from gui.runs.line import NUMBERS, Column
-from gui.runs.model import RunsModel
+from gui.runs.table.line import NUMBERS, Column
+from gui.runs.table.model import RunsModel
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import Palette, theme

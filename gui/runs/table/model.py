@@ -17,8 +17,8 @@ from PySide6.QtCore import (
 )
 
 from engine.store.record import RunRecord, Status
-from gui.runs.cells import cell_text, cell_tip
-from gui.runs.line import (
+from gui.runs.table.cells import cell_text, cell_tip
+from gui.runs.table.line import (
     HEADINGS,
     NUMBERS,
     PICTURES_HEADING,
@@ -28,7 +28,7 @@ from gui.runs.line import (
     dragged_runs,
     when_words,
 )
-from gui.runs.lines import RunsList
+from gui.runs.table.lines import RunsList
 
 _MANY = 64
 """Rows that may leave or change at once; beyond that a reset is quicker."""

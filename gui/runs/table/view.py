@@ -25,9 +25,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine.store.record import RunRecord, Status
-from gui.runs.delegate import ROW_HEIGHT, RunsDelegate, draw_tick
-from gui.runs.line import NUMBERS, Column
-from gui.runs.model import RunsModel
+from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate, draw_tick
+from gui.runs.table.line import NUMBERS, Column
+from gui.runs.table.model import RunsModel
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme

@@ -13,8 +13,8 @@ from typing import Any
 from engine.experiment.experiment import Precision
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
-from gui.runs.cells import sorter
-from gui.runs.line import Baselines, Column, Line, sized_dataset, status_words
+from gui.runs.table.cells import sorter
+from gui.runs.table.line import Baselines, Column, Line, sized_dataset, status_words
 
 
 def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:

@@ -12,7 +12,16 @@ from engine.experiment.experiment import Precision
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_unit, number, times
-from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, sized_dataset, status_words
+from gui.runs.table.line import (
+    HEADINGS,
+    STATUS_ORDER,
+    Baselines,
+    Column,
+    Line,
+    begun,
+    sized_dataset,
+    status_words,
+)
 from gui.widgets.labels import plain_tip
 
 _LONGEST = 600
