@@ -35,6 +35,7 @@ from engine.protocol.trials import ProbeStarted, TrialBegun, TrialEnded
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher, Target
 
 
@@ -208,8 +209,11 @@ class Session:
 
 @contextmanager
 def open_session(target: Target) -> Iterator[Session]:
-    """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended."""
-    with Store() as store, Launcher(target) as launcher:
+    """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended.
+
+    The machine does not go to sleep meanwhile.
+    """
+    with Store() as store, Launcher(target) as launcher, kept_awake():
         store.recover()
         # what is trained and cannot be saved is lost
         store.check_writable()
