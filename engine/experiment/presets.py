@@ -6,9 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import tomli_w
@@ -24,6 +25,8 @@ from engine.experiment.problem import (
     request_problem,
     unknown_name,
 )
+from engine.experiment.sweep.axes import axes_of, values_of_table
+from engine.experiment.sweep.grid import VARIANT, Axis, Value, grid_of
 from engine.experiment.text import Line, Text, shortened
 
 PresetKind = Literal["run", "compare", "probe", "diagnose"]
@@ -35,6 +38,7 @@ BUILT_IN = (
     "resnet18-fakedata",
     "resnet50-imagenet",
     "resnet50-memory",
+    "batch-sweep",
     "causal-lm",
     "batch-limit",
     "debug-ladder",
@@ -42,7 +46,7 @@ BUILT_IN = (
 """The presets that come with the program, in the order they are offered; a window begins with the first."""
 
 # keys of `without_gpu` that are no settings
-_NOT_SETTINGS = ("about", "variants")
+_NOT_SETTINGS = ("about", "variants", "sweep")
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class Variant:
 class Preset:
     """A named experiment; `kind` is what the window's button does with it, `parts` those of a diagnosis.
 
-    Without a GPU `without_gpu` overrides `experiment`; its list `variants`, if any, replaces the preset's,
-    and its text `about` says how the preset differs there.
+    `sweep` has the values of the settings that are swept. Without a GPU `without_gpu` overrides `experiment`;
+    its list `variants` and its table `sweep`, if any, replace the preset's, and its text `about` says how the
+    preset differs there.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Preset:
     origin: Path
     is_own: bool
     parts: tuple[DiagnosisPart, ...] = ()
+    sweep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def base(self, has_gpu: bool) -> dict[str, Any]:
         """The settings that every variant shares."""
@@ -96,6 +102,21 @@ class Preset:
         if has_gpu or "variants" not in self.without_gpu:
             return self.variants
         return _variants_from(self.without_gpu["variants"])
+
+    def sweep_for(self, has_gpu: bool) -> Mapping[str, tuple[Value, ...]]:
+        """The values of the settings that are swept; empty for a preset that is no sweep."""
+        if has_gpu or "sweep" not in self.without_gpu:
+            return self.sweep
+        return values_of_table(self.without_gpu["sweep"], "without_gpu.sweep")
+
+    def axes(self, has_gpu: bool) -> tuple[Axis, ...]:
+        """The variants as an axis, if there are any, then the settings that are swept."""
+        swept, variants = axes_of(self.sweep_for(has_gpu)), self.variants_for(has_gpu)
+        if not variants:
+            return swept
+        labels = tuple(side.label for side in variants)
+        overrides = tuple(dict(side.overrides) for side in variants)
+        return (Axis(key=VARIANT, values=labels, overrides=overrides), *swept)
 
     def experiments(self, has_gpu: bool) -> tuple[tuple[str, Experiment], ...]:
         """A label and an experiment for each variant; one pair for a preset without variants."""
@@ -124,6 +145,7 @@ class _File(BaseModel):
     parts: tuple[DiagnosisPart, ...] = ()
     experiment: dict[str, Any]
     variants: list[_Side] = []
+    sweep: dict[str, Any] = {}
     without_gpu: dict[str, Any] = {}
 
 
@@ -150,6 +172,7 @@ def save_own(
     experiment: Experiment,
     variants: Sequence[Variant] = (),
     *,
+    sweep: Mapping[str, Sequence[Value]] = MappingProxyType({}),
     about: str = "",
     replace: bool = False,
 ) -> Preset:
@@ -167,8 +190,9 @@ def save_own(
     table = {
         "title": title.strip(),
         "about": about,
-        "kind": "compare" if variants else "run",
+        "kind": "compare" if variants or sweep else "run",
         "experiment": settings,
+        "sweep": {key: list(values) for key, values in sweep.items()},
         "variants": [{"label": side.label, **side.overrides} for side in variants],
     }
     saved = _preset_from(table, path, is_own=True)
@@ -269,6 +293,7 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         origin=path,
         is_own=is_own,
         parts=parsed.parts,
+        sweep=values_of_table(parsed.sweep),
     )
     note = parsed.without_gpu.get("about", "")
     if not isinstance(note, str):
@@ -278,6 +303,9 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         )
     for has_gpu in (True, False):
         preset.experiments(has_gpu)
+        for axis in axes_of(preset.sweep_for(has_gpu)):
+            # all cells would take too long for a list of presets
+            grid_of(preset.base(has_gpu), [axis])
     return preset
 
 
