@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -118,6 +118,8 @@ _NO_MATTER = frozenset(
         "data.skip_broken",
     ]
 )
+_MATTER_AT_TIMES = frozenset(["optimizer.momentum", "label_smoothing", "samples"])
+"""Of those: whether they are 0, or for some data."""
 _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")
 
 
@@ -142,16 +144,12 @@ class Forecasts:
 
     def find(self, experiment: Experiment) -> ForecastMade | None:
         """The forecast for the experiment's own batch, corrected by measured peaks; None if unknown."""
+        return self.find_all([experiment])[0]
+
+    def find_all(self, experiments: Iterable[Experiment]) -> tuple[ForecastMade | None, ...]:
+        """As `find` for each of several, with the file read once."""
         kept = self._read()
-        forecast = kept.forecasts.get(forecast_key(experiment))
-        if forecast is None:
-            return None
-        resolved = forecast.experiment.model_copy(
-            update={"batch_size": experiment.batch_size, "code": experiment.code}
-        )
-        asked = forecast.model_copy(update={"experiment": resolved})
-        peaks = kept.peaks.get(forecast_key(resolved), ())
-        return calibrated(with_lines(asked, asked.lines), peaks)
+        return tuple(_found(kept, experiment) for experiment in experiments)
 
     def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
         """Keeps a forecast for an experiment at any batch, also under its resolved settings."""
@@ -200,6 +198,23 @@ class Forecasts:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             new.write_text(kept.model_dump_json(), encoding="utf-8")
             new.replace(self._path)
+
+
+def _found(kept: _Kept, experiment: Experiment) -> ForecastMade | None:
+    forecast = kept.forecasts.get(forecast_key(experiment))
+    if forecast is None:
+        return None
+    resolved = forecast.experiment.model_copy(
+        update={"batch_size": experiment.batch_size, "code": experiment.code}
+    )
+    asked = forecast.model_copy(update={"experiment": resolved})
+    peaks = kept.peaks.get(forecast_key(resolved), ())
+    return calibrated(with_lines(asked, asked.lines), peaks)
+
+
+def may_change_memory(key: str) -> bool:
+    """Whether another value of the setting may have another forecast; that of the batch holds for all."""
+    return key in _MATTER_AT_TIMES or (key not in _NO_MATTER and not key.startswith(_NO_MATTER_TABLES))
 
 
 def forecast_key(experiment: Experiment) -> str:

@@ -149,6 +149,11 @@ def memory_text(mib: float) -> str:
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
 
 
+def need_text(needed_mib: float, budget_mib: float) -> str:
+    """Memory that is needed of what there is: "about 3.1 GiB of 2.0 GiB"."""
+    return f"about {memory_text(needed_mib)} of {memory_text(budget_mib)}"
+
+
 _LEAST_MIB = 0.1
 """Less is given in KiB."""
 

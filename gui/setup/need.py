@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QWidget
 
-from engine.words.numbers import memory_text
+from engine.words.numbers import memory_text, need_text
 from gui.session.forecaster import Need
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
@@ -39,7 +39,7 @@ class NeedLine(QWidget):
         if need.needed_mib is None:
             self._say("Estimating memory…", 0.0, None)
             return
-        words = f"Needs about {memory_text(need.needed_mib)} of {memory_text(budget_mib)}"
+        words = f"Needs {need_text(need.needed_mib, budget_mib)}"
         self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_search(self, budget_mib: float | None, device_mib: float | None) -> None:
