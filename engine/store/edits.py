@@ -92,12 +92,25 @@ def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Undoes a deletion. Raises ProblemError of kind STORE where a run is gone for good."""
+    """Undoes a deletion. Raises ProblemError of kind STORE where a run is gone for good.
+
+    A run whose place in its sweep was taken meanwhile belongs to the sweep no more.
+    """
     for run_id in run_ids:
+        _leave_taken_place(connection, run_id)
         change = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
         if not change.rowcount:
             message = f"Run {run_id} is gone for good."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Train it as a new run."))
+
+
+def _leave_taken_place(connection: sqlite3.Connection, run_id: str) -> None:
+    connection.execute(
+        "UPDATE runs SET sweep = NULL, cell = NULL, repeat = NULL WHERE id = ? AND EXISTS"
+        " (SELECT 1 FROM runs AS other WHERE other.id != runs.id AND other.deleted IS NULL"
+        " AND (other.sweep, other.cell, other.repeat) = (runs.sweep, runs.cell, runs.repeat))",
+        (run_id,),
+    )
 
 
 def deleted_before(connection: sqlite3.Connection, unix_seconds: float) -> tuple[str, ...]:
@@ -127,12 +140,18 @@ def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) 
         checkpoints.mark(checkpoints.folder_of(store, run_id))
         row = connection.execute("SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
         connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
-        connection.execute(
-            "DELETE FROM comparisons WHERE id = :id"
-            " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)",
-            {"id": row["comparison"] if row else None},
-        )
+        drop_comparison(connection, row["comparison"] if row else None)
         journal.drop(connection, row["pictures"] if row else None)
+
+
+def drop_comparison(connection: sqlite3.Connection, comparison: str | None) -> None:
+    """Removes a comparison without runs, unless it is a sweep's, whose runs may be yet to come."""
+    connection.execute(
+        "DELETE FROM comparisons WHERE id = :id"
+        " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)"
+        " AND NOT EXISTS (SELECT 1 FROM sweeps WHERE comparison = :id)",
+        {"id": comparison},
+    )
 
 
 def remove_files(run_ids: Iterable[str], store: Path) -> None:

@@ -125,6 +125,26 @@ def claim(connection: sqlite3.Connection, run_id: str) -> None:
     connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_process().model_dump_json(), run_id))
 
 
+def unfinished_at(
+    connection: sqlite3.Connection, sweep: str | None, cell: int | None, repeat: int | None
+) -> tuple[str, ...]:
+    """The run at a place in a sweep, if there is one, that may be replaced: it did not come to its end.
+
+    Raises ProblemError where it may not.
+    """
+    rows = connection.execute(
+        "SELECT id, name, status, owner FROM runs"
+        " WHERE sweep = ? AND cell = ? AND repeat = ? AND deleted IS NULL",
+        (sweep, cell, repeat),
+    ).fetchall()
+    for row in rows:
+        status = Status(row["status"])
+        if status in (Status.FINISHED, Status.FAILED) or not (status.is_over or may_take(row)):
+            message = f"{row['name']} is {status} and has that place in the sweep."
+            raise ProblemError(request_problem(message, "Delete it first.", key="sweep", value=sweep))
+    return tuple(row["id"] for row in rows)
+
+
 def queue_again(connection: sqlite3.Connection, run: RunRecord, checkpoints: Path) -> None:
     """Queues a run that ended early. Raises ProblemError where it cannot resume from a checkpoint."""
     problem = resume.obstacle(run, checkpoints)

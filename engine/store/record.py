@@ -166,8 +166,8 @@ class RunRecord:
     """A run in the store, without its samples and events.
 
     `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags` and
-    `note` are the user's. Of a run from the store, `experiment`, `environment` and `summary` are parsed on
-    first use; damage raises ProblemError then.
+    `note` are the user's. A run of a `sweep` is the repeat, from 1, of a cell there. Of a run from the
+    store, `experiment`, `environment` and `summary` are parsed on first use; damage raises ProblemError then.
     """
 
     id: str
@@ -187,6 +187,9 @@ class RunRecord:
     total_steps: int | None
     tags: tuple[str, ...] = ()
     note: str = ""
+    sweep: str | None = None
+    cell: int | None = None
+    repeat: int | None = None
 
     @cached_property
     def overview(self) -> Overview:
@@ -276,7 +279,7 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps, tags, note"
+    " comparison, label, total_steps, tags, note, sweep, cell, repeat"
 )
 
 
@@ -304,6 +307,9 @@ def run_from(row: Row) -> RunRecord:
         total_steps=None if row["total_steps"] is None else _whole(row["total_steps"]),
         tags=_tags(row["tags"]) if row["tags"] != _NO_TAGS else (),
         note=printable(row["note"]),
+        sweep=None if row["sweep"] is None else _text(row["sweep"]),
+        cell=None if row["sweep"] is None else _whole(row["cell"]),
+        repeat=None if row["sweep"] is None else _whole(row["repeat"]),
     )
 
 

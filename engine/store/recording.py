@@ -187,11 +187,17 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
     for table, key, value in (
         ("comparisons", "id", run["comparison"]),
         ("pictures", "hash", run["pictures"]),
+        ("sweeps", "id", run["sweep"]),
+        ("sweep_cells", "sweep", run["sweep"]),
     ):
         for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
             _insert(target, table, dict(row))
     if target.execute("SELECT 1 FROM runs WHERE number = ?", (run["number"],)).fetchone():
         run["number"] = target.execute("SELECT max(number) + 1 FROM runs").fetchone()[0]
+    place = (run["sweep"], run["cell"], run["repeat"])
+    taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
+    if target.execute(taken, (*place, run_id)).fetchone():
+        run.update(sweep=None, cell=None, repeat=None)
     _insert(target, "runs", run)
     for table in _PARTS:
         for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):

@@ -22,6 +22,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
 from engine.store.saved.diagnoses import Diagnoses
 from engine.store.saved.searches import Probes
+from engine.store.saved.sweeps import Sweeps
 from engine.store.saved.timings import Timings
 from engine.store.trust import TrustedCode
 from engine.store.whole_runs import WholeRuns
@@ -31,10 +32,10 @@ class Store(Readings):
     """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
     `probes` are the saved searches, `diagnoses` those of experiments' numerics, `timings` the profiles of
-    their steps, `whole_runs` the runs as they travel between stores, `pictures` their training pictures, and
-    `trusted_code` the code that may run on this machine. `notes` are sentences on how the file had to be
-    opened. Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind
-    REQUEST for a missing run.
+    their steps, `sweeps` the grids of settings, `whole_runs` the runs as they travel between stores,
+    `pictures` their training pictures, and `trusted_code` the code that may run on this machine. `notes` are
+    sentences on how the file had to be opened. Every method raises ProblemError: of kind STORE when the file
+    cannot be read or written, of kind REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -44,6 +45,7 @@ class Store(Readings):
         self.probes = Probes(connection)
         self.diagnoses = Diagnoses(connection)
         self.timings = Timings(connection)
+        self.sweeps = Sweeps(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
         self.trusted_code = TrustedCode(connection)
@@ -79,14 +81,23 @@ class Store(Readings):
         name: str | None = None,
         comparison: str | None = None,
         label: str | None = None,
+        sweep: str | None = None,
+        cell: int | None = None,
+        repeat: int | None = None,
     ) -> RunRecord:
-        """Adds a queued run of this process; without a name it is "Run N"."""
+        """Adds a queued run of this process; without a name it is "Run N".
+
+        A run of a `sweep` is the `repeat`, from 1, of a `cell`. It replaces a run of that place that did not
+        come to its end. Raises ProblemError where that run did, or where a process that lives trains it.
+        """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
+            replaced = queue.unfinished_at(connection, sweep, cell, repeat)
+            edits.remove(connection, replaced, self.path)
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
             connection.execute(
-                "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner,"
+                " sweep, cell, repeat) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
                     number,
@@ -97,8 +108,12 @@ class Store(Readings):
                     comparison,
                     None if label is None else edits.cleaned_name(label),
                     this_process().model_dump_json(),
+                    sweep,
+                    cell,
+                    repeat,
                 ),
             )
+        edits.remove_files(replaced, self.path)
         return self.run(run_id)
 
     def begin(self, run_id: str) -> None:
@@ -173,8 +188,11 @@ class Store(Readings):
         return self._connection.set_aside()
 
     def claimable(self) -> tuple[RunRecord, ...]:
-        """Queued runs that this process may run, oldest first: its own, and those whose process is gone."""
-        queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED]
+        """Queued runs that this process may run, oldest first: its own, and those whose process is gone.
+
+        Without those of sweeps, which train them themselves.
+        """
+        queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED and run.sweep is None]
         with self._connection.reading() as connection:
             return tuple(run for run in queued if queue.may_take(queue.row_of(connection, run.id)))
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from engine.protocol.events import Event, Failed, Finished, to_line
 from engine.protocol.pictures import ContactSheet
-from engine.store import checkpoints, journal
+from engine.store import checkpoints, edits, journal
 from engine.store.connection import Connection
 from engine.store.journal import Columns
 from engine.store.queue import this_process
@@ -159,8 +159,10 @@ _WRITTEN_BY_USER = ("id", "name", "label", "comparison", "tags", "note")
 
 def _bring_back(connection: sqlite3.Connection, run_id: str) -> bool:
     """Undoes the deletion of a run; returns whether it was deleted."""
-    statement = "UPDATE runs SET deleted = NULL WHERE id = ? AND deleted IS NOT NULL"
-    return connection.execute(statement, (run_id,)).rowcount > 0
+    was_deleted = bool(edits.still_deleted(connection, [run_id]))
+    if was_deleted:
+        edits.bring_back(connection, [run_id])
+    return was_deleted
 
 
 def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:

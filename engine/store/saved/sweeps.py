@@ -1,0 +1,222 @@
+"""Saved sweeps: a grid with its plan, what is known of every cell, and which program carries it on."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Pilot, Plan
+from engine.store import edits, queue
+from engine.store.record import RUN_COLUMNS, RunRecord, run_from
+from engine.store.saved.work import SavedWork, created, new_id
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """A cell of a sweep; its runs are in the order of their repeats.
+
+    `left_out` says why it is not trained at all, empty where it is. `problem` ended its last turn; it takes
+    no more.
+    """
+
+    index: int
+    left_out: str
+    is_held: bool
+    pilot: Pilot | None
+    problem: Problem | None
+    runs: tuple[RunRecord, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """A sweep; its runs belong to `comparison`.
+
+    `ended` is None while turns are left, whether or not a program carries it on: `is_claimed` where one that
+    lives does. `spent_seconds` count towards the plan's time limit. `problem` ended it early.
+    """
+
+    id: str
+    number: int
+    created: datetime
+    name: str
+    grid: Grid = field(repr=False)
+    plan: Plan
+    device_name: str
+    comparison: str | None
+    spent_seconds: float
+    ended: datetime | None
+    problem: Problem | None
+    is_claimed: bool
+    cells: tuple[CellRecord, ...] = field(repr=False)
+
+
+class Sweeps(SavedWork[SweepRecord]):
+    """The saved sweeps. A run is added to a sweep by `Store.add`."""
+
+    _table = "sweeps"
+
+    def add(
+        self,
+        name: str,
+        grid: Grid,
+        plan: Plan,
+        *,
+        device_name: str,
+        left_out: Mapping[int, str] | None = None,
+    ) -> str:
+        """Adds a sweep and the comparison of its runs; returns its id. Without a name it is "Sweep N".
+
+        `left_out` are the cells that are not trained, by index, with the reason in a sentence.
+        """
+        sweep_id, comparison, reasons = new_id(), new_id(), left_out or {}
+        with self._connection.writing() as connection:
+            number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM sweeps").fetchone()[0]
+            title = edits.cleaned_name(name) or f"Sweep {number}"
+            connection.execute(
+                "INSERT INTO comparisons (id, title, created) VALUES (?, ?, ?)",
+                (comparison, title, time.time()),
+            )
+            self._add(
+                connection,
+                sweep_id,
+                name=title,
+                grid=grid.model_dump_json(),
+                plan=plan.model_dump_json(),
+                device_name=device_name,
+                comparison=comparison,
+            )
+            connection.executemany(
+                "INSERT INTO sweep_cells (sweep, position, left_out) VALUES (?, ?, ?)",
+                [(sweep_id, index, reasons.get(index)) for index in range(grid.size)],
+            )
+        return sweep_id
+
+    def set_pilot(self, sweep_id: str, cell: int, pilot: Pilot) -> None:
+        """Writes the pilot of a cell."""
+        self._set_cell(sweep_id, cell, pilot=pilot.model_dump_json())
+
+    def set_cell_problem(self, sweep_id: str, cell: int, problem: Problem | None) -> None:
+        """Writes why a cell takes no more turns; None lets it take turns again."""
+        self._set_cell(sweep_id, cell, problem=None if problem is None else problem.model_dump_json())
+
+    def hold(self, sweep_id: str, cell: int, is_held: bool) -> None:
+        """Holds a cell back: it takes no turn until it is released."""
+        self._set_cell(sweep_id, cell, is_held=int(is_held))
+
+    def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
+        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        self._set_cell(sweep_id, cell, left_out=why or None)
+
+    def claim(self, sweep_id: str) -> None:
+        """Marks a sweep as carried on by this process, and as not ended.
+
+        Raises ProblemError where a process that lives, or that of another machine, carries it on.
+        """
+        with self._connection.writing() as connection:
+            self._check_free(connection, sweep_id)
+            connection.execute(
+                "UPDATE sweeps SET owner = ?, ended = NULL, problem = NULL WHERE id = ?",
+                (queue.this_process().model_dump_json(), sweep_id),
+            )
+
+    def release(self, sweep_id: str) -> None:
+        """Lets other processes carry the sweep on."""
+        self._set(sweep_id, owner=None)
+
+    def spend(self, sweep_id: str, seconds: float) -> None:
+        """Adds to the time that was spent on a sweep."""
+        with self._connection.writing() as connection:
+            connection.execute(
+                "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?", (seconds, sweep_id)
+            )
+
+    def end(self, sweep_id: str, problem: Problem | None = None) -> None:
+        """Marks a sweep as over; `problem` ended it early."""
+        self._set(sweep_id, ended=time.time(), problem=None if problem is None else problem.model_dump_json())
+
+    def delete(self, work_id: str) -> None:
+        """Deletes a sweep; its runs stay. Refused while another process carries it on."""
+        with self._connection.writing() as connection:
+            row = self._check_free(connection, work_id)
+            connection.execute("DELETE FROM sweeps WHERE id = ?", (work_id,))
+            edits.drop_comparison(connection, row["comparison"])
+
+    def _check_free(self, connection: sqlite3.Connection, sweep_id: str) -> sqlite3.Row:
+        row = connection.execute("SELECT * FROM sweeps WHERE id = ?", (sweep_id,)).fetchone()
+        if row is None:
+            raise ProblemError(self._missing(sweep_id))
+        if row["owner"] is not None and not queue.may_take(row):
+            message = f"{row['name']} is carried on by another Ammeter."
+            raise ProblemError(request_problem(message, "Stop it there first.", key="sweep", value=sweep_id))
+        assert isinstance(row, sqlite3.Row)
+        return row
+
+    def _set_cell(self, sweep_id: str, cell: int, **columns: object) -> None:
+        changes = ", ".join(f"{name} = ?" for name in columns)
+        with self._connection.writing() as connection:
+            connection.execute(
+                f"UPDATE sweep_cells SET {changes} WHERE sweep = ? AND position = ?",
+                (*columns.values(), sweep_id, cell),
+            )
+
+    def _missing(self, work_id: str) -> Problem:
+        message = f"There is no sweep with the id '{work_id}'."
+        return request_problem(message, "Start it again.", key="sweep", value=work_id)
+
+    def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
+        runs: dict[int, list[RunRecord]] = defaultdict(list)
+        for run in connection.execute(
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE sweep = ? AND deleted IS NULL ORDER BY cell, repeat",
+            (row["id"],),
+        ):
+            # one run must not hide the others
+            with suppress(ProblemError, ValueError, TypeError, OverflowError, OSError):
+                runs[run["cell"]].append(run_from(run))
+        cells = connection.execute(
+            "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (row["id"],)
+        ).fetchall()
+        owner = None if row["owner"] is None else queue.owner_from(row["owner"])
+        return SweepRecord(
+            id=row["id"],
+            number=row["number"],
+            created=created(row),
+            name=row["name"],
+            grid=_grid(row["grid"]),
+            plan=Plan.model_validate_json(row["plan"]),
+            device_name=row["device_name"],
+            comparison=row["comparison"],
+            spent_seconds=row["spent_seconds"],
+            ended=None if row["ended"] is None else datetime.fromtimestamp(row["ended"], UTC),
+            problem=_problem(row["problem"]),
+            is_claimed=owner is not None and not owner.is_gone,
+            cells=tuple(_cell(cell, tuple(runs[cell["position"]])) for cell in cells),
+        )
+
+
+@lru_cache(maxsize=8)
+def _grid(text: str) -> Grid:
+    # a sweep is read after every turn, and thousands of cells take a second to validate
+    return Grid.model_validate_json(text)
+
+
+def _cell(row: sqlite3.Row, runs: tuple[RunRecord, ...]) -> CellRecord:
+    return CellRecord(
+        index=row["position"],
+        left_out=row["left_out"] or "",
+        is_held=bool(row["is_held"]),
+        pilot=Pilot.model_validate_json(row["pilot"]) if row["pilot"] else None,
+        problem=_problem(row["problem"]),
+        runs=runs,
+    )
+
+
+def _problem(text: str | None) -> Problem | None:
+    return Problem.model_validate_json(text) if text else None
