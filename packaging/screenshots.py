@@ -109,7 +109,7 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
     window.setup.run_action.trigger()
     run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: diagnoses.running is None, within_seconds=seconds)
-    panel.open_tab("map")
+    panel.tabs.open("map")
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
 

@@ -58,7 +58,7 @@ class NumericsController(WorkController[DiagnosisView]):
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Looks for the first NaN or Inf of a run."""
-        self._panel.open_tab("nan")
+        self._panel.tabs.open("nan")
         self.submit(run.experiment, ("nan",), run.id)
 
     def show_samples(self, run: RunRecord) -> None:
@@ -100,7 +100,7 @@ class NumericsController(WorkController[DiagnosisView]):
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:
             self._panel.choose(preset.parts, only=True)
-            self._panel.open_tab(preset.parts[0])
+            self._panel.tabs.open(preset.parts[0])
             self.workspace_wanted.emit()
 
     def _show_kept(self) -> None:

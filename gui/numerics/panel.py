@@ -12,8 +12,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QStackedLayout,
     QStackedWidget,
-    QTabWidget,
-    QToolButton,
     QWidget,
 )
 
@@ -29,8 +27,9 @@ from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.orders.diagnoses import DiagnosisView
 from gui.session.orders.head import WorkHead
-from gui.widgets import EmptyState, IconButton, label
+from gui.widgets import EmptyState, label
 from gui.widgets.answers.answer_page import AnswerPage
+from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _NOTHING_YET = (
@@ -67,12 +66,20 @@ _CHOICES = (
 )
 
 
-class _Tab(NamedTuple):
-    """A view, the part of a diagnosis that it shows, and its page of the guide; advice has no part."""
+_TITLES = {
+    "map": ("Precision map", "precision-map"),
+    "range": ("Ranges", "ranges"),
+    "nan": ("First NaN", "first-nan"),
+    "ladder": ("Ladder", "ladder"),
+    "islands": ("FP32 modules", "fp32-modules"),
+    "advice": ("Advice", "advice"),
+}
+"""The title of each view, and its page of the guide."""
 
-    name: str
-    title: str
-    page: str
+
+class _PartView(NamedTuple):
+    """A view, and how it shows its part of a diagnosis."""
+
     view: MapView | RangeView | LadderView | AnswerPage
     show: Callable[[Any], object]
 
@@ -100,16 +107,19 @@ class NumericsPanel(QFrame):
         self.map = MapView()
         self.ranges, self.ladder = RangeView(), LadderView()
         self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), DiagnosisAdvice()
-        self._tabs = (
-            _Tab("map", "Precision map", "precision-map", self.map, self.map.show_map),
-            _Tab("range", "Ranges", "ranges", self.ranges, self.ranges.show_ranges),
-            _Tab("nan", "First NaN", "first-nan", self.nonfinite, self.nonfinite.show_search),
-            _Tab("ladder", "Ladder", "ladder", self.ladder, self.ladder.show_ladder),
-            _Tab("islands", "FP32 modules", "fp32-modules", self.islands, self.islands.show_islands),
-            _Tab("advice", "Advice", "advice", self.advice, self.advice.show_advices),
+        self._views: Mapping[str, _PartView] = {
+            "map": _PartView(self.map, self.map.show_map),
+            "range": _PartView(self.ranges, self.ranges.show_ranges),
+            "nan": _PartView(self.nonfinite, self.nonfinite.show_search),
+            "ladder": _PartView(self.ladder, self.ladder.show_ladder),
+            "islands": _PartView(self.islands, self.islands.show_islands),
+            "advice": _PartView(self.advice, self.advice.show_advices),
+        }
+        self._tab_pages = {name: _page(name, part.view) for name, part in self._views.items()}
+        self.tabs = ViewTabs(
+            "Parts of the diagnosis",
+            [ViewTab(name, *_TITLES[name], page) for name, page in self._tab_pages.items()],
         )
-        self.tabs = QTabWidget()
-        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
         self._connect()
         self._lay_out()
         self.show_diagnosis(None)
@@ -137,7 +147,7 @@ class NumericsPanel(QFrame):
         self.ranges.set_uses_scaler(run.experiment.uses_scaler)
         self.ranges.show_samples(count, read)
         self._pages.setCurrentWidget(self.tabs)
-        self.open_tab("range")
+        self.tabs.open("range")
 
     def view(self) -> DiagnosisView | None:
         return self._view
@@ -153,19 +163,9 @@ class NumericsPanel(QFrame):
             is_wanted = any(part in parts for part in choice.parts)
             box.setChecked(is_wanted or (box.isChecked() and not only))
 
-    def open_tab(self, name: str) -> None:
-        """Shows the view of a part."""
-        for place, tab in enumerate(self._tabs):
-            if tab.name == name:
-                self.tabs.setCurrentIndex(place)
-
-    def tab(self) -> str:
-        """The part whose view is in front."""
-        return self._tabs[self.tabs.currentIndex()].name
-
     def state(self) -> dict[str, Any]:
         """What is remembered across a restart, as plain JSON values."""
-        return {"parts": list(self.parts()), "tab": self.tab()}
+        return {"parts": list(self.parts()), "tab": self.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a `state`. Raises KeyError or TypeError for a broken one."""
@@ -173,41 +173,40 @@ class NumericsPanel(QFrame):
             self.choose(
                 [part for choice in _CHOICES for part in choice.parts if part in state["parts"]], only=True
             )
-            self.open_tab(state["tab"])
+            self.tabs.open(state["tab"])
 
     def _show_parts(self, is_other: bool) -> None:
         view = self._view
-        for page, tab in zip(self._tab_pages, self._tabs, strict=True):
-            part = None if view is None else getattr(view.diagnosis, tab.name)
-            if is_other or part is not self._shown.get(tab.name):
+        for name, shown in self._views.items():
+            part = None if view is None else getattr(view.diagnosis, name)
+            if is_other or part is not self._shown.get(name):
                 # the worker's phase changes often: a view is not filled again for it
-                tab.show(part)
-                self._shown[tab.name] = part
-            awaited = view is not None and part is None and view.is_awaited(tab.name)
-            page.setCurrentIndex(1 if awaited else 0)
-        if is_other and view is not None and not view.has(self.tab()) and not view.is_awaited(self.tab()):
-            known = [tab.name for tab in self._tabs if view.has(tab.name) or view.is_awaited(tab.name)]
-            self.open_tab(known[0] if known else self.tab())
+                shown.show(part)
+                self._shown[name] = part
+            awaited = view is not None and part is None and view.is_awaited(name)
+            self._tab_pages[name].setCurrentIndex(1 if awaited else 0)
+        if is_other and view is not None:
+            known = [name for name in self._views if view.has(name) or view.is_awaited(name)]
+            if known and self.tabs.name() not in known:
+                self.tabs.open(known[0])
 
     def _want(self, name: str) -> None:
         # advice comes with any part
         wanted = [part for choice in _CHOICES for part in choice.parts if part == name] or self.parts()
         self.choose(wanted or USUAL_PARTS)
-        self.open_tab(name)
+        self.tabs.open(name)
         self.diagnose_wanted.emit()
 
     def _show_module(self, name: str) -> None:
         self.map.show_module(name)
-        self.open_tab("map")
+        self.tabs.open("map")
 
     def _connect(self) -> None:
         self.empty.pressed.connect(self.diagnose_wanted)
-        self.guide_button.clicked.connect(
-            lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
-        )
+        self.tabs.guide_wanted.connect(self.guide_wanted)
         self.nonfinite.module_chosen.connect(self._show_module)
-        for tab in self._tabs:
-            tab.view.wanted.connect(lambda name=tab.name: self._want(name))
+        for name, part in self._views.items():
+            part.view.wanted.connect(lambda name=name: self._want(name))
         for view in (self.map, self.ranges, self.nonfinite, self.islands, self.advice):
             view.changes_wanted.connect(self.changes_wanted)
 
@@ -222,19 +221,6 @@ class NumericsPanel(QFrame):
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.tabs)
-        self.tabs.setDocumentMode(True)
-        self.tabs.tabBar().setDrawBase(False)
-        for arrow in self.tabs.tabBar().findChildren(QToolButton):
-            arrow.setToolTip(arrow.accessibleName())
-        self.tabs.setCornerWidget(self.guide_button)
-        self.tabs.tabBar().setAccessibleName("Parts of the diagnosis")
-        self._tab_pages = []
-        for tab in self._tabs:
-            page = QStackedWidget()
-            page.addWidget(tab.view)
-            page.addWidget(_awaited(tab.name))
-            self._tab_pages.append(page)
-            self.tabs.addTab(page, tab.title)
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
 
@@ -243,6 +229,14 @@ def _check_box(choice: _Choice) -> QCheckBox:
     box.setAccessibleName(f"Diagnose: {choice.text}")
     box.setToolTip(choice.tip)
     return box
+
+
+def _page(name: str, view: QWidget) -> QStackedWidget:
+    """The view, and what is shown while its part is awaited."""
+    page = QStackedWidget()
+    page.addWidget(view)
+    page.addWidget(_awaited(name))
+    return page
 
 
 def _awaited(name: str) -> QLabel:

@@ -56,6 +56,8 @@ class SetupPanel(QFrame):
     diagnosis_refused = Signal(str)
     timing_requested = Signal(object)  # tuple[Experiment, ...]
     timing_refused = Signal(str)
+    tuning_requested = Signal(object)  # Experiment
+    tuning_refused = Signal(str)
     changes_used = Signal(object, object)  # Changes, and a function that undoes them
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
@@ -187,6 +189,14 @@ class SetupPanel(QFrame):
         else:
             self.timing_refused.emit(against)
 
+    def tune(self) -> None:
+        """Requests the search for the fastest settings, starting from the form's first experiment."""
+        self.reread()
+        if (against := self._against("tune")) is None:
+            self.tuning_requested.emit(self._outcome.experiments[0][1])
+        else:
+            self.tuning_refused.emit(against)
+
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
         if self._draft is None:
@@ -277,6 +287,8 @@ class SetupPanel(QFrame):
             self.diagnose()
         elif self.purpose == "explain":
             self.explain()
+        elif self.purpose == "tune":
+            self.tune()
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 

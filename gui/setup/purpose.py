@@ -1,4 +1,4 @@
-"""What the form's button does: it trains, searches for the largest batch, diagnoses, or profiles. No Qt."""
+"""What the form's button does: it trains, searches, diagnoses, profiles or tunes. No Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from engine.protocol.timing.timing import MOST_SIDES
 from gui.setup.check import Outcome, button_words, limit_plan, limit_reason, limit_words, plan_words
 from gui.setup.draft import Draft
 
-Purpose = Literal["train", "limit", "diagnose", "explain"]
+Purpose = Literal["train", "limit", "diagnose", "explain", "tune"]
+OF_WORKSPACES: Mapping[str, Purpose] = {
+    "memory": "limit",
+    "numerics": "diagnose",
+    "timing": "explain",
+    "sweep": "tune",
+}
+"""Of the workspaces in which the button does not train."""
 OF_PRESETS: Mapping[str, Purpose] = {"probe": "limit", "diagnose": "diagnose"}
 """Of the kinds of presets that do not train."""
 
@@ -38,6 +45,8 @@ def words(purpose: Purpose, draft: Draft, outcome: Outcome) -> str:
         return button_words(draft, outcome)
     if purpose == "explain":
         return "Explain the time"
+    if purpose == "tune":
+        return "Find the fastest"
     experiment = diagnosable(outcome)
     return "Diagnose" if experiment is None else f"Diagnose {experiment.precision.label}"
 
@@ -49,6 +58,8 @@ def plan(purpose: Purpose, draft: Draft | None, outcome: Outcome, catalog: Catal
     if purpose == "explain":
         count = len(outcome.experiments)
         return f"Profiles a few steps{' in each of ' + format(count, ',') + ' runs' if count > 1 else ''}"
+    if purpose == "tune":
+        return "Tries precisions, recipes and batch sizes by short runs, and proves the fastest"
     return limit_plan(draft) if purpose == "limit" and draft is not None else plan_words(outcome, catalog)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QScrollArea,
     QStackedLayout,
-    QTabWidget,
-    QToolButton,
     QWidget,
 )
 
@@ -29,8 +27,9 @@ from gui.timing.export import offer_viewer
 from gui.timing.roofline_view import RooflineView
 from gui.timing.rows_view import RowsView
 from gui.timing.words import facts, notes, progress
-from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
+from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
 from gui.widgets.answers.answer_page import wrapped
+from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (
@@ -44,13 +43,7 @@ _FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
 _AWAITED = "The first profile is shown as soon as it is there."
 
 
-class _Tab(NamedTuple):
-    """A view and its page of the guide."""
-
-    name: str
-    title: str
-    page: str
-    view: BarsView | RowsView | RooflineView | TimingAdvice
+_View = BarsView | RowsView | RooflineView | TimingAdvice
 
 
 class TimingPanel(QFrame):
@@ -69,7 +62,7 @@ class TimingPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: TimingView | None = None
         self._shown: Timing | None = None
-        self._stale: set[_Tab] = set()
+        self._stale: set[str] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
         self.head = WorkHead("Timing", "timing", "timings", "profiles", _FORMATS, self.again)
         self._traces = offer_viewer(self.head.export)
@@ -79,14 +72,21 @@ class TimingPanel(QFrame):
         self.notes = ElidedLabel("", "hint")
         self.bars, self.rows = BarsView(), RowsView()
         self.roofline, self.advice = RooflineView(), TimingAdvice()
-        self._tabs = (
-            _Tab("bars", "Step", "step-time", self.bars),
-            _Tab("rows", "Kernels, operations, modules", "kernels", self.rows),
-            _Tab("roofline", "Roofline", "roofline", self.roofline),
-            _Tab("advice", "Advice", "advice", self.advice),
+        self._views: Mapping[str, _View] = {
+            "bars": self.bars,
+            "rows": self.rows,
+            "roofline": self.roofline,
+            "advice": self.advice,
+        }
+        self.tabs = ViewTabs(
+            "Views of the timing",
+            (
+                ViewTab("bars", "Step", "step-time", self._step()),
+                ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
+                ViewTab("roofline", "Roofline", "roofline", self.roofline),
+                ViewTab("advice", "Advice", "advice", self.advice),
+            ),
         )
-        self.tabs = QTabWidget()
-        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
         self._lay_out()
         self._connect()
         self.show_view(None)
@@ -115,24 +115,14 @@ class TimingPanel(QFrame):
     def view(self) -> TimingView | None:
         return self._view
 
-    def open_tab(self, name: str) -> None:
-        """Shows a view."""
-        for place, tab in enumerate(self._tabs):
-            if tab.name == name:
-                self.tabs.setCurrentIndex(place)
-
-    def tab(self) -> str:
-        """The view in front."""
-        return self._tabs[self.tabs.currentIndex()].name
-
     def state(self) -> dict[str, Any]:
         """What is remembered across a restart, as plain JSON values."""
-        return {"tab": self.tab(), "table": self.rows.shown_table()}
+        return {"tab": self.tabs.name(), "table": self.rows.shown_table()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a `state`. Raises KeyError for a broken one."""
         if state:
-            self.open_tab(state["tab"])
+            self.tabs.open(state["tab"])
             self.rows.open_table({table: table for table in TABLES}[state["table"]])
 
     def _show_timing(self, timing: Timing | None) -> None:
@@ -143,47 +133,37 @@ class TimingPanel(QFrame):
         self.answer.show_timing(timing)
         self.notes.set_whole_text("" if timing is None else notes(timing))
         self.notes.setVisible(bool(self.notes.whole_text()))
-        self._stale = set(self._tabs)
+        self._stale = set(self._views)
         self._fill_tab()
 
     def _fill_tab(self) -> None:
         """Fills the view in front; the others wait until they are looked at: all of them take too long."""
-        tab = self._tabs[self.tabs.currentIndex()]
-        if tab in self._stale:
-            self._stale.remove(tab)
-            tab.view.show_timing(self._shown)
+        name = self.tabs.name()
+        if name in self._stale:
+            self._stale.remove(name)
+            self._views[name].show_timing(self._shown)
 
     def _connect(self) -> None:
         self.empty.pressed.connect(self.explain_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
         self.bars.part_chosen.connect(self._show_kernels)
-        for tab in self._tabs:
-            tab.view.wanted.connect(self.explain_wanted)
+        for view in self._views.values():
+            view.wanted.connect(self.explain_wanted)
         self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit(ENERGY_PAGE))
-        for view in (self.answer, self.advice):
-            view.changes_wanted.connect(self.changes_wanted)
-        self.guide_button.clicked.connect(
-            lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
-        )
+        for teller in (self.answer, self.advice):
+            teller.changes_wanted.connect(self.changes_wanted)
+        self.tabs.guide_wanted.connect(self.guide_wanted)
 
     def _show_kernels(self, part: StepPart) -> None:
         self.rows.open_table("kernels")
         self.rows.show_part(part)
-        self.open_tab("rows")
+        self.tabs.open("rows")
 
     def _lay_out(self) -> None:
         panel = QFrame()
         panel.setProperty("surface", "panel")
         self._pages = QStackedLayout()
         in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
-        self.tabs.setDocumentMode(True)
-        self.tabs.tabBar().setDrawBase(False)
-        for arrow in self.tabs.tabBar().findChildren(QToolButton):
-            arrow.setToolTip(arrow.accessibleName())
-        self.tabs.setCornerWidget(self.guide_button)
-        self.tabs.tabBar().setAccessibleName("Views of the timing")
-        for tab in self._tabs:
-            self.tabs.addTab(self._step() if tab.view is self.bars else tab.view, tab.title)
         parts = (self.failures, self.answer.large, wide(self.tabs), self.notes)
         self._content = QWidget()
         in_column(*parts, parent=self._content, spacing=8)

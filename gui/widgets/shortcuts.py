@@ -31,6 +31,7 @@ SHORTCUTS = (
     Shortcut("show", "Ctrl+4", "Go to Show"),
     Shortcut("numerics", "Ctrl+5", "Go to Numerics"),
     Shortcut("timing", "Ctrl+6", "Go to Timing"),
+    Shortcut("sweep", "Ctrl+7", "Go to Sweep"),
     Shortcut("present", "F11", "Show full screen, or leave it (Escape)"),
     Shortcut("limit", "Ctrl+M", "Search for the largest batch that fits"),
     Shortcut("save", "Ctrl+S", "Save the form as your own preset"),

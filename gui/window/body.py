@@ -210,7 +210,13 @@ class Body(QSplitter):
 
     def _make_room(self, key: str, ticked: int) -> None:
         is_low = self.dock.usual_height(self.window().height()) < OPEN_HEIGHT
-        is_crowded = {"compare": ticked > 1, "memory": is_low, "numerics": is_low, "timing": is_low}
+        is_crowded = {
+            "compare": ticked > 1,
+            "memory": is_low,
+            "numerics": is_low,
+            "timing": is_low,
+            "sweep": is_low,
+        }
         self.middle.make_room(self.workspace == "train", is_crowded.get(key, False))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from gui.session.experiments import Experiments
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
 from gui.setup.panel import Request, SetupPanel
-from gui.setup.purpose import Purpose
+from gui.setup.purpose import OF_WORKSPACES
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
-PURPOSES: Mapping[str, Purpose] = {"memory": "limit", "numerics": "diagnose", "timing": "explain"}
-"""What the form's button does in a workspace; it trains in the others."""
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
 
@@ -204,7 +201,7 @@ class MainWindow(QMainWindow):
         """Shows the workspace of that key, with its side column."""
         others = self.others if key != "train" or self._has_others else None
         self._body.show_workspace(key, len(self.runs.checked()))
-        self.setup.set_purpose(PURPOSES.get(key, "train"))
+        self.setup.set_purpose(OF_WORKSPACES.get(key, "train"))
         if others is not None:
             others.set_in_sight(key)
         self.top_bar.set_workspace(key)

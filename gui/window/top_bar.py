@@ -156,10 +156,12 @@ WORKSPACES = (
         "See which module computes in which precision, and where numbers are lost (Ctrl+5)",
     ),
     ("timing", "Timing", "See where a step's time goes, and what limits it (Ctrl+6)"),
+    ("sweep", "Sweep", "Train every combination of several values, or find the fastest settings (Ctrl+7)"),
 )
 SIDE_WIDTH = 320
-_ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
-_NARROW_NAME = 136
+_ROOM_FOR_FACTS, _ROOM_FOR_BAR, _ROOM_FOR_NAME = 1_180, 1_200, 1_080
+_NARROW_NAME, _LOGO = 136, 40
+_PROGRAM = " Ammeter"
 
 
 class _SideWide(QWidget):
@@ -232,12 +234,15 @@ class TopBar(QFrame):
         width = event.size().width()
         is_wide = width >= _ROOM_FOR_FACTS
         # beside the column's edge where there is room for that
-        self._holder.setMaximumWidth(SIDE_WIDTH if is_wide else _NARROW_NAME)
-        self._tab_row.setSpacing(32 if is_wide else 24)
+        has_name = width >= _ROOM_FOR_NAME
+        self._logo.setText(_PROGRAM if has_name else "")
+        self._holder.setMinimumWidth(_NARROW_NAME if has_name else _LOGO)
+        self._holder.setMaximumWidth(SIDE_WIDTH if is_wide else _NARROW_NAME if has_name else _LOGO)
+        self._tab_row.setSpacing(32 if is_wide else 16)
         self.device.set_room(for_facts=is_wide, for_bar=width >= _ROOM_FOR_BAR)
 
     def _name(self) -> QWidget:
-        self._logo = QPushButton(" Ammeter")
+        self._logo = QPushButton(_PROGRAM)
         self._logo.setProperty("kind", "app")
         self._logo.setAccessibleName("Welcome")
         self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")

@@ -21,6 +21,7 @@ from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
+from gui.sweep.panel import SweepPanel
 from gui.timing.controller import TimingController
 from gui.timing.export import TRACE_WRITTEN
 from gui.timing.panel import TimingPanel
@@ -66,11 +67,13 @@ class OtherWorkspaces(QObject):
         self.show_panel = ShowPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
         self.timing_panel = TimingPanel(pages)
+        self.sweep_panel = SweepPanel(pages)
         body.add("memory", self.memory_limit, setup)
         body.add("compare", self.compare, self.column)
         body.add("show", self.show_panel, None)
         body.add("numerics", self.numerics_panel, setup)
         body.add("timing", self.timing_panel, setup)
+        body.add("sweep", self.sweep_panel, setup)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
         self.timings = TimingController(setup, self.timing_panel, experiments, self)

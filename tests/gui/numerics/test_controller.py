@@ -117,7 +117,7 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
 def test_a_preset_chooses_the_parts_of_its_diagnosis(window: MainWindow) -> None:
     window.setup.choose_preset("debug-ladder")
     panel = window.others.numerics_panel
-    assert panel.parts() == ("ladder",) and panel.tab() == "ladder"
+    assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"
     assert window.setup.purpose == "diagnose"
 
 
@@ -154,15 +154,15 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     entries["Find the first NaN"].trigger()
     panel = window.others.numerics_panel
     view = panel.view()
-    assert window.workspace == "numerics" and panel.tab() == "nan"
+    assert window.workspace == "numerics" and panel.tabs.name() == "nan"
     assert view is not None and view.run_id == run.id and view.parts == ("nan",)
     with qtbot.waitSignal(window.experiments.diagnoses.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
     assert found is not None and found.diagnosis.nan is not None, found
     assert found.diagnosis.nan.first is not None and panel.nonfinite.isVisible()
-    panel.guide_button.setFocus()
-    qtbot.keyClick(panel.guide_button, Qt.Key.Key_Tab)
+    panel.tabs.guide_button.setFocus()
+    qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
     focused = window.focusWidget()
     assert focused is not None and panel.nonfinite.isAncestorOf(focused)
 
@@ -178,7 +178,7 @@ def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
     entries["Show sampled ranges"].trigger()
     panel = window.others.numerics_panel
-    assert window.workspace == "numerics" and panel.tab() == "range"
+    assert window.workspace == "numerics" and panel.tabs.name() == "range"
     samples = panel.ranges.samples
     assert samples.isVisible() and samples.words() == "6" and panel.ranges.table.isVisible()
     samples.slider.setValue(0)

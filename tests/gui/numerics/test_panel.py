@@ -41,7 +41,7 @@ def begun() -> DiagnosisView:
 
 
 def is_awaiting(panel: NumericsPanel, name: str) -> bool:
-    page = panel.tabs.widget([tab.name for tab in panel._tabs].index(name))
+    page = panel.tabs.widget(list(panel._views).index(name))
     assert isinstance(page, QStackedWidget)
     return page.currentIndex() == 1
 
@@ -103,7 +103,7 @@ def test_a_view_without_its_part_asks_for_it(
     panel.show_diagnosis(view)
     with qtbot.waitSignal(panel.diagnose_wanted):
         panel.islands.wanted.emit()
-    assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tab() == "islands"
+    assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tabs.name() == "islands"
 
 
 def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
@@ -117,17 +117,17 @@ def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, 
         )
     )
     panel.nonfinite.module_chosen.emit("features.3")
-    assert panel.tab() == "map" and panel.map.title.whole_text() == "Operations of features.3"
+    assert panel.tabs.name() == "map" and panel.map.title.whole_text() == "Operations of features.3"
 
 
 def test_the_choice_and_the_tab_are_remembered(panel: NumericsPanel) -> None:
     panel.choose(("ladder",), only=True)
-    panel.open_tab("advice")
+    panel.tabs.open("advice")
     state = panel.state()
     panel.choose(USUAL_PARTS, only=True)
-    panel.open_tab("map")
+    panel.tabs.open("map")
     panel.restore(state)
-    assert panel.parts() == ("ladder",) and panel.tab() == "advice"
+    assert panel.parts() == ("ladder",) and panel.tabs.name() == "advice"
     with pytest.raises(KeyError):
         panel.restore({"tab": "map"})
 
@@ -137,6 +137,6 @@ def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
     panel.guide_wanted.connect(pages.append)
     for place in range(panel.tabs.count()):
         panel.tabs.setCurrentIndex(place)
-        panel.guide_button.click()
+        panel.tabs.guide_button.click()
     assert len(set(pages)) == panel.tabs.count()
     assert set(pages) <= {page.name for page in guide_pages() if page.section == "Numerics"}

@@ -87,7 +87,7 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
         button.click()
     assert used.args == [(("step.recipe", "fast"),)]
     panel.bars.part_chosen.emit(StepPart.MEMORY)
-    assert panel.tab() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
+    assert panel.tabs.name() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
 
 
 def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
@@ -114,8 +114,8 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
     pages: list[str] = []
     panel.guide_wanted.connect(pages.append)
     for tab in ("bars", "rows", "roofline", "advice"):
-        panel.open_tab(tab)
-        panel.guide_button.click()
+        panel.tabs.open(tab)
+        panel.tabs.guide_button.click()
     panel.answer.guide.click()
     assert pages == ["step-time", "kernels", "roofline", "advice", "energy"]
     assert set(pages) <= {page.name for page in guide_pages()}
@@ -124,11 +124,11 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
 def test_a_view_is_filled_when_it_is_looked_at(panel: TimingPanel, timing: Timing) -> None:
     panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
     assert panel.bars.bars is not None and panel.roofline.roofline is None
-    panel.open_tab("roofline")
+    panel.tabs.open("roofline")
     assert panel.roofline.roofline is not None
     of_one = Timing(sides=timing.sides[:1])
     panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=of_one))
-    panel.open_tab("bars")
+    panel.tabs.open("bars")
     assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
 
 
@@ -143,12 +143,12 @@ def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: T
 
 
 def test_the_tab_is_remembered(panel: TimingPanel) -> None:
-    panel.open_tab("advice")
+    panel.tabs.open("advice")
     panel.rows.open_table("modules")
     state = panel.state()
-    panel.open_tab("bars")
+    panel.tabs.open("bars")
     panel.rows.open_table("kernels")
     panel.restore(state)
-    assert panel.tab() == "advice" and panel.rows.shown_table() == "modules"
+    assert panel.tabs.name() == "advice" and panel.rows.shown_table() == "modules"
     with pytest.raises(KeyError):
         panel.restore({"other": 1})
