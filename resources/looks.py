@@ -7,7 +7,7 @@ nothing of the engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -32,10 +32,20 @@ class PrecisionLook:
 
 
 @dataclass(frozen=True)
+class Hue:
+    """A colour for a run of the user's choice, with the forms that a precision's colour has."""
+
+    color: str
+    tint: str
+    dim: str
+
+
+@dataclass(frozen=True)
 class Palette:
     """All colours of one theme as "#RRGGBB", by their token's name.
 
-    `unlit` is a race's block to come, `spared` the hatching of what a race's tank leaves free.
+    `own` are the colours that a user can give to a run, by `OWN_COLOURS`; `unlit` is a race's block to come,
+    `spared` the hatching of what a race's tank leaves free.
     """
 
     name: str
@@ -62,13 +72,16 @@ class Palette:
     pri_pressed: str
     prifg: str
     precisions: Mapping[str, PrecisionLook]
+    own: Mapping[str, Hue]
 
     @property
     def is_dark(self) -> bool:
         return self.name == "dark"
 
-    def look(self, precision: str) -> PrecisionLook:
-        return self.precisions[precision]
+    def look(self, precision: str, colour: str | None = None) -> PrecisionLook:
+        """How a run in the precision looks; `colour` is the run's own, None or an unknown one for none."""
+        look, own = self.precisions[precision], self.own.get(colour or "")
+        return look if own is None else replace(look, color=own.color, tint=own.tint, dim=own.dim)
 
 
 _DASHES = {
@@ -96,6 +109,36 @@ def _looks(colors: Mapping[str, tuple[str, str, str]]) -> Mapping[str, Precision
             for precision, (color, tint, dim) in colors.items()
         }
     )
+
+
+OWN_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "yellow": ("#F0E442", "#7D6600"),
+        "lime": ("#A6D854", "#4B7A00"),
+        "teal": ("#3FD0C9", "#00747A"),
+        "indigo": ("#7C9CFF", "#2F4BC7"),
+        "violet": ("#C4A6FF", "#6A35C9"),
+        "rose": ("#FF8FA3", "#C2184B"),
+        "brown": ("#C49A6C", "#7A4B1E"),
+        "grey": ("#A7AEB8", "#4B535E"),
+    }
+)
+"""The colours that a user can give to a run, dark and light."""
+
+
+def _own(place: int, ground: str) -> Mapping[str, Hue]:
+    hues = {name: colors[place] for name, colors in OWN_COLOURS.items()}
+    return MappingProxyType(
+        {
+            name: Hue(color, _mixed(color, ground, 0.14), _mixed(color, ground, 0.38))
+            for name, color in hues.items()
+        }
+    )
+
+
+def _mixed(color: str, ground: str, share: float) -> str:
+    pairs = zip(bytes.fromhex(color[1:]), bytes.fromhex(ground[1:]), strict=True)
+    return f"#{bytes(round(low + (high - low) * share) for high, low in pairs).hex().upper()}"
 
 
 DARK = Palette(
@@ -132,6 +175,7 @@ DARK = Palette(
             "fp16-unscaled": ("#D55E00", "#2F2117", "#5D3211"),
         }
     ),
+    own=_own(0, "#14171B"),
 )
 
 LIGHT = Palette(
@@ -168,4 +212,5 @@ LIGHT = Palette(
             "fp16-unscaled": ("#9C1200", "#F1DEDB", "#D9A59E"),
         }
     ),
+    own=_own(1, "#FFFFFF"),
 )

@@ -1,8 +1,8 @@
 """A picture as a list of shapes, which web page, PDF, bitmap and window each paint.
 
 Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
-"text", a precision such as "fp16", or its pale form "fp16-dim"; "fp16-low" and "fp16-high" are what black and
-white of a picture become in the precision's shades.
+"text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
+"fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def colour(palette: Palette, ink: str) -> str:
     """The colour of an ink in a theme, as "#RRGGBB"."""
     form = next((form for form in _FORMS if ink.endswith(form)), "")
     name = ink.removesuffix(form)
-    if name not in palette.precisions:
+    look = palette.precisions.get(name) or palette.own.get(name)
+    if look is None:
         return str(getattr(palette, ink))
-    look = palette.precisions[name]
     # the strong form of a colour is the brighter one in the dark theme, the darker one in the light theme
     is_dim = form == "-dim" or form == ("-low" if palette.is_dark else "-high")
     return look.dim if is_dim else look.color

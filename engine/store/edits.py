@@ -1,4 +1,4 @@
-"""What a user changes in a saved run: its name, tags and note, and its deletion.
+"""What a user changes in a saved run: its name, tags, note, pin, colour and folder, and its deletion.
 
 A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
 """
@@ -16,11 +16,13 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_probl
 from engine.experiment.text import one_line, printable, shortened
 from engine.store import checkpoints, journal, queue
 from engine.store.record import Status
+from resources.looks import OWN_COLOURS
 
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
 LONGEST_NAME = 1_000
+LONGEST_FOLDER = 60
 
 _GAPS = re.compile(r"[\s,]+")
 
@@ -58,6 +60,17 @@ def cleaned_name(name: str) -> str:
     return shortened(name.strip(), LONGEST_NAME)
 
 
+def cleaned_folder(folder: str) -> str:
+    """A folder's name as it is kept: a line. Raises ProblemError if it is too long."""
+    name = " ".join(one_line(folder).replace('"', "").split())
+    if len(name) > LONGEST_FOLDER:
+        message = f"The folder “{shortened(name, 21)}” has {len(name):,} characters."
+        raise ProblemError(
+            request_problem(message, f"Use at most {LONGEST_FOLDER}.", key="folder", value=name)
+        )
+    return name
+
+
 def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:
     """Gives a run another name. Raises ProblemError for an empty one."""
     if not cleaned_name(name):
@@ -78,6 +91,29 @@ def set_note(connection: sqlite3.Connection, run_id: str, note: str) -> None:
     kept = cleaned_note(note)
     queue.row_of(connection, run_id)
     connection.execute("UPDATE runs SET note = ? WHERE id = ?", (kept, run_id))
+
+
+def set_pinned(connection: sqlite3.Connection, run_id: str, is_pinned: bool) -> None:
+    """Pins a run to the top of the table, or unpins it."""
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET is_pinned = ? WHERE id = ?", (is_pinned, run_id))
+
+
+def set_colour(connection: sqlite3.Connection, run_id: str, colour: str | None) -> None:
+    """Gives a run one of `OWN_COLOURS`, or its precision's with None. Raises ProblemError for any other."""
+    if colour is not None and colour not in OWN_COLOURS:
+        remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
+        message = f"There is no colour “{shortened(colour)}”."
+        raise ProblemError(request_problem(message, remedy, key="colour", value=colour))
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET colour = ? WHERE id = ?", (colour, run_id))
+
+
+def set_folder(connection: sqlite3.Connection, run_id: str, folder: str) -> None:
+    """Puts a run into a folder; an empty name takes it out of its folder."""
+    kept = cleaned_folder(folder)
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (kept, run_id))
 
 
 KEPT_SECONDS = 24 * 3600.0

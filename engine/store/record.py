@@ -165,9 +165,10 @@ def _summary(text: str) -> Summary | None:
 class RunRecord:
     """A run in the store, without its samples and events.
 
-    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags` and
-    `note` are the user's. A run of a `sweep` is the repeat, from 1, of a cell there. Of a run from the
-    store, `experiment`, `environment` and `summary` are parsed on first use; damage raises ProblemError then.
+    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags`,
+    `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none) are the user's. A
+    run of a `sweep` is the repeat, from 1, of a cell there. Of a run from the store, `experiment`,
+    `environment` and `summary` are parsed on first use; damage raises ProblemError then.
     """
 
     id: str
@@ -190,6 +191,9 @@ class RunRecord:
     sweep: str | None = None
     cell: int | None = None
     repeat: int | None = None
+    is_pinned: bool = False
+    colour: str | None = None
+    folder: str = ""
 
     @cached_property
     def overview(self) -> Overview:
@@ -279,7 +283,7 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps, tags, note, sweep, cell, repeat"
+    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder"
 )
 
 
@@ -310,6 +314,9 @@ def run_from(row: Row) -> RunRecord:
         sweep=None if row["sweep"] is None else _text(row["sweep"]),
         cell=None if row["sweep"] is None else _whole(row["cell"]),
         repeat=None if row["sweep"] is None else _whole(row["repeat"]),
+        is_pinned=bool(row["is_pinned"]),
+        colour=None if row["colour"] is None else one_line(row["colour"]),
+        folder=one_line(row["folder"]),
     )
 
 

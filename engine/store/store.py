@@ -216,6 +216,24 @@ class Store(Readings):
         with self._connection.writing() as connection:
             edits.set_note(connection, run_id, note)
 
+    def set_pinned(self, run_ids: Iterable[str], is_pinned: bool) -> None:
+        """Pins runs to the top of the table, or unpins them; all or none."""
+        with self._connection.writing() as connection:
+            for run_id in run_ids:
+                edits.set_pinned(connection, run_id, is_pinned)
+
+    def set_colour(self, run_ids: Iterable[str], colour: str | None) -> None:
+        """Gives runs one of `OWN_COLOURS`, or their precisions' colours with None; all or none."""
+        with self._connection.writing() as connection:
+            for run_id in run_ids:
+                edits.set_colour(connection, run_id, colour)
+
+    def set_folders(self, folders: Mapping[str, str]) -> None:
+        """Puts runs, by id, into folders; an empty name is none. All or none."""
+        with self._connection.writing() as connection:
+            for run_id, folder in folders.items():
+                edits.set_folder(connection, run_id, folder)
+
     def delete(self, run_ids: Iterable[str]) -> None:
         """Deletes runs, all or none, until they are restored or purged.
 

@@ -137,6 +137,22 @@ class SavedRuns(QObject):
         self._changed_store(lambda: self._store.set_note(run_id, note))
         self.refresh(run_id)
 
+    def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
+        """Pins or unpins runs."""
+        self._changed_store(lambda: self._store.set_pinned(run_ids, is_pinned))
+        self.reload()
+
+    def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
+        """Gives runs a colour of their own; None for their precisions' colours."""
+        self._changed_store(lambda: self._store.set_colour(run_ids, colour))
+        self.reload()
+
+    def set_folders(self, folders: Mapping[str, str]) -> bool:
+        """Puts runs, by id, into folders; whether the store could."""
+        is_done = self._changed_store(lambda: self._store.set_folders(folders))
+        self.reload()
+        return is_done
+
     def delete(self, run_ids: Sequence[str]) -> bool:
         """Deletes runs with their curves until they are restored or purged; whether the store could."""
         is_done = self._changed_store(lambda: self._store.delete(run_ids))

@@ -103,4 +103,6 @@ def _colours(palette: Palette) -> str:
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
         inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
+    for name, own in palette.own.items():
+        inks |= {name: own.color, f"{name}-dim": own.dim}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
