@@ -25,6 +25,7 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.sweep.axes import AxisValues, values_of_table
 from engine.experiment.text import shortened
 from engine.experiment.titles import setting_help, setting_title
 from engine.export.sections.formats import SavedFormats
@@ -147,18 +148,27 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
 
 @dataclass(frozen=True)
 class Asked:
-    """What the options ask for: a preset, and settings over it in the order of precedence."""
+    """What the options ask for: a preset, and settings over it in the order of precedence.
+
+    The first of `over` is the TOML file's; `sweep` are the settings that it sweeps.
+    """
 
     preset: Preset | None
     over: tuple[Mapping[str, Any], ...]
+    sweep: AxisValues
 
     def settings(self, has_gpu: bool) -> dict[str, Any]:
         """All layers as one, not yet validated, with the code of a model's file. Raises ProblemError."""
         return with_code(
             self._layered(has_gpu),
             names_model=self._names_model,
-            names_dataset=any("dataset" in layer for layer in self.over),
+            names_dataset=self.names_dataset,
         )
+
+    @property
+    def names_dataset(self) -> bool:
+        """Whether they name a dataset, in place of the one that a model's file may bring."""
+        return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:
         """The code of a file on this machine that the options name; None for code that they bring."""
@@ -183,14 +193,13 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     # a list, such as compare's own --precision, names the sides of a comparison and is no setting of them all
     values = {key: parameters.get(name) for name, (key, _, _) in _FLAGS.items() if key is not None}
     flags = [from_dotted(key, value) for key, value in values.items() if isinstance(value, str)]
-    config, name = parameters.get("config"), parameters.get("preset")
+    path, name = parameters.get("config"), parameters.get("preset")
+    config = read_toml(Path(path)) if path is not None else {}
+    swept = config.pop("sweep", {})
     return Asked(
         preset=preset(name) if name is not None else None,
-        over=(
-            read_toml(Path(config)) if config is not None else {},
-            _merged(flags),
-            _merged([_set(text) for text in parameters.get("set_") or ()]),
-        ),
+        over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
+        sweep=values_of_table(swept),
     )
 
 
@@ -226,8 +235,7 @@ def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> lis
     presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
     if presets and not precisions:
         return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
-    amp = Precision.FP16 if on_gpu else Precision.BF16
-    names = precisions or [Precision.FP32.value, amp.value]
+    names = precisions or default_precisions(on_gpu=on_gpu)
     if len(set(names)) < len(names):
         value = ", ".join(names)
         message = f"precision is {shortened(value)}, but each is needed only once."
@@ -236,6 +244,12 @@ def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> lis
         )
     experiments = [experiment_from({**base, "precision": name}) for name in names]
     return [(experiment.precision.label, experiment) for experiment in experiments]
+
+
+def default_precisions(*, on_gpu: bool) -> tuple[str, ...]:
+    """The precisions that are compared where none is named, the baseline first."""
+    amp = Precision.FP16 if on_gpu else Precision.BF16
+    return (Precision.FP32.value, amp.value)
 
 
 def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[str] = ()) -> None:
