@@ -28,14 +28,16 @@ class Diagnoser(Inspector):
         *,
         steps: int | None = None,
         run_id: str | None = None,
+        diagnosis_id: str | None = None,
     ) -> Iterator[DiagnosisEvent]:
         """DiagnosisStarted, each part as `Diagnosed`, and Finished or Failed as the last event.
 
         `steps` is how far the search for the first NaN or Inf goes, through the whole length by default. With
         `run_id` it is that run's experiment, whatever is given, and the search begins at its newest
-        checkpoint from before it went wrong. What is refused before any part is known leaves nothing behind.
-        Raises ProblemError before any event if there is no such run, if the experiment cannot be trained on
-        this machine, or if its code is not trusted.
+        checkpoint from before it went wrong. `diagnosis_id` is its id in the store, a new one by default.
+        What is refused before any part is known leaves nothing behind. Raises ProblemError before any event
+        if there is no such run, if the experiment cannot be trained on this machine, or if its code is not
+        trusted.
         """
         run = None if run_id is None else self._store.run(run_id)
         ((resolved, device),) = self._prepared([experiment if run is None else run.experiment])
@@ -47,7 +49,11 @@ class Diagnoser(Inspector):
             trouble_step=None if run is None else trouble_step(self._store, run),
         )
         diagnosis_id = self._store.diagnoses.add(
-            resolved, job.parts, device_name=device.title, run_id=None if run is None else run.id
+            resolved,
+            job.parts,
+            device_name=device.title,
+            run_id=None if run is None else run.id,
+            diagnosis_id=diagnosis_id,
         )
         yield from self._recorded(diagnosis_id, job)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import one_line, printable, shortened
-from engine.store import checkpoints, journal, queue
+from engine.store import checkpoints, journal
+from engine.store.queue import claims
 from engine.store.record import Status
 from resources.looks import OWN_COLOURS
 
@@ -75,27 +76,27 @@ def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:
     """Gives a run another name. Raises ProblemError for an empty one."""
     if not cleaned_name(name):
         raise ProblemError(request_problem("name is empty.", "Give the run a name.", key="name", value=name))
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET name = ? WHERE id = ?", (cleaned_name(name), run_id))
 
 
 def set_tags(connection: sqlite3.Connection, run_id: str, tags: Iterable[str]) -> None:
     """Gives a run these tags and no others."""
     kept = json.dumps(cleaned_tags(tags), ensure_ascii=False)
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET tags = ? WHERE id = ?", (kept, run_id))
 
 
 def set_note(connection: sqlite3.Connection, run_id: str, note: str) -> None:
     """Replaces a run's note; an empty one removes it."""
     kept = cleaned_note(note)
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET note = ? WHERE id = ?", (kept, run_id))
 
 
 def set_pinned(connection: sqlite3.Connection, run_id: str, is_pinned: bool) -> None:
     """Pins a run to the top of the table, or unpins it."""
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET is_pinned = ? WHERE id = ?", (is_pinned, run_id))
 
 
@@ -105,14 +106,14 @@ def set_colour(connection: sqlite3.Connection, run_id: str, colour: str | None) 
         remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
         message = f"There is no colour “{shortened(colour)}”."
         raise ProblemError(request_problem(message, remedy, key="colour", value=colour))
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET colour = ? WHERE id = ?", (colour, run_id))
 
 
 def set_folder(connection: sqlite3.Connection, run_id: str, folder: str) -> None:
     """Puts a run into a folder; an empty name takes it out of its folder."""
     kept = cleaned_folder(folder)
-    queue.row_of(connection, run_id)
+    claims.row_of(connection, run_id)
     connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (kept, run_id))
 
 
@@ -125,6 +126,7 @@ def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     for run_id in run_ids:
         check(connection, run_id)
         connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), run_id))
+        claims.leave(connection, run_id)
 
 
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -176,6 +178,7 @@ def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) 
         checkpoints.mark(checkpoints.folder_of(store, run_id))
         row = connection.execute("SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
         connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+        claims.leave(connection, run_id)
         drop_comparison(connection, row["comparison"] if row else None)
         journal.drop(connection, row["pictures"] if row else None)
 
@@ -198,7 +201,7 @@ def remove_files(run_ids: Iterable[str], store: Path) -> None:
 
 def check(connection: sqlite3.Connection, run_id: str) -> None:
     """Raises ProblemError for a run that this process may not delete, or that is gone."""
-    row = queue.row_of(connection, run_id)
-    if row["status"] == Status.RUNNING and not queue.may_take(row):
+    row = claims.row_of(connection, run_id)
+    if row["status"] == Status.RUNNING and not claims.may_take(row):
         message = f"{row['name']} is being trained by another Ammeter."
         raise ProblemError(request_problem(message, "Stop it there first.", key="run"))

@@ -197,6 +197,9 @@ CREATE TABLE waiting (
     is_held INTEGER NOT NULL DEFAULT 0,
     owner TEXT NOT NULL,
     created REAL NOT NULL
+);
+CREATE TABLE resting_queues (
+    owner TEXT PRIMARY KEY
 )
 """
 

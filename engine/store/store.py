@@ -13,10 +13,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Event
-from engine.store import checkpoints, edits, queue, recording
+from engine.store import checkpoints, edits, recording
 from engine.store.connection import Connection
 from engine.store.journal import SavedPictures
-from engine.store.queue import this_process
+from engine.store.queue import claims
+from engine.store.queue.owner import this_process
+from engine.store.queue.waiting import Waiting
 from engine.store.readings import Readings
 from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
@@ -33,9 +35,9 @@ class Store(Readings):
 
     `probes` are the saved searches, `diagnoses` those of experiments' numerics, `timings` the profiles of
     their steps, `sweeps` the grids of settings, `whole_runs` the runs as they travel between stores,
-    `pictures` their training pictures, and `trusted_code` the code that may run on this machine. `notes` are
-    sentences on how the file had to be opened. Every method raises ProblemError: of kind STORE when the file
-    cannot be read or written, of kind REQUEST for a missing run.
+    `pictures` their training pictures, `trusted_code` the code that may run on this machine, and `waiting`
+    the queue. `notes` are sentences on how the file had to be opened. Every method raises ProblemError: of
+    kind STORE when the file cannot be read or written, of kind REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -49,6 +51,7 @@ class Store(Readings):
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
         self.trusted_code = TrustedCode(connection)
+        self.waiting = Waiting(connection)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -92,7 +95,7 @@ class Store(Readings):
         """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
-            replaced = queue.unfinished_at(connection, sweep, cell, repeat)
+            replaced = claims.unfinished_at(connection, sweep, cell, repeat)
             edits.remove(connection, replaced, self.path)
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
             connection.execute(
@@ -119,12 +122,12 @@ class Store(Readings):
     def begin(self, run_id: str) -> None:
         """Marks a queued run as running in this process."""
         with self._connection.writing() as connection:
-            queue.begin(connection, run_id)
+            claims.begin(connection, run_id)
 
     def claim(self, run_id: str) -> RunRecord:
         """Takes over a queued run whose process is gone."""
         with self._connection.writing() as connection:
-            queue.claim(connection, run_id)
+            claims.claim(connection, run_id)
         return self.run(run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
@@ -133,8 +136,8 @@ class Store(Readings):
         It keeps its record until it has started again. Raises ProblemError where it cannot resume.
         """
         with self._connection.writing() as connection:
-            queue.row_of(connection, run_id)
-            queue.queue_again(connection, self.run(run_id), self.checkpoints_folder(run_id))
+            claims.row_of(connection, run_id)
+            claims.queue_again(connection, self.run(run_id), self.checkpoints_folder(run_id))
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
@@ -143,14 +146,14 @@ class Store(Readings):
         A new run is deleted; one that was queued again becomes what it was before.
         """
         with self._connection.reading() as connection:
-            row = queue.row_of(connection, run_id)
+            row = claims.row_of(connection, run_id)
         if Status(row["status"]).is_over:
             return
         if row["environment"] is None:
             self.remove([run_id])
             return
         with self._connection.writing() as connection:
-            queue.take_back(connection, run_id)
+            claims.take_back(connection, run_id)
 
     def checkpoints_folder(self, run_id: str) -> Path:
         """The folder of the run's checkpoints, if it has any."""
@@ -162,7 +165,7 @@ class Store(Readings):
         A resumed start drops what was recorded after the step that the run resumes from.
         """
         with self._connection.writing() as connection:
-            queue.row_of(connection, run_id)
+            claims.row_of(connection, run_id)
             recording.take(connection, run_id, events)
 
     def has(self, run_id: str) -> bool:
@@ -172,7 +175,7 @@ class Store(Readings):
     def twin(self, run_id: str) -> Twin:
         """A copy of a run in memory, to grow with it. Raises ProblemError where the run is gone."""
         with self._connection.reading() as connection:
-            queue.row_of(connection, run_id)
+            claims.row_of(connection, run_id)
             return Twin(connection, run_id)
 
     def put_back(self, twin: Twin) -> None:
@@ -194,7 +197,7 @@ class Store(Readings):
         """
         queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED and run.sweep is None]
         with self._connection.reading() as connection:
-            return tuple(run for run in queued if queue.may_take(queue.row_of(connection, run.id)))
+            return tuple(run for run in queued if claims.may_take(claims.row_of(connection, run.id)))
 
     def rename(self, run_id: str, name: str) -> None:
         """Gives a run another name."""
@@ -286,7 +289,7 @@ class Store(Readings):
         with self._connection.changing() as connection:
             forgotten = edits.deleted_before(connection, time.time() - edits.KEPT_SECONDS)
             edits.remove(connection, forgotten, self.path)
-            gone = queue.deserted(connection)
+            gone = claims.deserted(connection)
             for run_id in gone:
                 recording.close_lost(connection, run_id)
         return gone
@@ -294,7 +297,7 @@ class Store(Readings):
     def _sweep(self) -> None:
         with self._connection.reading() as connection:
             saved = {row["id"] for row in connection.execute("SELECT id FROM runs")}
-            at_work = queue.at_work(connection)
+            at_work = claims.at_work(connection)
         for folder in checkpoints.marked(self.path):
             if folder.name not in saved:
                 checkpoints.remove(folder)

@@ -15,7 +15,7 @@ from engine.protocol.pictures import ContactSheet
 from engine.store import checkpoints, edits, journal
 from engine.store.connection import Connection
 from engine.store.journal import Columns
-from engine.store.queue import this_process
+from engine.store.queue.owner import this_process
 from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
 from engine.store.recording import summary_of
 

@@ -29,14 +29,19 @@ class Profiler(Inspector):
     """Profiles in the thread that iterates, with the sides known by then where it is stopped."""
 
     def profile(
-        self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()
+        self,
+        experiments: Sequence[Experiment],
+        run_ids: Sequence[str | None] = (),
+        *,
+        timing_id: str | None = None,
     ) -> Iterator[TimingEvent]:
         """TimingStarted, the events of the sides, and Finished; Failed where no side has a profile.
 
         A side begins with SideStarted and ends with Profiled or SideFailed. With `run_ids`, as many as
-        experiments, a side that names a run has that run's own experiment, whatever is given. Where nothing
-        became known nothing is left behind. Raises ProblemError before any event if there is no such run, if
-        an experiment cannot be trained on this machine, or if its code is not trusted.
+        experiments, a side that names a run has that run's own experiment, whatever is given. `timing_id` is
+        the timing's id in the store, a new one by default. Where nothing became known nothing is left behind.
+        Raises ProblemError before any event if there is no such run, if an experiment cannot be trained on
+        this machine, or if its code is not trusted.
         """
         if not 1 <= len(experiments) <= MOST_SIDES:
             message = f"{len(experiments):,} experiments cannot be profiled side by side."
@@ -53,10 +58,10 @@ class Profiler(Inspector):
                 for (experiment, _), run in zip(prepared, saved, strict=True)
             )
         )
-        yield from self._recorded(timing, prepared[0][1])
+        record = _Record(self._store.timings, timing, prepared[0][1], timing_id)
+        yield from self._recorded(record, timing)
 
-    def _recorded(self, timing: Timing, device: DeviceEntry) -> Iterator[TimingEvent]:
-        record = _Record(self._store.timings, timing, device)
+    def _recorded(self, record: _Record, timing: Timing) -> Iterator[TimingEvent]:
         try:
             yield TimingStarted(timing_id=record.timing_id, timing=timing)
             for place in range(len(timing.sides)):
@@ -74,8 +79,8 @@ class Profiler(Inspector):
 class _Record:
     """A timing as far as it is known, in memory and in the store."""
 
-    def __init__(self, timings: Timings, timing: Timing, device: DeviceEntry) -> None:
-        self.timing_id = timings.add(timing, device_name=device.title)
+    def __init__(self, timings: Timings, timing: Timing, device: DeviceEntry, timing_id: str | None) -> None:
+        self.timing_id = timings.add(timing, device_name=device.title, timing_id=timing_id)
         self._timings = timings
         self._timing = timing
         self._failed: Failed | None = None

@@ -55,12 +55,19 @@ class Diagnoses(SavedWork[DiagnosisRecord]):
     _table = "diagnoses"
 
     def add(
-        self, experiment: Experiment, parts: Sequence[Part], *, device_name: str, run_id: str | None = None
+        self,
+        experiment: Experiment,
+        parts: Sequence[Part],
+        *,
+        device_name: str,
+        run_id: str | None = None,
+        diagnosis_id: str | None = None,
     ) -> str:
-        """Adds a diagnosis and returns its id."""
+        """Adds a diagnosis and returns its id, a new one by default."""
         with self._connection.writing() as connection:
             return self._add(
                 connection,
+                diagnosis_id,
                 experiment=experiment.to_json(),
                 device_name=device_name,
                 run=run_id,

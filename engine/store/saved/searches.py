@@ -9,6 +9,7 @@ from datetime import datetime
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.trials import ProbeResult, Trial
+from engine.store.queue import claims
 from engine.store.saved.work import SavedWork, created, new_id
 
 
@@ -50,6 +51,8 @@ class Probes(SavedWork[ProbeRecord]):
         """Adds a search and returns its id, which is also its series' where none is given."""
         probe_id = new_id()
         with self._connection.writing() as connection:
+            # the order of several precisions has begun with the first
+            claims.leave(connection, series or probe_id)
             return self._add(
                 connection,
                 probe_id,

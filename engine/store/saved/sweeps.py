@@ -14,7 +14,9 @@ from functools import lru_cache
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot, Plan
-from engine.store import edits, queue
+from engine.store import edits
+from engine.store.queue import claims
+from engine.store.queue.owner import owner_from, this_process
 from engine.store.record import RUN_COLUMNS, RunRecord, run_from
 from engine.store.saved.work import SavedWork, created, new_id
 
@@ -124,7 +126,7 @@ class Sweeps(SavedWork[SweepRecord]):
             self._check_free(connection, sweep_id)
             connection.execute(
                 "UPDATE sweeps SET owner = ?, ended = NULL, problem = NULL WHERE id = ?",
-                (queue.this_process().model_dump_json(), sweep_id),
+                (this_process().model_dump_json(), sweep_id),
             )
 
     def release(self, sweep_id: str) -> None:
@@ -153,7 +155,7 @@ class Sweeps(SavedWork[SweepRecord]):
         row = connection.execute("SELECT * FROM sweeps WHERE id = ?", (sweep_id,)).fetchone()
         if row is None:
             raise ProblemError(self._missing(sweep_id))
-        if row["owner"] is not None and not queue.may_take(row):
+        if row["owner"] is not None and not claims.may_take(row):
             message = f"{row['name']} is carried on by another Ammeter."
             raise ProblemError(request_problem(message, "Stop it there first.", key="sweep", value=sweep_id))
         assert isinstance(row, sqlite3.Row)
@@ -183,7 +185,7 @@ class Sweeps(SavedWork[SweepRecord]):
         cells = connection.execute(
             "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (row["id"],)
         ).fetchall()
-        owner = None if row["owner"] is None else queue.owner_from(row["owner"])
+        owner = None if row["owner"] is None else owner_from(row["owner"])
         return SweepRecord(
             id=row["id"],
             number=row["number"],

@@ -65,10 +65,10 @@ class Timings(SavedWork[TimingRecord]):
 
     _table = "timings"
 
-    def add(self, timing: Timing, *, device_name: str) -> str:
-        """Adds a timing, as yet without profiles, and returns its id."""
+    def add(self, timing: Timing, *, device_name: str, timing_id: str | None = None) -> str:
+        """Adds a timing, as yet without profiles, and returns its id, a new one by default."""
         with self._connection.writing() as connection:
-            timing_id = self._add(connection, device_name=device_name)
+            timing_id = self._add(connection, timing_id, device_name=device_name)
             connection.executemany(
                 "INSERT INTO timing_sides (timing, position, experiment, run) VALUES (?, ?, ?, ?)",
                 [

@@ -11,6 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from engine.experiment.problem import Problem, ProblemError
 from engine.store.connection import Connection
+from engine.store.queue import claims
 
 Record = TypeVar("Record")
 
@@ -63,7 +64,7 @@ class SavedWork(ABC, Generic[Record]):
             return None
 
     def _add(self, connection: sqlite3.Connection, work_id: str | None = None, **columns: object) -> str:
-        """Adds a row, with the next number and the time, and returns its id."""
+        """Adds a row with the next number and the time; its id. An order of that key has begun."""
         values = {"id": work_id or new_id(), "created": time.time(), **columns}
         names, places = ", ".join(values), ", ".join("?" * len(values))
         number = f"SELECT coalesce(max(number), 0) + 1 FROM {self._table}"
@@ -71,6 +72,7 @@ class SavedWork(ABC, Generic[Record]):
             f"INSERT INTO {self._table} (number, {names}) VALUES (({number}), {places})",
             tuple(values.values()),
         )
+        claims.leave(connection, str(values["id"]))
         return str(values["id"])
 
     def _set(self, work_id: str, **columns: object) -> None:

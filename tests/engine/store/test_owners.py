@@ -18,7 +18,7 @@ from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Samples, Skipped, Started
 from engine.store import checkpoints
-from engine.store.queue import this_process
+from engine.store.queue.owner import this_process
 from engine.store.record import Status
 from engine.store.store import Store
 

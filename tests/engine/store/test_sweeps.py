@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.protocol.events import Finished, Samples, Summary
-from engine.store.queue import Owner, this_process
+from engine.store.queue.owner import Owner, this_process
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from tests.sweeps import small_grid

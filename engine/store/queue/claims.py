@@ -1,78 +1,16 @@
-"""The queue of runs: which process may train a queued run, and whether that process is still alive."""
+"""Which process may train a queued run, and the statements by which it takes and leaves the queue."""
 
 from __future__ import annotations
 
-import functools
-import socket
 import sqlite3
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.store import checkpoints as resume
 from engine.store import recording
+from engine.store.queue.owner import owner_from, this_process
 from engine.store.record import RunRecord, Status
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
-
-# psutil derives the start from the boot time, which shifts a little when the clock is set
-_START_TOLERANCE_SECONDS = 2.0
-
-
-class Owner(BaseModel):
-    """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    host: str
-    boot: str
-    pid: int
-    started: float
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the process has certainly ended; False for another host's, where that cannot be known."""
-        if self.host != socket.gethostname():
-            return False
-        if self.boot != _boot_id():
-            return True
-        try:
-            started = psutil.Process(self.pid).create_time()
-        except psutil.NoSuchProcess:
-            return True
-        except psutil.AccessDenied:
-            return False
-        return abs(started - self.started) > _START_TOLERANCE_SECONDS
-
-
-def owner_from(text: str) -> Owner | None:
-    """The owner saved with a run; None if another version wrote it in another form."""
-    try:
-        return Owner.model_validate_json(text)
-    except ValidationError:
-        return None
-
-
-@functools.cache
-def this_process() -> Owner:
-    """This process. Read once: setting the clock would change its start."""
-    process = psutil.Process()
-    return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
-
-
-@functools.cache
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
@@ -117,6 +55,7 @@ def begin(connection: sqlite3.Connection, run_id: str) -> None:
         "UPDATE runs SET status = ?, started = coalesce(started, ?), owner = ? WHERE id = ?",
         (Status.RUNNING, time.time(), this_process().model_dump_json(), run_id),
     )
+    leave(connection, run_id)
 
 
 def claim(connection: sqlite3.Connection, run_id: str) -> None:
@@ -163,6 +102,12 @@ def take_back(connection: sqlite3.Connection, run_id: str) -> None:
         message = f"{row['name']} belongs to another Ammeter."
         raise ProblemError(request_problem(message, "Take it out of the queue there.", key="run"))
     recording.put_back(connection, run_id)
+    leave(connection, run_id)
+
+
+def leave(connection: sqlite3.Connection, key: str) -> None:
+    """Takes an item out of the queue, in the transaction in which it begins or is withdrawn."""
+    connection.execute("DELETE FROM waiting WHERE key = ?", (key,))
 
 
 def _check_turn(row: sqlite3.Row) -> None:

@@ -1,0 +1,106 @@
+"""The saved queue: its order, what a window that is gone left in it, and what leaves it when work begins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.timing.timing import Timing, TimingSide
+from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.record import Status
+from engine.store.store import Store
+
+ROOT = Path(__file__).parents[3]
+SEARCH, TIMING = (
+    WaitingItem("search-1", "search", "A search", "{}"),
+    WaitingItem("timing-1", "timing", "A timing"),
+)
+
+FILLER = """
+import sys
+from pathlib import Path
+from engine.experiment.experiment import Experiment
+from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.store import Store
+
+store = Store(Path(sys.argv[1]))
+without_place = store.add(Experiment(), name="without a place")
+run = store.add(Experiment(), name="a run")
+search = WaitingItem("search-1", "search", "A search", "{}", True)
+store.waiting.add([WaitingItem(run.id, RUN, run.name), search])
+store.waiting.rests = True
+print(without_place.id, run.id, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_items_keep_the_order_that_they_are_given(store: Store) -> None:
+    store.waiting.add([SEARCH, TIMING])
+    first = WaitingItem("diagnosis-1", "diagnosis", "A diagnosis")
+    store.waiting.add([first], goes_first=True)
+    assert store.waiting.keys() == (first.key, SEARCH.key, TIMING.key)
+    store.waiting.arrange([TIMING.key, first.key, SEARCH.key])
+    store.waiting.hold(first.key, True)
+    assert [(item.key, item.is_held) for item in store.waiting.claimable()] == [
+        (TIMING.key, False), (first.key, True), (SEARCH.key, False)
+    ]  # fmt: skip
+    store.waiting.remove([TIMING.key, first.key])
+    assert store.waiting.claimable() == (SEARCH,)
+
+
+def test_what_begins_leaves_the_queue_at_once(store: Store) -> None:
+    runs = [store.add(Experiment()) for _ in range(3)]
+    store.waiting.add([*(WaitingItem(run.id, RUN, run.name) for run in runs), SEARCH, TIMING])
+    store.begin(runs[0].id)
+    store.delete([runs[1].id])
+    store.withdraw(runs[2].id)
+    store.probes.add(
+        Experiment(), granularity=1, margin_fraction=0.1, device_name="a card", series=SEARCH.key
+    )
+    timing = Timing(sides=(TimingSide(experiment=Experiment()),))
+    assert store.timings.add(timing, device_name="a card", timing_id=TIMING.key) == TIMING.key
+    assert store.waiting.keys() == () == store.waiting.claimable()
+    with pytest.raises(ProblemError):
+        store.timings.add(timing, device_name="a card", timing_id=TIMING.key)
+
+
+def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FILLER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as window:
+        assert window.stdout is not None
+        without_place, run_id = window.stdout.readline().split()
+        with Store(path) as store:
+            run = WaitingItem(run_id, RUN, "a run")
+            assert store.waiting.claimable() == () and not store.waiting.rests
+            for item in (run, WaitingItem("search-1", "search", "A search")):
+                with pytest.raises(ProblemError, match="another Ammeter"):
+                    store.waiting.claim(item)
+        window.kill()
+    with Store(path) as store:
+        left = store.waiting.claimable()
+        assert [(item.key, item.is_held) for item in left] == [
+            (run_id, False), ("search-1", True), (without_place, False)
+        ]  # fmt: skip
+        assert store.waiting.rests and left[1].request == "{}"
+        for item in reversed(left):
+            store.waiting.claim(item, is_held=item.is_held)
+        store.waiting.rests = False
+        assert store.waiting.keys() == (without_place, "search-1", run_id) and not store.waiting.rests
+        store.begin(run_id)
+        assert store.run(run_id).status is Status.RUNNING
+        with pytest.raises(ProblemError, match="not queued"):
+            store.waiting.claim(run)
+        store.waiting.remove(["search-1"])
+        with pytest.raises(ProblemError, match="no longer in the queue"):
+            store.waiting.claim(left[1])
