@@ -60,6 +60,14 @@ Co2PerKwh = Annotated[
     ),
 ]
 
+Published = Annotated[
+    bool,
+    typer.Option(
+        "--published",
+        help="Lay published figures of the same model beside yours, with their hardware, year and source.",
+    ),
+]
+
 TrustCode = Annotated[
     bool,
     typer.Option(

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.options import AsJson, Co2PerKwh, PricePerKwh
+from engine.cli.options import AsJson, Co2PerKwh, PricePerKwh, Published
 from engine.compare.tariff import tariff_from
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.own.code import Code
@@ -206,13 +206,14 @@ def export(
     theme: Theme = None,
     price_per_kwh: PricePerKwh = "",
     co2_per_kwh: Co2PerKwh = "",
+    published: Published = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
     """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves."""
     picture, tariff = _picture(to, plot, by, theme), tariff_from(price_per_kwh, co2_per_kwh)
     with saved_runs() as store:
-        content = content_of(store, runs, baseline, lead, title, tariff)
+        content = content_of(store, runs, baseline, lead, title, tariff, with_published=published)
         sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
         output.json_object({"to": to, "runs": [run.id for run in content.runs]})

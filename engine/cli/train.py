@@ -27,6 +27,7 @@ from engine.cli.session import (
 from engine.compare.comparison import Comparison
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
+from engine.compare.published import published_beside
 from engine.compare.split import MOST_OTHERS
 from engine.compare.tariff import Tariff, tariff_from
 from engine.experiment.checks import problems
@@ -34,6 +35,8 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
 from engine.experiment.text import shortened
+from engine.export.sections.published import as_json as published_json
+from engine.export.sections.published import published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -129,6 +132,7 @@ def compare(
     name: str | None = None,
     price_per_kwh: options.PricePerKwh = "",
     co2_per_kwh: options.Co2PerKwh = "",
+    published: options.Published = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -151,7 +155,7 @@ def compare(
         accept_code(session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session.watch, sides[0][1])
         outcome = _train_turns(session, sides, turns, name, tariff)
-    return _print_comparison(outcome, as_json, session.interrupt.asked)
+    return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)
 
 
 Sides = list[tuple[str, Experiment]]
@@ -207,15 +211,22 @@ def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str, tariff: 
     return comparison_of(evidence_of(store, runs), first.id, others=others, tariff=tariff)
 
 
-def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, with_published: bool) -> int:
     comparison = outcome.comparison
+    rows = published_beside(comparison) if with_published and comparison is not None else ()
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
         "variants": [] if comparison is None else variants(comparison),
+        **({"published": [*map(published_json, rows)]} if with_published else {}),
     }
     if not as_json and comparison is not None:
         show(comparison)
+        if rows:
+            output.line()
+            output.sections([published_section(rows)])
+        elif with_published:
+            output.line("No published figures of this model are known.")
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **value)
     elif as_json:

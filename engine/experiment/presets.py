@@ -39,6 +39,8 @@ BUILT_IN = (
     "resnet50-imagenet",
     "resnet50-memory",
     "batch-sweep",
+    "published-resnet50",
+    "published-vit-b16",
     "causal-lm",
     "batch-limit",
     "debug-ladder",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from engine import __version__
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_of
+from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.compare.tariff import Tariff
@@ -50,7 +51,8 @@ class Content:
 
     `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
     user chose one. `pictures` gives those of the first of these runs that has any, and `timing` the profiles
-    of these runs, if there are any. Valid while the store that it was read from is open.
+    of these runs, if there are any; `published` are the published figures that were chosen to stand beside
+    them. Valid while the store that it was read from is open.
     """
 
     comparison: Comparison
@@ -63,6 +65,7 @@ class Content:
     leading: str | None = None
     title: str = ""
     timing: Timing | None = None
+    published: tuple[PublishedRow, ...] = ()
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -88,11 +91,14 @@ def content_of(
     leading_id: str | None = None,
     title: str = "",
     tariff: Tariff = _NO_TARIFF,
+    *,
+    with_published: bool = False,
 ) -> Content:
     """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
 
     The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses; the side of `leading_id`
-    leads; a `tariff` adds what the energy costs and emits. Raises ProblemError for an unknown run, and if
+    leads; a `tariff` adds what the energy costs and emits, `with_published` the published figures of the same
+    models. Raises ProblemError for an unknown run, and if
     either of these is not among the runs.
     """
     if not run_ids:
@@ -113,6 +119,7 @@ def content_of(
         leading=None if leading_id is None else _among(named, store.run(leading_id).id),
         title=title.strip(),
         timing=_timing(store, comparison),
+        published=published_beside(comparison) if with_published else (),
     )
 
 

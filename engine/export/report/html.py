@@ -21,6 +21,7 @@ from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
 from engine.export.report.page import hidden, picture, rendered, variable
 from engine.export.report.report import Report, omitted_words, report_of
+from engine.export.sections.published import published_section
 from engine.export.timing.tables import BAR, answers
 from engine.protocol.timing.timing import Timing
 from engine.race import words
@@ -51,6 +52,7 @@ def page(content: Content) -> str:
         data=_json(_read_out(charts)),
         race=_race(content, report),
         timing=None if content.timing is None else _timing(content.timing),
+        published=published_section(content.published) if content.published else None,
         bars=_bars(charts),
         curves=_curves(charts),
         sentence=_sentence,

@@ -31,9 +31,13 @@ def rendered(template: str, *, script: str = "", **values: Any) -> str:
     style = f"{_font_faces()}\n{_variables()}{_part('report.css')}"
     text = _part(script) if script else ""
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, finalize=_printable, trim_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        loader=jinja2.FunctionLoader(_part),
     )
-    return environment.from_string(_part(template)).render(
+    return environment.get_template(template).render(
         policy=_policy(style, text), style=Markup(style), script=Markup(text), **values
     )
 

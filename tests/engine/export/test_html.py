@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from engine.compare.published import PublishedRow, sources
 from engine.export.content import Content, content_of
 from engine.export.formats import export
 from engine.export.report.html import page
@@ -66,6 +68,13 @@ def test_names_are_text_and_nothing_is_fetched(hostile: Content) -> None:
     assert all(address.startswith("data:image/jpeg;base64,") for address in reader.addresses)
     assert not reader.handlers
     assert "default-src 'none'" in unescape(page(hostile))
+
+
+def test_published_figures_stand_in_it_when_chosen(pair: Content) -> None:
+    source = sources()[0]
+    chosen = replace(pair, published=(PublishedRow(source, source.figures[0], None, None),))
+    assert "Published figures" not in page(pair)
+    assert all(text in page(chosen) for text in ("Published figures", "A100 80 GB", source.address, "938"))
 
 
 def test_tables_name_their_rows_and_columns(pair: Content) -> None:

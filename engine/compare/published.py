@@ -1,0 +1,134 @@
+"""Published figures of the same models, to be laid beside a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Annotated
+
+from pydantic import Field
+
+from engine.compare.comparison import Comparison
+from engine.compare.figures import SPEED
+from engine.compare.sides import Side
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, parse_toml
+from engine.experiment.own.library_models import TIMM, library_of
+from engine.experiment.text import Line
+from engine.experiment.value import Message, Positive
+
+WARNING = (
+    "Published figures come from other hardware, software, recipes and data: a ratio to them compares whole"
+    " set-ups, and does not say what a setting gains."
+)
+_IMAGE_SIZE = 224
+_SIZED = ("synthetic", "fakedata", "image-folder")
+
+
+class PublishedFigure(Message):
+    """A figure of a training: its throughput, or the accuracy that it reached.
+
+    `model` is torchvision's name, `timm` that of timm where it differs. `batch_size` is that of a device.
+    """
+
+    model: Line
+    timm: Line = ""
+    hardware: Line
+    precision: Precision
+    batch_size: Positive
+    recipe: Line
+    samples_per_second: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    accuracy_percent: Annotated[float | None, Field(gt=0, le=100)] = None
+
+    def is_of(self, experiment: Experiment) -> bool:
+        """Whether the experiment trains the same model, in torchvision's form or timm's, as it is."""
+        if experiment.overrides or library_of(experiment.model) not in (None, TIMM):
+            return False
+        # timm's names end in the weights: resnet50.a1_in1k
+        of_timm = f"{TIMM.prefix}:{self.timm or self.model}"
+        return experiment.model == self.model or experiment.model.partition(".")[0] == of_timm
+
+
+class PublishedSource(Message):
+    """Where figures were published; `stack` is the software, `dataset` what was trained on."""
+
+    title: Line
+    address: Line
+    year: Annotated[int, Field(ge=1990, le=2100)]
+    stack: Line
+    dataset: Line
+    figures: tuple[PublishedFigure, ...]
+
+
+class _Table(Message):
+    sources: tuple[PublishedSource, ...]
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A published figure beside the user's own side of the nearest precision, if there is such a side.
+
+    `ratio` is the side's throughput as a multiple of the published; None where pictures differ in size.
+    """
+
+    source: PublishedSource
+    figure: PublishedFigure
+    side: Side | None
+    ratio: float | None
+
+
+@cache
+def sources() -> tuple[PublishedSource, ...]:
+    """All published figures, by where they were published."""
+    name = "published.toml"
+    text = (files("resources") / name).read_text(encoding="utf-8")
+    return _Table.model_validate(parse_toml(text, name)).sources
+
+
+def published_beside(comparison: Comparison) -> tuple[PublishedRow, ...]:
+    """The published figures of the models that were compared; empty where there are none."""
+    rows = []
+    for source in sources():
+        for figure in source.figures:
+            sides = [side for side in comparison.sides if figure.is_of(side.runs[0].experiment)]
+            if sides:
+                side = _nearest(sides, figure)
+                rows.append(PublishedRow(source, figure, side, _ratio(comparison, side, figure)))
+    return tuple(rows)
+
+
+_NEAR = {
+    Precision.FP32: (Precision.FP32,),
+    Precision.TF32: (Precision.TF32, Precision.DEFAULT),
+    Precision.FP16: (Precision.FP16, Precision.BF16),
+    Precision.BF16: (Precision.BF16, Precision.FP16),
+}
+
+
+def _nearest(sides: Sequence[Side], figure: PublishedFigure) -> Side | None:
+    """The side of the same precision, or of one as fast; of several that of the nearest batch."""
+    near = _NEAR.get(figure.precision, ())
+    rivals = [side for side in sides if side.precision in near]
+    return min(
+        rivals,
+        key=lambda side: (
+            near.index(side.precision),
+            abs(side.runs[0].experiment.batch_size - figure.batch_size),
+        ),
+        default=None,
+    )
+
+
+def _ratio(comparison: Comparison, side: Side | None, figure: PublishedFigure) -> float | None:
+    if side is None or figure.samples_per_second is None or not _has_published_size(side.runs[0].experiment):
+        return None
+    own = comparison.cells(side.id)[SPEED.name].value
+    return None if own is None else own / figure.samples_per_second
+
+
+def _has_published_size(experiment: Experiment) -> bool:
+    if experiment.image_size is None:
+        return experiment.dataset in _SIZED
+    return experiment.image_size == _IMAGE_SIZE
