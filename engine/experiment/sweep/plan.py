@@ -29,8 +29,8 @@ class Plan(Message):
 class Pilot(Message):
     """A few steps of a cell in a fresh worker, from which the time and memory of its runs are foretold.
 
-    `start_seconds` pass before the first step (worker, data, model, compiling); `validation_seconds` is one
-    validation, None without any. What was not measured is None.
+    `start_seconds` pass beside steps and validations (worker, data, model, compiling); `validation_seconds`
+    is one validation, None without any. What was not measured is None.
     """
 
     steps: Annotated[int, Field(ge=1)]
@@ -41,3 +41,4 @@ class Pilot(Message):
     peak_mib: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
     validation_seconds: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
     final_loss: float | None = None
+    steps_per_epoch: Annotated[int | None, Field(ge=1)] = None

@@ -1,0 +1,168 @@
+"""The time to the end of a sweep, from its runs and pilots, and before these from other saved runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+
+from engine.compare.sides import for_speed
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Pilot, Plan
+from engine.store.record import RunRecord, Status
+from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.sweep.events import Estimate, Turn
+from engine.sweep.order import finished_runs, takes_turns, turns
+from engine.sweep.pilot import pilot_of, run_seconds
+
+
+def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Estimate | None:
+    """How long a sweep still takes; None where nothing is known of any of its cells.
+
+    `known_runs` are saved runs of this machine, newest first, that tell of cells without a pilot.
+    """
+    known = _KnownSeconds(record, known_runs)
+    limit = record.plan.time_limit_seconds
+    left = None if limit is None else max(0.0, limit - record.spent_seconds)
+    total, count = 0.0, 0
+    for turn in turns(record):
+        if left is not None and total >= left:
+            break
+        seconds = known.seconds(turn)
+        if seconds is None:
+            return None
+        total, count = total + seconds, count + 1
+    is_rough = any(
+        cell.pilot is None and not finished_runs(cell) for cell in filter(takes_turns, record.cells)
+    )
+    return Estimate(total, count, is_rough)
+
+
+def estimate_of_grid(
+    grid: Grid, plan: Plan, known_runs: Sequence[RunRecord], left_out: Collection[int] = ()
+) -> Estimate | None:
+    """How long a sweep of the grid would take, without the cells `left_out`; None where nothing is known."""
+    cells = (
+        CellRecord(index, "left out" if index in left_out else "", False, None, None, ())
+        for index in range(grid.size)
+    )
+    record = SweepRecord(
+        id="",
+        number=0,
+        created=datetime.now(UTC),
+        name="",
+        grid=grid,
+        plan=plan,
+        device_name="",
+        comparison=None,
+        spent_seconds=0.0,
+        ended=None,
+        problem=None,
+        is_claimed=False,
+        cells=tuple(cells),
+    )
+    return estimate_of(record, known_runs)
+
+
+def training_seconds(run: RunRecord) -> float | None:
+    """How long a run that came to its end took, with its worker's start and without pauses."""
+    if run.status is not Status.FINISHED or run.started is None or run.ended is None:
+        return None
+    paused = run.summary.paused_seconds if run.summary is not None else None
+    return max(0.0, (run.ended - run.started).total_seconds() - (paused or 0.0))
+
+
+class _KnownSeconds:
+    """The seconds of turns: those of the cell's own runs, else foretold by its pilot, by another run with
+    the same settings for speed, or by the mean of the other cells."""
+
+    def __init__(self, record: SweepRecord, known_runs: Sequence[RunRecord]) -> None:
+        self._experiments = [cell.experiment for cell in record.grid.cells]
+        taking = [cell for cell in record.cells if takes_turns(cell)]
+        others = _OtherRuns(known_runs)
+        self._pilots = {
+            cell.index: pilot
+            for cell in taking
+            if (pilot := cell.pilot or others.pilot(self._experiments[cell.index])) is not None
+        }
+        foretold = {
+            index: seconds
+            for index, pilot in self._pilots.items()
+            if (seconds := run_seconds(self._experiments[index], pilot)) is not None
+        }
+        took = {
+            cell.index: statistics.fmean(own)
+            for cell in record.cells
+            if (own := _known(map(training_seconds, finished_runs(cell))))
+        }
+        # what pilots overlook in the cells trained so far, they overlook in the others
+        both = [took[index] / seconds for index, seconds in foretold.items() if index in took and seconds]
+        scale = statistics.median(both) if both else 1.0
+        self._runs = {index: scale * seconds for index, seconds in foretold.items()} | took
+        self._usual_run = statistics.fmean(self._runs.values()) if self._runs else None
+        pilots = [cell.pilot.seconds for cell in record.cells if cell.pilot is not None]
+        self._usual_pilot = statistics.fmean(pilots) if pilots else None
+
+    def seconds(self, turn: Turn) -> float | None:
+        """How long the turn takes; None where nothing is known of any cell."""
+        if turn.kind == "run":
+            return self._runs.get(turn.cell, self._usual_run)
+        experiment, pilot = pilot_of(self._experiments[turn.cell]), self._pilots.get(turn.cell)
+        foretold = run_seconds(experiment, pilot) if experiment is not None and pilot is not None else None
+        return self._usual_pilot if foretold is None else foretold
+
+
+_OPEN = ("image_size", "num_classes")
+"""Settings that a run states and an experiment may leave to the dataset."""
+
+
+class _OtherRuns:
+    """Saved runs as pilots of experiments with the same settings for speed."""
+
+    def __init__(self, runs: Iterable[RunRecord]) -> None:
+        self._runs: dict[Experiment, list[RunRecord]] = {}
+        for run in runs:
+            # the estimate ignores damaged runs and those of newer versions
+            try:
+                if run.status is Status.FINISHED and run.summary is not None:
+                    self._runs.setdefault(_speed_key(run.experiment), []).append(run)
+            except (ProblemError, ValueError):
+                continue
+
+    def pilot(self, experiment: Experiment) -> Pilot | None:
+        """The newest run of the experiment's speed, as a pilot."""
+        if not self._runs:
+            return None
+        for run in self._runs.get(_speed_key(experiment), ()):
+            if _may_be(experiment, run.experiment) and (pilot := _as_pilot(run)) is not None:
+                return pilot
+        return None
+
+
+def _speed_key(experiment: Experiment) -> Experiment:
+    return for_speed(experiment).model_copy(update=dict.fromkeys(_OPEN))
+
+
+def _may_be(experiment: Experiment, trained: Experiment) -> bool:
+    is_same = all(getattr(experiment, key) in (None, getattr(trained, key)) for key in _OPEN)
+    return is_same and experiment.device in ("auto", trained.device)
+
+
+def _as_pilot(run: RunRecord) -> Pilot | None:
+    seconds, summary = training_seconds(run), run.summary
+    if seconds is None or summary is None or not summary.steps or not summary.seconds:
+        return None
+    return Pilot(
+        steps=summary.steps,
+        seconds=seconds,
+        start_seconds=max(0.0, seconds - summary.seconds),
+        # with the run's share of validations
+        step_ms=1e3 * summary.seconds / summary.steps,
+        steps_per_epoch=round(summary.steps / summary.epochs) or 1 if summary.epochs else None,
+    )
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]

@@ -1,0 +1,256 @@
+"""Carries a sweep on, turn by turn, from wherever it stands; what is done is saved and never done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event as Flag
+
+from engine.compare.split import MOST_OTHERS
+from engine.experiment import repeats
+from engine.experiment.checks import Catalog, DeviceEntry
+from engine.experiment.experiment import layered
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS, Plan
+from engine.inspector import Inspector
+from engine.protocol import jobs
+from engine.protocol.events import Event, Failed, Finished, Summary
+from engine.runner import Runner
+from engine.store.forecasts import Forecasts
+from engine.store.record import RunRecord
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from engine.sweep.estimate import estimate_of
+from engine.sweep.events import SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from engine.sweep.fit import why_unfit
+from engine.sweep.order import takes_turns, turns
+from engine.sweep.pilot import PilotWatch, pilot_of
+from engine.worker.launcher import Launcher
+
+_SAVED_EVERY_SECONDS = 5.0
+"""How much of the time spent is lost at most if the program is killed."""
+
+_OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)
+"""Kinds of problem that the next cell would meet too."""
+
+_Spend = Callable[[], None]
+_TurnEvents = Generator[SweepEvent, None, Problem | None]
+
+
+class Sweeper(Inspector):
+    """Trains the cells of saved sweeps in the thread that iterates. Other threads may call `stop`, `skip`,
+    `pause` and `go_on`."""
+
+    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+        super().__init__(store, launcher, catalog)
+        self._runner = Runner(store, launcher, keeps_refused=True)
+        self._skip_asked = Flag()
+
+    def prepare(self, name: str, grid: Grid, plan: Plan) -> str:
+        """Saves a sweep of the grid, of which nothing is trained yet, and returns its id.
+
+        Cells that cannot be trained on this machine or will not fit are left out, with the reason. Raises
+        ProblemError where that is all of them, where code is not trusted, and for a seed that is too large.
+        """
+        experiments = [cell.experiment for cell in grid.cells]
+        for experiment in experiments:
+            self._store.trusted_code.check(experiment)
+        extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0
+        repeats.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
+        catalog = self._catalog or self._runner.catalog()
+        left_out = why_unfit(grid, catalog, Forecasts(self._store.path.parent))
+        fitting = [experiment for index, experiment in enumerate(experiments) if index not in left_out]
+        if not fitting:
+            message = f"None of the sweep's {grid.size:,} cells can be trained here. {left_out[0]}"
+            remedy = "Change the settings that the cells share, or give other values."
+            raise ProblemError(request_problem(message, remedy, key="sweep"))
+        device = catalog.device(fitting[0].device)
+        assert device is not None  # it can be trained here
+        settled = _settled(grid, device)
+        return self._store.sweeps.add(name, settled, plan, device_name=device.title, left_out=left_out)
+
+    def carry_on(self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False) -> Iterator[SweepEvent]:
+        """Takes the turns that are left: SweepStarted, the turns, and Finished or Failed.
+
+        A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if
+        `gives_way()`. Raises ProblemError before any event if there is no such sweep, if another process
+        carries it on, or if code is not trusted; and where the store fails or no worker can be started.
+        """
+        self._stop_asked.clear()
+        record = self._store.sweeps.find(sweep_id)
+        for cell in filter(takes_turns, record.cells):
+            self._store.trusted_code.check(record.grid.cells[cell.index].experiment)
+        self._store.sweeps.claim(sweep_id)
+        try:
+            yield from self._turns(record, gives_way)
+        finally:
+            self._store.sweeps.release(sweep_id)
+
+    def stop(self) -> None:
+        """Ends the sweep after the step in flight; the turn in flight is taken again when it goes on."""
+        super().stop()
+        self._runner.stop()
+
+    def skip(self) -> None:
+        """Ends the turn in flight after its step; its cell takes no more turns."""
+        self._skip_asked.set()
+        if (session := self._session) is not None:
+            session.stop()
+        self._runner.stop()
+
+    def pause(self) -> None:
+        """Asks the turn in flight to wait after its step."""
+        if (session := self._session) is not None:
+            session.pause()
+        self._runner.pause()
+
+    def go_on(self) -> None:
+        """Asks the paused turn to go on."""
+        if (session := self._session) is not None:
+            session.go_on()
+        self._runner.go_on()
+
+    def _turns(self, record: SweepRecord, gives_way: Callable[[], bool]) -> Iterator[SweepEvent]:
+        known_runs = self._store.runs(MOST_OTHERS)
+        yield SweepStarted(record.id, estimate_of(record, known_runs))
+        while (turn := _next_turn(record)) is not None:
+            if self._stop_asked.is_set():
+                yield Finished(summary=Summary(), stopped=True)
+                return
+            turn, problem = yield from self._take(record, turn)
+            record = self._store.sweeps.find(record.id)
+            yield TurnEnded(turn, problem, estimate_of(record, known_runs))
+            if problem is not None and problem.kind in _OF_ALL_CELLS:
+                self._store.sweeps.end(record.id, problem)
+                yield Failed(problem=problem)
+                return
+            if gives_way():
+                self._stop_asked.set()
+        has_held = any(cell.is_held for cell in record.cells)
+        if not has_held:
+            self._store.sweeps.end(record.id)
+        yield Finished(summary=Summary(), stopped=has_held)
+
+    def _take(
+        self, record: SweepRecord, turn: Turn
+    ) -> Generator[SweepEvent, None, tuple[Turn, Problem | None]]:
+        """The events of a turn; returns it with its run, and why it failed, which is saved with its cell."""
+        self._skip_asked.clear()
+        with self._spending(record.id) as spend:
+            turn, problem = self._begun(record, turn)
+            yield TurnStarted(turn)
+            if turn.kind == "pilot":
+                problem = yield from self._pilot(record, turn.cell, spend)
+            elif turn.run_id is not None:
+                problem = yield from self._run(record, turn.run_id, spend)
+        if problem is not None and problem.kind not in _OF_ALL_CELLS:
+            self._store.sweeps.set_cell_problem(record.id, turn.cell, problem)
+        return turn, problem
+
+    def _pilot(self, record: SweepRecord, cell: int, spend: _Spend) -> _TurnEvents:
+        experiment = pilot_of(record.grid.cells[cell].experiment)
+        assert experiment is not None  # else the cell takes no such turn
+        watch, last = PilotWatch(), None
+        for last in self._events(jobs.Train(experiment=experiment)):
+            watch.take(last)
+            spend()
+            yield last
+            session = self._session
+            if session is not None and not session.is_over and (self._skip_asked.is_set() or watch.is_enough):
+                session.stop()
+        if self._stop_asked.is_set() or self._skip_asked.is_set() or isinstance(last, Failed):
+            return self._problem_of(last)
+        pilot = watch.pilot()
+        if pilot is None:
+            return Problem(
+                kind=Kind.INTERNAL, message="The pilot took no step.", remedy="Train the cell as a run."
+            )
+        self._store.sweeps.set_pilot(record.id, cell, pilot)
+        return None
+
+    def _run(self, record: SweepRecord, run_id: str, spend: _Spend) -> _TurnEvents:
+        last: Event | None = None
+        for last in self._runner.run(run_id):
+            spend()
+            yield last
+            if self._stop_asked.is_set() or self._skip_asked.is_set():
+                # either may have come before there was a session; asking twice does no harm
+                self._runner.stop()
+        if isinstance(last, Finished):
+            # a pause is no time spent
+            self._store.sweeps.spend(record.id, -(last.summary.paused_seconds or 0.0))
+            return self._problem_of(last) if last.stopped else None
+        problem = self._problem_of(last)
+        if problem is not None and problem.kind in _OF_ALL_CELLS:
+            # it is not the cell that failed, so it is trained again
+            self._store.remove([run_id])
+        return problem
+
+    def _begun(self, record: SweepRecord, turn: Turn) -> tuple[Turn, Problem | None]:
+        """The turn with its run, which is added to the store, or why that cannot be."""
+        if turn.kind == "pilot":
+            return turn, None
+        try:
+            return replace(turn, run_id=self._added(record, turn).id), None
+        except ProblemError as error:
+            return turn, error.problem
+
+    def _added(self, record: SweepRecord, turn: Turn) -> RunRecord:
+        cell, plan = record.grid.cells[turn.cell], record.plan
+        seed = cell.experiment.seed + turn.repeat - 1
+        experiment = cell.experiment.model_copy(update={"seed": seed})
+        label = record.grid.name(cell.places)
+        count = max(plan.repeats, turn.repeat, 2 if plan.precision_percent is not None else 1)
+        return self._store.add(
+            experiment,
+            name=repeats.Turn(label, experiment, turn.repeat, count).name(record.name),
+            comparison=record.comparison,
+            label=label,
+            sweep=record.id,
+            cell=turn.cell,
+            repeat=turn.repeat,
+        )
+
+    def _problem_of(self, last: Event | None) -> Problem | None:
+        """Why a turn ended early; None where the whole sweep was stopped."""
+        if isinstance(last, Failed):
+            return last.problem
+        if self._stop_asked.is_set():
+            return None
+        return request_problem("The cell was skipped.", "Repeat it to train it after all.", key="sweep")
+
+    @contextmanager
+    def _spending(self, sweep_id: str) -> Iterator[_Spend]:
+        """Counts the time within as spent on the sweep, at its end and whenever it is asked to."""
+        since = time.monotonic()
+
+        def spend(least_seconds: float = _SAVED_EVERY_SECONDS) -> None:
+            nonlocal since
+            seconds = time.monotonic() - since
+            if seconds >= least_seconds:
+                self._store.sweeps.spend(sweep_id, seconds)
+                since += seconds
+
+        try:
+            yield spend
+        finally:
+            spend(0.0)
+
+
+def _next_turn(record: SweepRecord) -> Turn | None:
+    limit = record.plan.time_limit_seconds
+    is_used_up = limit is not None and record.spent_seconds >= limit
+    return None if is_used_up else next(turns(record), None)
+
+
+def _settled(grid: Grid, device: DeviceEntry) -> Grid:
+    """The grid with its device, and its folder wherever the sweep is carried on from."""
+    path = grid.base.get("path")
+    settled = {"device": device.name if grid.base.get("device", "auto") == "auto" else grid.base["device"]}
+    if path is not None:
+        settled["path"] = str(Path(path).expanduser().absolute())
+    return Grid(base=layered(grid.base, settled), axes=grid.axes)
