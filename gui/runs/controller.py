@@ -1,7 +1,7 @@
 """What is done with saved runs: edits of names, tags and notes, deletions, and offers about them.
 
-Offers: to train runs left in the queue, to undo a deletion, to delete unreadable runs, and to retry a run
-that ran out of memory.
+Offers: to go on with what was left in the queue, to undo a deletion, to delete unreadable runs, and to retry
+a run that ran out of memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun
 from gui.runs.panel import RunsPanel
+from gui.runs.queue.controller import offer_left
 from gui.session.experiments import Experiments
 from gui.setup.panel import Request
 from gui.widgets.notice import Message, Notice
@@ -117,7 +118,7 @@ class RunsController(QObject):
             f"{what} can still be brought back.",
             action="Undo",
             do=partial(self._restore, last),
-            other=("Delete for good", partial(self._forget, last)),
+            others=[("Delete for good", partial(self._forget, last))],
         )
         self._table.set_can_undo(True)
 
@@ -140,9 +141,10 @@ class RunsController(QObject):
         self._table.set_can_undo(bool(self._deletions))
 
     def begin(self) -> None:
-        """Offers in turn to train queued runs, to bring back deleted ones and to delete unreadable ones."""
+        """Offers in turn to go on with the queue, to bring back deleted runs, and to delete damaged ones."""
         deleted = self._runs.deleted()
-        self._from_last_time = [self._waiting, partial(self.offer, deleted), self._unreadable]
+        waiting = partial(offer_left, self._experiments.queue, self._notice)
+        self._from_last_time = [waiting, partial(self.offer, deleted), self._unreadable]
         self._next()
 
     def _look_at_store(self) -> None:
@@ -163,17 +165,6 @@ class RunsController(QObject):
     def _next(self) -> None:
         while self._from_last_time and not self._notice.text():
             self._from_last_time.pop(0)()
-
-    def _waiting(self) -> None:
-        left = self._experiments.left_waiting()
-        if not left:
-            return
-        text = "1 run is" if len(left) == 1 else f"{len(left)} runs are"
-        self._notice.tell(
-            f"{text} still in the queue from last time.",
-            action="Run now",
-            do=lambda: self._experiments.resume_waiting(left),
-        )
 
     def _unreadable(self) -> None:
         left = self._runs.unreadable()
@@ -198,9 +189,9 @@ class RunsController(QObject):
         fitting = retries(record, self._experiments.forecasts(), device_mib)
         offers = [(retry.words, partial(self._accept, retry)) for retry in fitting]
         if offers:
-            (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
+            words, do = offers[0]
             problem = record.problem
-            self._notice.tell(problem.message, problem.remedy, words, do, other=other)
+            self._notice.tell(problem.message, problem.remedy, words, do, others=offers[1:])
 
     def _accept(self, retry: Retry) -> None:
         label = retry.experiment.precision.label

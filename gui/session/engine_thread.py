@@ -1,8 +1,7 @@
-"""The QThread that runs the engine: it owns the queue of runs and orders and reports by signals."""
+"""The QThread that runs the engine: it works through the queue of runs and orders and reports by signals."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from engine.store.store import Store
 from engine.store.trust import is_untrusted
 from engine.worker.launcher import Launcher
 from gui.session.orders.order import CanStop, Order
+from gui.session.waiting import WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
 
@@ -26,10 +26,12 @@ class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
 
     Only signals leave this thread. `run_event` carries (run id, engine event), `order_event` (key of the
-    order, what it tells), `order_ended` (key, Problem or None). Forecasts are made while the queue is empty:
+    order, what it tells), `order_ended` (key, Problem or None); after `order_gave_way` (key) the order waits
+    again. Forecasts are made while nothing in the queue can begin:
     `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
     if a setting prevents it. So are checks, and before them: `check_ended` carries (Experiment, Checked or
-    Problem). An idle thread readies a spare worker, so that the next run starts at once.
+    Problem). `queue_changed` when something was added or taken out. An idle thread readies a spare
+    worker, so that the next run starts at once.
     """
 
     catalog_read = Signal(object)
@@ -39,9 +41,11 @@ class EngineThread(QThread):
     order_began = Signal(str)
     order_event = Signal(str, object)
     order_ended = Signal(str, object)
+    order_gave_way = Signal(str)
     forecast_made = Signal(object, object)
     forecast_refused = Signal(object, object)
     check_ended = Signal(object, object)
+    queue_changed = Signal()
     problem = Signal(object)
     idle = Signal()
 
@@ -50,33 +54,26 @@ class EngineThread(QThread):
         self.setObjectName("engine")
         self._store_path = store_path
         self._launcher = launcher
-        self._changed = threading.Condition()
-        self._waiting: deque[str | Order[Any]] = deque()
+        self.waiting_list = WaitingList()
+        self._changed = self.waiting_list.changed
         self._to_forecast: deque[Experiment] = deque()
         self._to_check: Experiment | None = None
         self._closing = False
         self._stop_asked = False
         self._pause_asked = False
-        self._current: str | Order[Any] | None = None
         self._runner: Runner | None = None
         self._tool: CanStop | None = None
         self._catalog: Catalog | None = None
 
     def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
         """Adds runs that are queued in the store, at the end of the queue or at its front."""
-        self._add(*run_ids, goes_first=goes_first)
+        self.waiting_list.add(*run_ids, goes_first=goes_first)
+        self.queue_changed.emit()
 
-    def enqueue_order(self, order: Order[Any]) -> None:
-        """Adds a search, a diagnosis or a timing at the end of the queue."""
-        self._add(order)
-
-    def _add(self, *work: str | Order[Any], goes_first: bool = False) -> None:
-        with self._changed:
-            if goes_first:
-                self._waiting.extendleft(reversed(work))
-            else:
-                self._waiting.extend(work)
-            self._changed.notify()
+    def enqueue_order(self, order: Order[Any], *, is_held: bool = False) -> None:
+        """Adds an order at the end of the queue."""
+        self.waiting_list.add(order, is_held=is_held)
+        self.queue_changed.emit()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
         """Asks for forecasts of these, in place of those asked for before, once the queue is empty."""
@@ -93,37 +90,34 @@ class EngineThread(QThread):
 
     def take_out(self, run_id: str) -> bool:
         """Removes a run from the queue; False if it is not there, or already running."""
-        with self._changed:
-            if run_id not in self._waiting:
-                return False
-            self._waiting.remove(run_id)
-            return True
+        return self._taken_out(run_id)
 
     def stop_order(self, key: str) -> bool:
         """Ends an order with what it has found; True if it was still waiting and was removed."""
         with self._changed:
             # under one lock: else an order that has just left the queue would be missed
-            if isinstance(self._current, Order) and self._current.key == key:
+            current = self.waiting_list.current
+            if isinstance(current, Order) and current.key == key:
                 self.stop_run()
-            removed = [work for work in self._waiting if isinstance(work, Order) and work.key == key]
-            for order in removed:
-                self._waiting.remove(order)
-            return bool(removed)
+            return self._taken_out(key)
+
+    def _taken_out(self, key: str) -> bool:
+        is_removed = self.waiting_list.remove(key)
+        self.queue_changed.emit()
+        return is_removed
 
     def waiting_orders(self, kind: type[Order[Any]]) -> int:
         """How many orders of a kind wait."""
-        with self._changed:
-            return sum(isinstance(work, kind) for work in self._waiting)
+        return sum(isinstance(work, kind) for work in self.waiting_list.waiting())
 
     def waiting(self) -> tuple[str, ...]:
         """The ids of the waiting runs, next first."""
-        with self._changed:
-            return tuple(work for work in self._waiting if isinstance(work, str))
+        return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
 
     def stop_run(self) -> None:
         """Asks the run or order in progress to end; the queue stays, and so does a forecast."""
         with self._changed:
-            if self._current is not None:
+            if self.waiting_list.current is not None:
                 self._stop_asked = True
                 self._stop_job()
 
@@ -144,7 +138,7 @@ class EngineThread(QThread):
     def shut_down(self) -> None:
         """Stops the run in progress, empties the queue, and waits until the worker has exited."""
         with self._changed:
-            self._waiting.clear()
+            self.waiting_list.clear()
             self._to_forecast.clear()
             self._to_check = None
             self._closing = True
@@ -180,7 +174,7 @@ class EngineThread(QThread):
                 self.idle.emit()
             match self._next():
                 case str(run_id):
-                    self._train(runner, run_id)
+                    self._train(runner, store, run_id)
                 case Order() as order:
                     self._carry_out(store, order)
                 case Experiment() as experiment if experiment is self._to_check:
@@ -201,20 +195,16 @@ class EngineThread(QThread):
             return self._is_something_asked()
 
     def _is_something_asked(self) -> bool:
-        return bool(self._waiting or self._to_forecast or self._to_check)
+        return bool(self.waiting_list.has_next() or self._to_forecast or self._to_check)
 
-    def _next(self) -> str | Order[Any] | Experiment | None:
+    def _next(self) -> Work | Experiment | None:
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
             self._stop_asked = self._pause_asked = False
-            self._current = None
             if self._closing:
                 return None
-            if self._waiting:
-                self._current = self._waiting.popleft()
-                return self._current
-            return self._to_check or self._to_forecast.popleft()
+            return self.waiting_list.take() or self._to_check or self._to_forecast.popleft()
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:
@@ -243,7 +233,7 @@ class EngineThread(QThread):
             if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
                 self.forecast_refused.emit(experiment, problem)
         with self._changed:
-            if made is None and self._current is None and self._gives_way():
+            if made is None and self.waiting_list.current is None and self._gives_way():
                 # interrupted for something else: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
@@ -251,7 +241,7 @@ class EngineThread(QThread):
 
     def _is_wanted_elsewhere(self) -> bool:
         """A check gives way to anything to measure."""
-        return bool(self._waiting) or self._closing
+        return self.waiting_list.has_next() or self._closing
 
     def _gives_way(self) -> bool:
         """A forecast gives way to a check, too."""
@@ -267,11 +257,21 @@ class EngineThread(QThread):
 
     def _carry_out(self, store: Store, order: Order[Any]) -> None:
         problem: Problem | None = None
+        gave_way = False
+
+        def gives_way() -> bool:
+            nonlocal gave_way
+            gave_way = self.waiting_list.gives_way()
+            return gave_way
+
         self.order_began.emit(order.key)
         tool = self._tool = order.tool(store, self._launcher, self._catalog)
         try:
             problem = order.carry_out(
-                tool, lambda event: self.order_event.emit(order.key, event), lambda: self._stop_asked
+                tool,
+                lambda event: self.order_event.emit(order.key, event),
+                lambda: self._stop_asked,
+                gives_way,
             )
         except ProblemError as error:
             problem = error.problem
@@ -279,9 +279,26 @@ class EngineThread(QThread):
             problem = _internal(error)
         finally:
             self._tool = None
-        self.order_ended.emit(order.key, problem)
+        if gave_way and not self._stop_asked and problem is None:
+            self.waiting_list.end(gave_way=True)
+            self.order_gave_way.emit(order.key)
+            return
+        self.order_ended.emit(order.key, self._left_queue(store, order) or problem)
 
-    def _train(self, runner: Runner, run_id: str) -> None:
+    def _left_queue(self, store: Store, work: Work) -> Problem | None:
+        """Takes ended work out of the queue, also where it was refused; what went wrong.
+
+        What goes on, or was not yet begun, as the window closes is left for the next start.
+        """
+        self.waiting_list.end()
+        try:
+            if not self._closing:
+                store.waiting.remove([key_of(work)])
+        except ProblemError as error:
+            return error.problem
+        return None
+
+    def _train(self, runner: Runner, store: Store, run_id: str) -> None:
         last: Finished | Failed | None = None
         is_first = True
         self.run_began.emit(run_id)
@@ -301,7 +318,8 @@ class EngineThread(QThread):
             last = Failed(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
             last = Failed(problem=_internal(error))
-        self.run_ended.emit(run_id, last)
+        problem = self._left_queue(store, run_id)
+        self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 
     def _ask_again_to_pause(self, runner: Runner) -> None:
         """The request may have come before the session had begun."""

@@ -15,6 +15,7 @@ from engine.experiment.repeats import in_turns
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
+from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -25,6 +26,7 @@ from gui.session.orders.diagnoses import Diagnoses
 from gui.session.orders.searches import Searches
 from gui.session.orders.timings import Timings
 from gui.session.orders.work import OrderedWork
+from gui.session.queue import Queue
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
 
@@ -103,6 +105,8 @@ class Experiments(QObject):
             work.problem.connect(self._tell)
             work.logged.connect(self.logged)
             work.busy_changed.connect(self.busy_changed)
+        self.queue = Queue(store, self._thread, self.runs, self.orders, self)
+        self.queue.problem.connect(self._tell)
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(store, self)
         self.trust.problem.connect(self._tell)
@@ -113,6 +117,7 @@ class Experiments(QObject):
             self.logged.emit("warning", "Interrupted; what it recorded is kept.", name)
         for run in self.runs.unreadable():
             self.logged.emit("warning", f"Left out. {run.why}", run.name)
+        self.queue.load()
 
     def start(self) -> None:
         """Starts the engine's thread, once; never after `shut_down`."""
@@ -130,7 +135,7 @@ class Experiments(QObject):
         self._thread.shut_down()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, *self.orders.values(), self.forecaster):
+        for listener in (self, self.queue, *self.orders.values(), self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
@@ -199,31 +204,22 @@ class Experiments(QObject):
         ]
         self.runs.reload()
         run_ids = tuple(record.id for record in added)
-        self._thread.enqueue(run_ids, goes_first=goes_first)
+        self.queue.enqueue_runs(run_ids, goes_first=goes_first)
         return run_ids
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""
-        claimed = []
-        for run_id in run_ids:
-            try:
-                claimed.append(self._store.claim(run_id).id)
-            except ProblemError as error:
-                # another window was quicker, or the run was deleted meanwhile
-                self._tell(error.problem)
-        self._thread.enqueue(tuple(claimed))
-        self.runs.reload()
-
-    def left_waiting(self) -> tuple[str, ...]:
-        """Queued runs that an earlier window left, oldest first."""
-        waiting = self.waiting
-        return tuple(record.id for record in self._store.claimable() if record.id not in waiting)
+        left = {item.key: item for item in self.queue.left()}
+        self.queue.take_up(
+            [left.get(run_id, WaitingItem(run_id, RUN, "")) for run_id in run_ids], is_held=False
+        )
 
     def why_not_begun(self, run: RunRecord) -> str | None:
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if run.id in self.waiting or run.id == self._running:
             return "It is waiting for its turn."
-        return None if run.id in self.left_waiting() else "Another window or a command line will train it."
+        is_left = any(item.key == run.id for item in self.queue.left())
+        return None if is_left else "Another window or a command line will train it."
 
     def stop(self) -> None:
         """Asks the run in progress to end after the current step."""
@@ -255,13 +251,13 @@ class Experiments(QObject):
         try:
             self.trust.check([self._store.run(run_id).experiment])
             self._store.requeue(run_id)
+            self.queue.enqueue_runs([run_id])
         except ProblemError as error:
             self._tell(error.problem)
             return
         if (live := self.runs.opened(run_id)) is not None:
             live.set_status(Status.QUEUED.value)
         self.runs.reload()
-        self._thread.enqueue((run_id,))
 
     def why_not_resumed(self, run: RunRecord) -> str | None:
         """Why a run cannot continue where it ended, in a sentence; None if it can."""

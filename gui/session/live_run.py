@@ -119,6 +119,15 @@ class LiveRun:
         steps = self.column("step")
         return int(steps[-1]) if len(steps) else 0
 
+    def seconds_left(self) -> float | None:
+        """An estimate from the pace of the last steps; None before the third step."""
+        seconds, steps = self.column("seconds"), self.column("step")
+        if self.total_steps is None or len(steps) < 3:
+            return None
+        back = min(len(steps) - 1, 200)
+        span, done = float(seconds[-1] - seconds[-1 - back]), float(steps[-1] - steps[-1 - back])
+        return max(0.0, self.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None
+
     def column(self, name: str) -> Values:
         """The samples' column of that name; empty if there is none."""
         series = self.columns.get(name)

@@ -174,7 +174,7 @@ class ShowController(QObject):
             _ITSELF,
             "Start next",
             self.show_me.begin_next,
-            other=("Stop it and start", self.show_me.stop_and_begin),
+            others=[("Stop it and start", self.show_me.stop_and_begin)],
         )
 
     def _compare(self) -> None:

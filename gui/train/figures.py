@@ -105,13 +105,3 @@ def skipped_steps(run: LiveRun) -> int | None:
     if run.summary is not None:
         return run.summary.skipped_steps
     return len(run.skipped) if len(run.column("grad_scale")) else None
-
-
-def seconds_left(run: LiveRun) -> float | None:
-    """An estimate from the pace of the last steps; None before the third step."""
-    seconds, steps = run.column("seconds"), run.column("step")
-    if run.total_steps is None or len(steps) < 3:
-        return None
-    back = min(len(steps) - 1, 200)
-    span, done = float(seconds[-1] - seconds[-1 - back]), float(steps[-1] - steps[-1 - back])
-    return max(0.0, run.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None

@@ -194,7 +194,7 @@ class LiveStrip(QWidget):
         word = "" if self._narrow else "step "
         set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
         self.progress.set_progress(run.step / total if total else 0.0, run.precision)
-        seconds = None if run.is_paused else figures.seconds_left(run)
+        seconds = None if run.is_paused else run.seconds_left()
         set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
 
 

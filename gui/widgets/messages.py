@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QWidget
@@ -24,15 +22,6 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
     return box.clickedButton() is do_button
 
 
-class Queued(NamedTuple):
-    """How much waits in the queue."""
-
-    runs: int = 0
-    searches: int = 0
-    diagnoses: int = 0
-    timings: int = 0
-
-
 _STOPPED = {
     "run": ("A run is training. Closing stops it; what it recorded so far is kept.", "Keep training"),
     "search": (
@@ -50,31 +39,19 @@ _STOPPED = {
 }
 
 
-def may_stop(parent: QWidget, what: str, queued: Queued) -> bool:
-    """Asks whether to close while a "run", "search", "diagnosis" or "timing" is in progress."""
+def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
+    """Asks whether to close while a "run", "search", "diagnosis" or "timing" is in progress.
+
+    `waiting` is what stays in the queue, in words; empty for nothing.
+    """
     text, leave = _STOPPED[what]
-    return ask(parent, text + _words(queued), "Stop and close", leave)
+    stays = f" Left in the queue for the next start: {waiting}." if waiting else ""
+    return ask(parent, text + stays, "Stop and close", leave)
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
     """Asks whether to delete something: "this search with its trials"."""
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
-
-
-def _words(queued: Queued) -> str:
-    text, waiting = "", queued.runs
-    if waiting:
-        stays = "1 run stays" if waiting == 1 else f"{waiting} runs stay"
-        text += f" {stays} in the queue for the next start."
-    for count, one, many in (
-        (queued.searches, "search", "searches"),
-        (queued.diagnoses, "diagnosis", "diagnoses"),
-        (queued.timings, "timing", "timings"),
-    ):
-        if count:
-            dropped = f"1 waiting {one} is" if count == 1 else f"{count} waiting {many} are"
-            text += f" {dropped} dropped."
-    return text
 
 
 _LOW = 76

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -125,15 +125,15 @@ class Notice(QWidget):
         action: str = "",
         do: Do | None = None,
         *,
-        other: tuple[str, Do] | None = None,
+        others: Sequence[tuple[str, Do]] = (),
         asks: bool | None = None,
     ) -> Message:
         """Shows `text`, what to do about it, and a button `action` that calls `do`.
 
-        `other` is a second button: its name and its function. A message with a button waits for an answer
+        `others` are more buttons: their names and functions. A message with a button waits for an answer
         unless `asks` is False.
         """
-        offers = (((action, do),) if do is not None else ()) + ((other,) if other is not None else ())
+        offers = (*(((action, do),) if do is not None else ()), *others)
         return self._add(text, remedy, offers, None, asks=bool(offers) if asks is None else asks)
 
     def tell_written(self, text: str, path: Path, remedy: str = "") -> Message:

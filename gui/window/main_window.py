@@ -17,6 +17,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
+from gui.session.queue import counted_work
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
 from gui.setup.panel import Request, SetupPanel
@@ -25,7 +26,7 @@ from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
-from gui.widgets.messages import Queued, may_stop
+from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
@@ -251,10 +252,10 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of "Show me" are taken out of the queue
-        waiting = sum(not self.others.shows.tells_of(run_id) for run_id in self.experiments.waiting)
-        queued = Queued(waiting, *(work.waiting for work in self.experiments.orders.values()))
+        tells_of, items = self.others.shows.tells_of, self.experiments.queue.items()
+        waiting = counted_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
-        return what is None or may_stop(self, what, queued)
+        return what is None or may_stop(self, what, waiting)
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)

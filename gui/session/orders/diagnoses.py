@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.store.record import RunRecord
 from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.work import new_id
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import diagnosis_lines
@@ -103,16 +103,18 @@ class Diagnoses(SavedWork[DiagnosisView, DiagnosisRecord]):
 
         The search for the first NaN or Inf looks at the first steps only, but at all those of a run.
         """
-        self._store.check_writable()
         steps = _FIRST_STEPS if run_id is None else None
-        order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id, steps)
-        return self._enqueue(order, DiagnosisView.of_order(order))
+        order = DiagnosisOrder(new_id(), experiment, tuple(parts), run_id, steps)
+        return self.submit_order(order)
 
     def _shown(self, record: DiagnosisRecord, key: str) -> DiagnosisView:
         return DiagnosisView.of_record(record, key)
 
     def _is_known(self, record: DiagnosisRecord) -> bool:
         return bool(record.results)
+
+    def _ordered(self, order: DiagnosisOrder) -> DiagnosisView:
+        return DiagnosisView.of_order(order)
 
     def _take(self, key: str, event: DiagnosisEvent) -> None:
         view = self._views[key]

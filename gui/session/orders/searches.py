@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from engine.protocol.events import Failed, Phase
 from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
 from engine.store.saved.searches import ProbeRecord
+from engine.store.saved.work import new_id
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines
@@ -213,9 +213,8 @@ class Searches(OrderedWork[SearchView]):
 
     def submit(self, sides: Sides, *, granularity: int, margin_fraction: float) -> str:
         """Queues a search of these sides; its series. Raises ProblemError if it could not be saved."""
-        self._store.check_writable()
-        order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
-        return self._enqueue(order, SearchView.of_order(order))
+        order = SearchOrder(new_id(), _distinct(sides), granularity, margin_fraction)
+        return self.submit_order(order)
 
     def view(self, series: str) -> SearchView | None:
         """A search of this session, or a saved one; None for an unknown series."""
@@ -257,6 +256,9 @@ class Searches(OrderedWork[SearchView]):
             self.problem.emit(error.problem)
         self._views.pop(series, None)
         self.deleted.emit(series)
+
+    def _ordered(self, order: SearchOrder) -> SearchView:
+        return SearchView.of_order(order)
 
     def _take(self, series: str, told: tuple[int, ProbeEvent]) -> None:
         view, (side, event) = self._views[series], told

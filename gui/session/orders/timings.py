@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from engine.protocol.timing.timing import (
 )
 from engine.store.record import RunRecord
 from engine.store.saved.timings import TimingRecord
+from engine.store.saved.work import new_id
 from engine.store.store import Store
 from engine.timing.names import side_names
 from engine.timing.profiler import TimingEvent
@@ -114,9 +114,8 @@ class Timings(SavedWork[TimingView, TimingRecord]):
 
         Raises ProblemError if they could not be saved.
         """
-        self._store.check_writable()
-        order = TimingOrder(secrets.token_hex(6), tuple(experiments), tuple(run_ids))
-        return self._enqueue(order, TimingView.of_order(order))
+        order = TimingOrder(new_id(), tuple(experiments), tuple(run_ids))
+        return self.submit_order(order)
 
     def of_runs(self, run_ids: Sequence[str]) -> str | None:
         """The key of the newest timing of exactly these runs, in this order; None if there is none."""
@@ -135,6 +134,13 @@ class Timings(SavedWork[TimingView, TimingRecord]):
             return f"“{unfinished}” has not ended yet."
         against = _why_not_profiled(runs, catalog)
         return None if against is None or self.of_runs([run.id for run in runs]) is not None else against
+
+    def progress(self, key: str) -> float | None:
+        view = self._views.get(key)
+        return None if view is None else view.progress()
+
+    def _ordered(self, order: TimingOrder) -> TimingView:
+        return TimingView.of_order(order)
 
     def _take(self, key: str, event: TimingEvent) -> None:
         view = self._views[key].after(event)

@@ -36,8 +36,8 @@ class OrderedWork(QObject, Generic[View]):
     """Work of one kind by its key.
 
     `changed`, `began`, `ended` and `deleted` carry a key, `busy_changed` whether any is in progress,
-    `problem` a Problem, `logged` (level, message, subject). A subclass says what an event changes (`_take`)
-    and what is kept of ended work (`_kept`).
+    `problem` a Problem, `logged` (level, message, subject). A subclass says how an order is shown
+    (`_ordered`), what an event changes (`_take`) and what is kept of ended work (`_kept`).
     """
 
     changed = Signal(str)
@@ -58,6 +58,7 @@ class OrderedWork(QObject, Generic[View]):
         thread.order_began.connect(self._begin)
         thread.order_event.connect(self._pass_on)
         thread.order_ended.connect(self._end)
+        thread.order_gave_way.connect(self._wait_again)
 
     @property
     def running(self) -> str | None:
@@ -76,8 +77,26 @@ class OrderedWork(QObject, Generic[View]):
     def stop(self, key: str) -> None:
         """Ends work with what it has found; what still waits is taken out of the queue."""
         if self._thread.stop_order(key):
+            try:
+                self._store.waiting.remove([key])
+            except ProblemError as error:
+                self.problem.emit(error.problem)
             del self._views[key]
             self.ended.emit(key)
+
+    def progress(self, key: str) -> float | None:
+        """How far the work in progress is, 0 to 1; None if that is unknown."""
+        return None
+
+    def seconds_left(self, order: Order[Any]) -> float | None:
+        """How long work in progress, or that waits, still takes; None if that is unknown."""
+        return None
+
+    def enqueue(self, order: Order[Any], *, is_held: bool = False) -> str:
+        """Adds an order that is saved in the queue; its key."""
+        self._views[order.key] = self._ordered(order)
+        self._thread.enqueue_order(order, is_held=is_held)
+        return order.key
 
     @abstractmethod
     def view(self, key: str) -> View | None:
@@ -91,10 +110,18 @@ class OrderedWork(QObject, Generic[View]):
     def delete(self, key: str) -> None:
         """Deletes saved work, unless it is in progress."""
 
-    def _enqueue(self, order: Order[Any], view: View) -> str:
-        self._views[order.key] = view
-        self._thread.enqueue_order(order)
-        return order.key
+    def submit_again(self, order: Order[Any]) -> str:
+        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
+        return self.submit_order(order.again())
+
+    def submit_order(self, order: Order[Any]) -> str:
+        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
+        self._store.waiting.add([order.item()])
+        return self.enqueue(order)
+
+    @abstractmethod
+    def _ordered(self, order: Any) -> View:
+        """An order that was just queued."""
 
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals
@@ -103,6 +130,12 @@ class OrderedWork(QObject, Generic[View]):
             self._update(key, replace(self._views[key], is_waiting=False, is_live=True))
             self.busy_changed.emit(True)
             self.began.emit(key)
+
+    def _wait_again(self, key: str) -> None:
+        if key == self._running:
+            self._running = None
+            self._update(key, replace(self._views[key], is_waiting=True, is_live=False))
+            self.busy_changed.emit(False)
 
     def _pass_on(self, key: str, event: Any) -> None:
         if key == self._running:

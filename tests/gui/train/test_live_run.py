@@ -91,7 +91,7 @@ class TestFigures:
             figures.train_loss,
             figures.grad_scale,
             figures.skipped_steps,
-            figures.seconds_left,
+            LiveRun.seconds_left,
         ):
             assert figure(run) is None
 
@@ -102,4 +102,4 @@ class TestFigures:
 
     def test_the_time_left_follows_the_pace(self, live: Any) -> None:
         run = live.run("fp32", live.started(), live.samples(1, 100, 640.0))
-        assert figures.seconds_left(run) == pytest.approx(10.0)
+        assert run.seconds_left() == pytest.approx(10.0)

@@ -88,7 +88,7 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert "still in the queue" in again.notice.text()
     assert again.experiments.why_not_begun(again.experiments.runs.record(second)) is None
     buttons = again.notice.findChildren(QAbstractButton)
-    next(button for button in buttons if button.text() == "Run now").click()
+    next(button for button in buttons if button.text() == "Go on").click()
     assert (
         again.experiments.why_not_begun(again.experiments.runs.record(second))
         == "It is waiting for its turn."
@@ -112,13 +112,13 @@ def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_run(
 def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, training: Any, endless: Experiment
 ) -> None:
-    told: list[int] = []
-    monkeypatch.setattr("gui.window.main_window.may_stop", lambda *asked: told.append(asked[-1].runs))
+    told: list[str] = []
+    monkeypatch.setattr("gui.window.main_window.may_stop", lambda *asked: told.append(asked[-1]))
     trains, _own, shown = training.submit(window, endless, endless, endless)
     training.wait_for_steps(window, trains)
     window.others.shows.show_me._pair._submitted.add(shown)
     window._may_close()
-    assert told == [1]
+    assert told == ["a run"]
 
 
 def test_deleting_leaves_the_run_that_trains(
