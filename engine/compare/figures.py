@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -160,11 +160,13 @@ def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
     short and a long training, the energy of two devices, or accuracies on two datasets.
     """
+    return count_alike(figure, (*side.runs, *baseline.runs))
+
+
+def count_alike(figure: Figure, runs: Iterable[RunRecord]) -> bool:
+    """Whether the figures of the runs count the same thing; see `is_comparable`."""
     count = _COUNTS.get(figure.name)
-    if count is None:
-        return True
-    quantities = {count(run) for run in (*side.runs, *baseline.runs) if figure.value(run) is not None}
-    return len(quantities) <= 1
+    return count is None or len({count(run) for run in runs if figure.value(run) is not None}) <= 1
 
 
 def _sample(run: RunRecord) -> object:

@@ -191,6 +191,7 @@ class RunRecord:
     sweep: str | None = None
     cell: int | None = None
     repeat: int | None = None
+    sweep_name: str = ""
     is_pinned: bool = False
     colour: str | None = None
     folder: str = ""
@@ -283,7 +284,8 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder"
+    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder,"
+    " (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
 )
 
 
@@ -314,6 +316,7 @@ def run_from(row: Row) -> RunRecord:
         sweep=None if row["sweep"] is None else _text(row["sweep"]),
         cell=None if row["sweep"] is None else _whole(row["cell"]),
         repeat=None if row["sweep"] is None else _whole(row["repeat"]),
+        sweep_name=one_line(row["sweep_name"] or ""),
         is_pinned=bool(row["is_pinned"]),
         colour=None if row["colour"] is None else one_line(row["colour"]),
         folder=one_line(row["folder"]),

@@ -29,6 +29,7 @@ from gui.widgets.shortcuts import SHORTCUTS, keys_of
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
     ("Space", "Tick the highlighted runs"),
+    ("P", "Pin the highlighted runs to the top, or unpin them"),
     ("Ctrl+A", "Highlight all runs shown"),
     ("Return", "Show the curves of the highlighted run"),
     ("Delete", "Delete the highlighted runs"),

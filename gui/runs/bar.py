@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QToolButton, QWidget
 
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord, Status
@@ -76,6 +76,8 @@ class RunsBar(QWidget):
         self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
         self.delete = IconButton("trash", "Delete the highlighted runs")
         self.chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
+        self.columns = IconButton("columns", "Columns", "Choose the columns of the table")
+        self.columns.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._count, self._ticked = label("", "unit"), label("", "unit")
         self._extras = QHBoxLayout()
         self._extras.setSpacing(4)
@@ -86,6 +88,7 @@ class RunsBar(QWidget):
         row.addWidget(self._count)
         row.addSpacing(16)
         row.addWidget(self.filter, 1)
+        row.addWidget(self.columns)
         row.addLayout(self._extras)
         row.addStretch()
         row.addWidget(self._ticked)

@@ -1,4 +1,4 @@
-"""What is done with saved runs: edits of names, tags and notes, deletions, and offers about them.
+"""What is done with saved runs: edits of names and marks, deletions, and offers about them.
 
 Offers: to go on with what was left in the queue, to undo a deletion, to delete unreadable runs, and to retry
 a run that ran out of memory.
@@ -83,6 +83,8 @@ class RunsController(QObject):
         table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))
         table.tags_requested.connect(self._runs.set_tags)
         table.note_requested.connect(self._runs.set_note)
+        table.pin_requested.connect(self._runs.set_pinned)
+        table.colour_requested.connect(self._runs.set_colour)
         table.delete_requested.connect(self.delete)
         table.undo_wanted.connect(self.undo)
         table.stop_requested.connect(experiments.stop)

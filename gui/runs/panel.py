@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -12,54 +11,13 @@ from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
 from engine.experiment.titles import named
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import NoRuns, RunsBar
-from gui.runs.marks import MarksDialog, shared_tags, toggled
-from gui.runs.table.line import Column
+from gui.runs.marks import MarksDialog, toggled
+from gui.runs.menu import Entry, add_colours, add_entries, add_tags, fill_columns
+from gui.runs.table.columns import Column
 from gui.runs.table.model import RunsModel
 from gui.runs.table.view import RunsTable
 from gui.session.orders.diagnoses import why_nothing_to_find
 from gui.session.orders.timings import baseline_first
-
-_MOST_TAGS_OFFERED = 12
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of the menu: its words, its action, and why it is disabled (None if it is not)."""
-
-    words: str
-    do: Callable[[], object]
-    against: str | None = None
-
-
-def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
-    """Adds lines to a menu; the tooltip of a disabled one says why."""
-    menu.setToolTipsVisible(True)
-    for entry in entries:
-        action = menu.addAction(entry.words)
-        action.setToolTip(entry.against or entry.words)
-        action.setEnabled(entry.against is None)
-        action.triggered.connect(lambda _=False, do=entry.do: do())
-
-
-def add_tags(
-    menu: QMenu,
-    runs: Sequence[RunRecord],
-    known: Sequence[str],
-    toggle: Callable[[str], object],
-    others: Callable[[], object],
-) -> None:
-    """Adds a menu of the most frequent tags, checked if all of the runs have them."""
-    submenu = menu.addMenu("Tags")
-    submenu.setAccessibleName("Tags of the run")
-    shared = shared_tags(runs)
-    for tag in dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED])):
-        action = submenu.addAction(tag.replace("&", "&&"))
-        action.setCheckable(True)
-        action.setChecked(tag in shared)
-        action.triggered.connect(lambda _=False, tag=tag: toggle(tag))
-    if submenu.actions():
-        submenu.addSeparator()
-    submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
 
 
 def _why_no_ranges(run: RunRecord) -> str | None:
@@ -87,6 +45,9 @@ class RunsPanel(QWidget):
     rename_requested = Signal(object, str)  # RunRecord, the new name
     tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
     note_requested = Signal(str, str)  # run id, the note
+    pin_requested = Signal(object, bool)  # tuple[str, ...], whether they are to be pinned
+    colour_requested = Signal(object, object)  # tuple[str, ...], one of OWN_COLOURS or None
+    sweep_requested = Signal(str)  # sweep id
     stop_requested = Signal()
     take_out_requested = Signal(str)
     begin_requested = Signal(str)
@@ -105,6 +66,7 @@ class RunsPanel(QWidget):
         self.table = RunsTable(self.model)
         self.bar = RunsBar()
         self.filter = self.bar.filter
+        self._columns = QMenu(self)
         self._is_open = True
         self._can_undo = False
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
@@ -178,16 +140,27 @@ class RunsPanel(QWidget):
         self._explain_obstacle = obstacle
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart: how the table is sorted."""
-        header = self.table.horizontalHeader()
-        descending = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
-        return {"column": header.sortIndicatorSection(), "descending": descending}
+        """What survives a restart: how the table is sorted, its columns and the chosen baseline."""
+        column, order = self.model.sorted_by
+        return {
+            "column": column.name,
+            "descending": order is Qt.SortOrder.DescendingOrder,
+            "columns": self.table.columns(),
+            "baseline": self.model.baseline,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError or ValueError for anything else."""
+        """Takes back what `state` gave. Raises KeyError or another error for anything else."""
+        column, baseline = state["column"], state.get("baseline")
+        # versions before 0.2 kept the place of the column
+        chosen = Column[column] if isinstance(column, str) else Column(column)
         orders = Qt.SortOrder
-        order = orders.DescendingOrder if state["descending"] else orders.AscendingOrder
-        self.table.sortByColumn(Column(state["column"]), order)
+        self.model.set_baseline(baseline if isinstance(baseline, str) else None)
+        if "columns" in state:
+            self.table.set_columns(state["columns"])
+        self.table.sortByColumn(
+            chosen, orders.DescendingOrder if state["descending"] else orders.AscendingOrder
+        )
 
     def delete_highlighted(self) -> None:
         """Asks to delete the highlighted runs; queued ones are taken out of the queue."""
@@ -212,7 +185,11 @@ class RunsPanel(QWidget):
             lambda tag: self.tags_requested.emit(toggled(marked, tag)),
             lambda: self.edit_marks(marked).tags.setFocus(),
         )
+        ids = tuple(chosen.id for chosen in marked)
+        add_colours(menu, marked, lambda colour: self.colour_requested.emit(ids, colour))
         add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
+        menu.addSeparator()
+        add_entries(menu, self._place_entries(run))
         menu.addSeparator()
         add_entries(menu, self._last_entries(run))
         return menu
@@ -241,6 +218,21 @@ class RunsPanel(QWidget):
             Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), _why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(run.id)),
         ]
+
+    def _place_entries(self, run: RunRecord) -> list[Entry]:
+        entries = [Entry("Unpin\tP" if run.is_pinned else "Pin to the top\tP", lambda: self._pin(run))]
+        if self.model.baseline == run.id:
+            entries.append(Entry("No baseline", lambda: self.model.set_baseline(None)))
+        else:
+            unborn = None if run.status.is_over else "It has no figures yet."
+            entries.append(Entry("Use as baseline", lambda: self.model.set_baseline(run.id), unborn))
+        if (sweep := run.sweep) is not None:
+            entries.append(Entry("Show its sweep", lambda: self.sweep_requested.emit(sweep)))
+        return entries
+
+    def _pin(self, run: RunRecord) -> None:
+        ids = tuple(chosen.id for chosen in self._marked(run))
+        self.pin_requested.emit(ids, not run.is_pinned)
 
     def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
         ticked = self.checked()
@@ -285,6 +277,11 @@ class RunsPanel(QWidget):
         self.table.open_requested.connect(self.open_requested)
         self.table.delete_pressed.connect(self.delete_highlighted)
         self.table.note_pressed.connect(self._edit_note)
+        self.table.pin_pressed.connect(lambda: self._pin(self.table.highlighted()[0]))
+        header = self.table.horizontalHeader()
+        header.customContextMenuRequested.connect(lambda at: self._columns.popup(header.mapToGlobal(at)))
+        self._columns.aboutToShow.connect(lambda: fill_columns(self._columns, self.table, self.model))
+        self.bar.columns.setMenu(self._columns)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self._empty.all_wanted.connect(self.filter.clear)
         self._empty.undo_wanted.connect(self.undo_wanted)

@@ -26,7 +26,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.store.whole_runs import WholeRun
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column
+from gui.runs.table.columns import Column
 from gui.session.saved_runs import SavedRuns
 from gui.window.app import make_application
 

@@ -6,22 +6,16 @@ import textwrap
 from collections.abc import Callable
 
 from engine.compare.evidence import about_machine
-from engine.compare.figures import ACCURACY, SPEED
+from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
-from engine.words.numbers import NONE, memory_unit, number, times
-from gui.runs.table.line import (
-    HEADINGS,
-    STATUS_ORDER,
-    Baselines,
-    Column,
-    Line,
-    begun,
-    sized_dataset,
-    status_words,
-)
+from engine.words.numbers import NONE, duration, memory_unit, number, times
+from engine.words.settings import setting_text
+from gui.runs.table.baselines import Baselines
+from gui.runs.table.columns import COMPARED, HEADINGS, RECORDED, Column, setting_of
+from gui.runs.table.line import STATUS_ORDER, Line, begun, sized_dataset, status_words
 from gui.widgets.labels import plain_tip
 
 _LONGEST = 600
@@ -41,11 +35,10 @@ def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
             return plain_tip(_recipe(line))
         case Column.SPEED:
             return _speed(line)
-        case Column.RATIO:
-            return _spoiled(line, baselines)
         case Column.STATUS:
             return plain_tip(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
-    return None
+    figure = COMPARED.get(column)
+    return None if figure is None else _about_change(line, figure, baselines)
 
 
 def _whole(line: Line) -> str:
@@ -56,8 +49,9 @@ def _whole(line: Line) -> str:
         f" · {recipe_title(overview.recipe)} · batch {overview.batch_size:,}"
     )
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
+    folder = f"Folder: {run.folder}" if run.folder else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return plain_tip("\n".join(part for part in (run.name, trained, tags, note) if part))
+    return plain_tip("\n".join(part for part in (run.name, trained, tags, folder, note) if part))
 
 
 def _recipe(line: Line) -> str:
@@ -80,8 +74,13 @@ def _speed(line: Line) -> str | None:
     return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
-def _spoiled(line: Line, baselines: Baselines) -> str | None:
-    runs = [spoiled.run for spoiled in baselines.spoiled(line)] if baselines.ratio(line) is not None else []
+def _about_change(line: Line, figure: Figure, baselines: Baselines) -> str | None:
+    if baselines.change(line, figure) is None:
+        baseline = baselines.of(line)
+        lines = [line] if baseline is None else [line, baseline]
+        are_known = all(known.figure(figure) is not None for known in lines)
+        return "The two runs' figures count different things" if len(lines) > 1 and are_known else None
+    runs = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
     reasons = [f"“{run.name}” {what}." for run in runs for _, what in about_machine(run.summary)]
     if not reasons:
         return None
@@ -117,19 +116,47 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.ACCURACY:
             percent = None if overview.accuracy is None else overview.accuracy * 100.0
             return number(percent, ACCURACY.digits)
-        case Column.RATIO:
-            ratio = baselines.ratio(line)
-            return NONE if ratio is None else f"{times(ratio)}×"
         case Column.STATUS:
             return status_words(run)
-        case _:
-            return ""
+        case Column.FOLDER:
+            return run.folder
+        case Column.DURATION:
+            seconds = _duration(line)
+            return NONE if seconds is None else duration(seconds)
+        case Column.GRAD_SCALE:
+            return number(_grad_scale(line))
+    if (figure := COMPARED.get(column)) is not None:
+        return _change_text(figure, baselines.change(line, figure))
+    if (figure := RECORDED.get(column)) is not None:
+        return figure.text(figure.value(run))
+    key = column.setting
+    return "" if key is None else setting_text(key, setting_of(run.experiment, key))
+
+
+def _change_text(figure: Figure, change: float | None) -> str:
+    if change is None:
+        return NONE
+    if figure.has_ratio:
+        return f"{times(change)}×"
+    return f"+{figure.text(change)}" if change > 0 else figure.text(change)
+
+
+def _duration(line: Line) -> float | None:
+    return line.run.summary.seconds if line.run.summary else None
+
+
+def _grad_scale(line: Line) -> float | None:
+    return line.run.summary.final_grad_scale if line.run.summary else None
 
 
 def sorter(column: Column, baselines: Baselines) -> Callable[[Line], object | None]:
     """A column's sort key; lines whose key is None are last in either direction."""
-    if column is Column.RATIO:
-        return lambda line: _orderly(baselines.ratio(line))
+    if (compared := COMPARED.get(column)) is not None:
+        return lambda line: _orderly(baselines.change(line, compared))
+    if (recorded := RECORDED.get(column)) is not None:
+        return lambda line: _orderly(recorded.value(line.run))
+    if (key := column.setting) is not None:
+        return lambda line: _setting(line, key)
     return _SORTED_BY.get(column) or (lambda line: cell_text(line, column, baselines).casefold())
 
 
@@ -139,6 +166,14 @@ def _when(line: Line) -> tuple[int, float]:
     if run.status is Status.QUEUED:
         return 1, -run.number
     return (2 if run.status is Status.RUNNING else 0), begun(run).timestamp()
+
+
+def _setting(line: Line, key: str) -> tuple[bool, float | str] | None:
+    value = setting_of(line.run.experiment, key)
+    if value is None:
+        return None
+    # a setting may be a number or a word, which do not compare
+    return (False, value) if isinstance(value, int | float) else (True, setting_text(key, value).casefold())
 
 
 def _orderly(value: float | None) -> float | None:
@@ -165,4 +200,7 @@ _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {
     Column.PEAK: lambda line: _orderly(line.overview.peak_mib),
     Column.ACCURACY: lambda line: _orderly(line.overview.accuracy),
     Column.STATUS: lambda line: _STATUS_ORDER[line.run.status],
+    Column.FOLDER: lambda line: line.run.folder.casefold() or None,
+    Column.DURATION: lambda line: _orderly(_duration(line)),
+    Column.GRAD_SCALE: lambda line: _orderly(_grad_scale(line)),
 }

@@ -31,12 +31,13 @@ from engine.experiment.settings import FAST
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from engine.words.numbers import NONE
-from gui.runs.table.line import NUMBERS, Column
+from gui.runs.table.columns import COMPARED, NUMBERS, Column
 from gui.runs.table.model import RunsModel
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import Palette, theme
 from gui.widgets import draw_bar, draw_marker
+from resources.looks import MarkFill
 
 _HEIGHT, _INNER, _GAP = 18, 6, 4
 _LEAST = 24
@@ -78,9 +79,7 @@ _BUTTON = 24
 _NOTE = 14
 _FAST = recipe_title(FAST)
 _STRONG = (Column.NAME, Column.PRECISION, *NUMBERS)
-_WEIGHTS = {Column.NAME: 600, Column.RATIO: 600} | dict.fromkeys(
-    (Column.BATCH, Column.SPEED, Column.PEAK, Column.ACCURACY), 500
-)
+_WEIGHTS = dict.fromkeys(NUMBERS, 500) | {Column.NAME: 600, Column.RATIO: 600}
 _STATUS_ICONS = {
     Status.QUEUED: "ring",
     Status.FINISHED: "check",
@@ -134,14 +133,15 @@ class RunsDelegate(QStyledItemDelegate):
         elif column is Column.MARKER:
             hollow = run.status is Status.QUEUED
             precision = self._model.line(row).overview.precision
-            draw_marker(painter, rect.toRectF().center(), precision, fill="hollow" if hollow else "full")
+            ink = palette.look(precision, run.colour).color
+            fill: MarkFill = "hollow" if hollow else "full"
+            draw_marker(painter, rect.toRectF().center(), precision, fill=fill, color=ink)
         elif column is Column.STATUS:
             self._paint_status(painter, rect, row, run, palette)
         elif column is Column.TAGS:
             draw_chips(painter, rect.adjusted(_PAD, 0, -_PAD, 0), run.tags, self._small, palette)
-        elif column is Column.NAME and run.note:
-            self._paint_words(painter, rect.adjusted(0, 0, -_NOTE - 4, 0), row, column, palette)
-            draw_icon(painter, _note_rect(rect), "note", palette.text3)
+        elif column is Column.NAME:
+            self._paint_name(painter, rect, row, run, palette)
         else:
             self._paint_words(painter, rect, row, column, palette)
         painter.restore()
@@ -208,6 +208,17 @@ class RunsDelegate(QStyledItemDelegate):
         state = Qt.CheckState.Checked if self._model.is_checked(row) else Qt.CheckState.Unchecked
         draw_tick(painter, rect, state, self._model.can_tick(row), palette)
 
+    def _paint_name(self, painter: QPainter, rect: QRect, row: int, run: RunRecord, palette: Palette) -> None:
+        icons = (("note", bool(run.note)), ("pin", run.is_pinned), ("flag", self._model.is_baseline(row)))
+        names = [name for name, is_due in icons if is_due]
+        self._paint_words(
+            painter, rect.adjusted(0, 0, -len(names) * (_NOTE + 4), 0), row, Column.NAME, palette
+        )
+        for place, name in enumerate(names):
+            # a note, which can be pressed, is the outermost
+            ink = palette.text3 if name == "note" else palette.text2
+            draw_icon(painter, _note_rect(rect).translated(-place * (_NOTE + 4), 0), name, ink)
+
     def _paint_words(
         self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette
     ) -> None:
@@ -215,7 +226,7 @@ class RunsDelegate(QStyledItemDelegate):
         ink = palette.text3 if text == NONE else palette.text if column in _STRONG else palette.text2
         side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
         weight = _WEIGHTS.get(column, 400)
-        if column is Column.RATIO and self._model.is_spoiled(row):
+        if column in COMPARED and self._model.is_spoiled(row, column):
             weight, ink = 400, palette.text3
             right = rect.right() - _PAD - QFontMetrics(self._fonts[400]).horizontalAdvance(text) - 4
             draw_icon(painter, QRectF(right - 12, rect.center().y() - 6, 12, 12), "info", ink)
@@ -250,7 +261,8 @@ class RunsDelegate(QStyledItemDelegate):
         fraction = self._model.progress(row) or 0.0
         room = min(_BAR_WIDTH, inner.width() - _BUTTON - 44)
         track = QRectF(inner.left(), inner.center().y() - 1, max(room, 16), _BAR_HEIGHT)
-        draw_bar(painter, track, fraction, palette.look(run.experiment.precision).color, palette.bg3)
+        ink = palette.look(run.experiment.precision, run.colour).color
+        draw_bar(painter, track, fraction, ink, palette.bg3)
         words = inner.adjusted(round(track.width()) + 12, 0, 0, 0)
         self._draw_text(
             painter,

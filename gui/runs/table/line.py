@@ -1,68 +1,21 @@
-"""A line of the runs table: its columns and text, its FP32 baseline, and dragging runs."""
+"""A line of the runs table: what it shows of a run, and dragging runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from enum import IntEnum
 from functools import cached_property, lru_cache
 
 from PySide6.QtCore import QMimeData
 
 from engine.compare.evidence import is_spoiled
+from engine.compare.figures import SPEED, Figure
 from engine.experiment.catalog import SYNTHETIC, task_of
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
 from engine.words.names import dataset_words, recipe_title
-
-
-class Column(IntEnum):
-    """The columns of the table, left to right."""
-
-    TICK = 0
-    MARKER = 1
-    NAME = 2
-    TAGS = 3
-    WHEN = 4
-    MODEL = 5
-    DATASET = 6
-    PRECISION = 7
-    RECIPE = 8
-    BATCH = 9
-    SPEED = 10
-    PEAK = 11
-    ACCURACY = 12
-    RATIO = 13
-    STATUS = 14
-
-
-HEADINGS = {
-    Column.TICK: (
-        "",
-        "Tick runs to see and compare their curves; this box ticks all shown, or none",
-    ),
-    Column.MARKER: ("", "The marker of the run's precision"),
-    Column.NAME: ("Name", "What the run is called; F2 renames it"),
-    Column.TAGS: ("Tags", "What the run was tagged with; right-click a run to tag it"),
-    Column.WHEN: ("When", "When the run was started"),
-    Column.MODEL: ("Model", "The network that was trained"),
-    Column.DATASET: ("Dataset", "What it was trained on"),
-    Column.PRECISION: ("Precision", "The number format it was trained in"),
-    Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
-    Column.BATCH: ("Batch", "Samples that go through the network at once"),
-    Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
-    Column.PEAK: ("Peak", "The most memory that training took, warm-up not counted"),
-    Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
-    Column.RATIO: ("vs FP32", "Speed as a multiple of the newest clean FP32 run with the same settings"),
-    Column.STATUS: ("Status", "The state of the run"),
-}
-PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")
-"""The heading of the speed where all runs train on pictures."""
-
-NUMBERS = (Column.BATCH, Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
-
 
 _STATUS_WORDS = {
     Status.QUEUED: "Queued",
@@ -143,6 +96,11 @@ class Line:
         """Whether its samples are pictures, so that its speed is one of "img/s"."""
         return task_of(self.overview.dataset) == "classification"
 
+    def figure(self, figure: Figure) -> float | None:
+        """The run's value of a figure."""
+        # thousands are sorted by their speed, and parsing a summary takes long
+        return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
+
     @cached_property
     def settings_key(self) -> tuple[str, str]:
         """The same for runs that differ only in precision, on devices of the same name."""
@@ -187,41 +145,3 @@ def _shared_words(
         status_text,
     )
     return "\n".join(texts).casefold()
-
-
-class Baselines:
-    """The FP32 run that each run is measured against: the newest finished one of the same settings.
-
-    One that was disturbed counts only where there is no other.
-    """
-
-    def __init__(self, lines: Iterable[Line] = ()) -> None:
-        self._newest: dict[tuple[str, str], Line] = {}
-        for line in filter(_is_baseline, lines):
-            known = self._newest.setdefault(line.settings_key, line)
-            if _rank(known) < _rank(line):
-                self._newest[line.settings_key] = line
-
-    def of(self, line: Line) -> Line | None:
-        """The baseline of the run, if there is one."""
-        return line if _is_baseline(line) else self._newest.get(line.settings_key)
-
-    def ratio(self, line: Line) -> float | None:
-        """The run's speed as a multiple of its baseline's; None if either is missing."""
-        mine, baseline = line.overview.samples_per_second, self.of(line)
-        theirs = baseline.overview.samples_per_second if baseline is not None else None
-        return mine / theirs if mine is not None and theirs else None
-
-    def spoiled(self, line: Line) -> tuple[Line, ...]:
-        """Those of the run and its baseline that were disturbed: their ratio means nothing."""
-        baseline = self.of(line)
-        lines = (line,) if baseline is None or baseline is line else (line, baseline)
-        return tuple(line for line in lines if line.is_spoiled)
-
-
-def _is_baseline(line: Line) -> bool:
-    return line.overview.precision is Precision.FP32 and line.run.status is Status.FINISHED
-
-
-def _rank(line: Line) -> tuple[bool, int]:
-    return not line.is_spoiled, line.run.number

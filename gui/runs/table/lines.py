@@ -13,12 +13,17 @@ from typing import Any
 from engine.experiment.experiment import Precision
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
+from gui.runs.table.baselines import Baselines
 from gui.runs.table.cells import sorter
-from gui.runs.table.line import Baselines, Column, Line, sized_dataset, status_words
+from gui.runs.table.columns import Column
+from gui.runs.table.line import Line, sized_dataset, status_words
 
 
 def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:
-    """The lines by a column; those without a value are last, and among equals the newest is first."""
+    """The lines by a column, the pinned ones on top in either direction.
+
+    Lines without a value are last, and among equals the newest is first.
+    """
     value_of, sign = sorter(column, baselines), 1 if is_descending else -1
     valued: list[tuple[Any, int, Line]] = []
     silent: list[Line] = []
@@ -31,7 +36,9 @@ def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baseline
             valued.append((value, sign * line.run.number, line))
     valued.sort(reverse=is_descending)
     silent.sort(key=lambda line: -line.run.number)
-    return [line for _, _, line in valued] + silent
+    whole = [line for _, _, line in valued] + silent
+    pinned = [line for line in whole if line.run.is_pinned]
+    return pinned + [line for line in whole if not line.run.is_pinned] if pinned else whole
 
 
 _PLACES: dict[str, Callable[[Line], str]] = {
@@ -43,12 +50,14 @@ _PLACES: dict[str, Callable[[Line], str]] = {
     "precision": lambda line: f"{line.overview.precision.value}\n{line.overview.precision.label}",
     "recipe": lambda line: recipe_title(line.overview.recipe),
     "batch": lambda line: str(line.overview.batch_size),
+    "folder": lambda line: line.run.folder,
+    "sweep": lambda line: f"{line.run.sweep}\n{line.run.sweep_name}" if line.run.sweep else "",
     "status": lambda line: f"{line.run.status.value}\n{status_words(line.run)}",
 }
 TIP = (
     "Shows the runs that have every word in their name, tags, note, model, dataset, precision, recipe or"
     " status. A key looks in one place alone: tag:paper, model:resnet50, precision:fp16, status:failed,"
-    ' batch:64; quotes keep words together: tag:"figure 2".'
+    ' batch:64, folder:thesis, sweep:lr; quotes keep words together: tag:"figure 2".'
 )
 
 _TERM = re.compile(r'(?:(\w+):(?:"([^"]*)"?|(\S*)))|"([^"]*)"?|(\S+)')
@@ -76,7 +85,9 @@ def _term(match: re.Match[str]) -> Callable[[Line], bool]:
     if place is None:
         wanted = f"{key}:{value}" if key else value
         return lambda line: wanted in line.words
-    if value and (key == "batch" or value in _WHOLE.get(key, ())):
+    # a folder in quotes is that folder alone
+    is_whole_folder = key == "folder" and match[2] is not None
+    if value and (is_whole_folder or key == "batch" or value in _WHOLE.get(key, ())):
         # "fp16" must not find fp16-unscaled, nor 64 find 640
         return lambda line: value in place(line).casefold().split("\n")
     return lambda line: bool(said := place(line)) and value in said.casefold()
@@ -93,6 +104,8 @@ class RunsList:
         self.baselines = Baselines()
         self.only_pictures = True
         self._tags: Counter[str] = Counter()
+        self._folders: Counter[str] = Counter()
+        self._baseline: str | None = None
         self._search = Search()
         self._in_order: list[Line] | None = None
         self._column, self._is_descending = Column.WHEN, True
@@ -105,10 +118,27 @@ class RunsList:
         self.lines, self._in_order = lines, None
         queued = [line.run for line in lines.values() if line.run.status is Status.QUEUED]
         self.queue = [run.id for run in sorted(queued, key=lambda run: run.number)]
-        self.baselines = Baselines(lines.values())
+        self._find_baselines()
         self.only_pictures = all(line.has_pictures for line in lines.values())
         self._tags = Counter(tag for line in lines.values() for tag in line.run.tags)
+        self._folders = Counter(line.run.folder for line in lines.values() if line.run.folder)
         return True
+
+    @property
+    def baseline(self) -> str | None:
+        """The id of the chosen baseline, there or not; None for the default."""
+        return self._baseline
+
+    def measure_against(self, run_id: str | None) -> None:
+        """Chooses the baseline of all runs; None for the newest clean FP32 run of the same settings.
+
+        The default also holds while there is no such run.
+        """
+        self._baseline, self._in_order = run_id, None
+        self._find_baselines()
+
+    def _find_baselines(self) -> None:
+        self.baselines = Baselines(self.lines.values(), self.lines.get(self._baseline or ""))
 
     def find(self, text: str) -> None:
         """Filters by `text`, as `Search` understands it."""
@@ -127,6 +157,10 @@ class RunsList:
     def tags(self) -> tuple[str, ...]:
         """The tags in use, the most frequent first."""
         return tuple(tag for tag, _ in self._tags.most_common())
+
+    def folders(self) -> dict[str, int]:
+        """The folders that runs are in, by name, with how many are in each."""
+        return {name: self._folders[name] for name in sorted(self._folders, key=str.casefold)}
 
     def _line(self, run: RunRecord) -> Line:
         line = self.lines.get(run.id)

@@ -18,18 +18,12 @@ from PySide6.QtCore import (
 
 from engine.store.record import RunRecord, Status
 from gui.runs.table.cells import cell_text, cell_tip
-from gui.runs.table.line import (
-    HEADINGS,
-    NUMBERS,
-    PICTURES_HEADING,
-    RUNS_MIME_TYPE,
-    Column,
-    Line,
-    dragged_runs,
-    when_words,
-)
+from gui.runs.table.columns import COMPARED, HEADINGS, NUMBERS, PICTURES_HEADING, Column
+from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs, when_words
 from gui.runs.table.lines import RunsList
+from gui.widgets.labels import plain_tip
 
+_DEFAULT_BASELINE = "the newest clean FP32 run with the same settings"
 _MANY = 64
 """Rows that may leave or change at once; beyond that a reset is quicker."""
 Index = QModelIndex | QPersistentModelIndex
@@ -64,7 +58,7 @@ class RunsModel(QAbstractTableModel):
         self._paused = self._paused if self._paused in running else None
         self._show()
         # the end of a run can change what others say: who is next, and what they are measured against
-        for column in (Column.WHEN, Column.RATIO):
+        for column in (Column.WHEN, *COMPARED):
             self._emit_columns(column, column)
         if had_tags != bool(self.tags()):
             self.tags_changed.emit()
@@ -76,6 +70,27 @@ class RunsModel(QAbstractTableModel):
         """Adds a run, or shows what has changed in it."""
         runs = {run_id: line.run for run_id, line in self._runs.lines.items()}
         self.take({**runs, run.id: run}.values())
+
+    @property
+    def baseline(self) -> str | None:
+        """The id of the chosen baseline; None for the default."""
+        return self._runs.baseline
+
+    def set_baseline(self, run_id: str | None) -> None:
+        """Measures all runs against this one; None for the newest clean FP32 run of the same settings."""
+        if run_id != self.baseline:
+            self._runs.measure_against(run_id)
+            self._show()
+            self._emit_columns(Column.NAME, Column.LOSS_GAIN)
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.RATIO, Column.LOSS_GAIN)
+
+    def is_baseline(self, row: int) -> bool:
+        """Whether the run in a row is the chosen baseline."""
+        return self.run(row).id == self.baseline
+
+    def folders(self) -> dict[str, int]:
+        """The folders that runs are in, by name, with how many are in each."""
+        return self._runs.folders()
 
     def set_filter(self, text: str) -> None:
         """Shows the runs that `Search` finds by `text`."""
@@ -164,15 +179,23 @@ class RunsModel(QAbstractTableModel):
         """Whether the run in a row is paused."""
         return self.run(row).id == self._paused
 
-    def is_spoiled(self, row: int) -> bool:
-        """Whether the ratio in a row means nothing, since the run or its baseline was disturbed."""
-        line, baselines = self.line(row), self._runs.baselines
-        return baselines.ratio(line) is not None and bool(baselines.spoiled(line))
+    def is_spoiled(self, row: int, column: Column = Column.RATIO) -> bool:
+        """Whether a comparison of times means nothing, since the run or its baseline was disturbed."""
+        line, baselines, figure = self.line(row), self._runs.baselines, COMPARED.get(column)
+        if figure is None or not figure.is_of_time or baselines.change(line, figure) is None:
+            return False
+        return bool(baselines.spoiled(line))
 
     def heading(self, column: Column) -> tuple[str, str]:
-        """A column's heading, and what it means."""
-        is_of_pictures = column is Column.SPEED and self._runs.only_pictures
-        return PICTURES_HEADING if is_of_pictures else HEADINGS[column]
+        """A column's heading, which names the baseline, and what the column means."""
+        if column is Column.SPEED and self._runs.only_pictures:
+            return PICTURES_HEADING
+        words, tip = HEADINGS[column]
+        if column not in COMPARED:
+            return words, tip
+        chosen = self._runs.baselines.chosen
+        of = _DEFAULT_BASELINE if chosen is None else f"“{chosen.run.name}”"
+        return words.format(self._runs.baselines.name), tip.format(of)
 
     def text(self, row: int, column: Column) -> str:
         """The text of a cell."""
@@ -207,7 +230,7 @@ class RunsModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return self.heading(column)[0]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self.heading(column)[1]
+            return plain_tip(self.heading(column)[1])
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
             return side | Qt.AlignmentFlag.AlignVCenter
@@ -266,8 +289,10 @@ class RunsModel(QAbstractTableModel):
         if column is Column.MARKER:
             return self.line(row).overview.precision.label
         note = f". Note: {run.note}" if column is Column.NAME and run.note else ""
-        caution = ", not clean" if column is Column.RATIO and self.is_spoiled(row) else ""
-        return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{note}"
+        caution = ", not clean" if self.is_spoiled(row, column) else ""
+        pinned = ", pinned" if column is Column.NAME and run.is_pinned else ""
+        baseline = ", the baseline" if column is Column.NAME and self.is_baseline(row) else ""
+        return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{pinned}{baseline}{note}"
 
     def _is_running(self, run_id: str) -> bool:
         run = self.known(run_id)

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from PySide6.QtCore import (
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
-    QPointF,
     QRect,
-    QRectF,
+    QSignalBlocker,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPixmap, QResizeEvent
+from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QApplication,
     QHeaderView,
     QTableView,
-    QWidget,
 )
 
 from engine.store.record import RunRecord, Status
-from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate, draw_tick
-from gui.runs.table.line import NUMBERS, Column
+from gui.runs.table.columns import FIXED, USUAL, Column
+from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate
+from gui.runs.table.header import RunsHeader
 from gui.runs.table.model import RunsModel
+from gui.runs.table.widths import fitting
 from gui.theme.fonts import font
-from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
+_WIDEST_COLUMN = 800
 
 
 def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
@@ -59,105 +60,20 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
     return picture
 
 
-_PAD, _ARROW = 8, 12
-
-
-class RunsHeader(QHeaderView):
-    """A box that ticks all, the arrow beside the sorted column's word, and figures' headings at the right."""
-
-    def __init__(self, runs: RunsModel, parent: QWidget | None = None) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
-        self._runs = runs
-        self._is_pressed = False
-        self._font = font(11, 500)
-        self.setSectionsClickable(True)
-        self.setHighlightSections(False)
-        self.setMinimumSectionSize(24)
-        self.setAccessibleName("Columns of the runs; press one to sort by it")
-        self.setToolTip("Press a heading to sort by it")
-        theme().changed.connect(self.viewport().update)
-        runs.checked_changed.connect(lambda _ids: self.viewport().update())
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._is_pressed = self._is_over_box(event)
-        # a press on the box ticks, and does not sort
-        if not self._is_pressed:
-            super().mousePressEvent(event)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if not self._is_pressed:
-            super().mouseReleaseEvent(event)
-        elif self._is_over_box(event):
-            self._runs.toggle_all()
-        self._is_pressed = False
-
-    def _is_over_box(self, event: QMouseEvent) -> bool:
-        is_left = event.button() == Qt.MouseButton.LeftButton
-        return is_left and self.logicalIndexAt(event.position().toPoint()) == Column.TICK
-
-    def paintSection(self, painter: QPainter, rect: QRect, logicalIndex: int) -> None:  # noqa: N803 - Qt's name
-        palette, column = theme().palette, Column(logicalIndex)
-        is_sorted = self.sortIndicatorSection() == logicalIndex
-        painter.fillRect(rect, QColor(palette.bg1))
-        painter.setPen(QColor(palette.line))
-        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
-        if column is Column.TICK:
-            painter.save()
-            draw_tick(painter, rect, self._runs.ticks(), self._runs.rowCount() > 0, palette)
-            painter.restore()
-            return
-        words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
-        inner = rect.adjusted(_PAD, 0, -_PAD, 0)
-        painter.setFont(self._font)
-        painter.setPen(QColor(palette.text2 if is_sorted else palette.text3))
-        side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
-        painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, words)
-        if is_sorted:
-            width = QFontMetrics(self._font).horizontalAdvance(words)
-            left = inner.right() - width - _ARROW - 2 if column in NUMBERS else inner.left() + width + 3
-            self._paint_arrow(painter, QPointF(left, rect.center().y() - _ARROW / 2 + 1), palette.text2)
-
-    def _paint_arrow(self, painter: QPainter, corner: QPointF, ink: str) -> None:
-        falling = self.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
-        box = QRectF(corner.x(), corner.y(), _ARROW, _ARROW)
-        draw_icon(painter, box, "chevron-down" if falling else "chevron-up", ink)
-
-
-# roomy, and compact
-_WIDTHS = {
-    Column.TICK: (40, 40),
-    Column.MARKER: (28, 24),
-    Column.NAME: (106, 84),
-    Column.TAGS: (120, 84),
-    Column.WHEN: (68, 72),
-    Column.MODEL: (104, 80),
-    Column.DATASET: (112, 104),
-    Column.PRECISION: (102, 84),
-    Column.RECIPE: (76, 64),
-    Column.BATCH: (64, 56),
-    Column.SPEED: (76, 70),
-    Column.PEAK: (84, 74),
-    Column.ACCURACY: (72, 60),
-    Column.RATIO: (84, 68),
-    Column.STATUS: (156, 124),
-}
-_ROOMY, _COMPACT = ({column: widths[place] for column, widths in _WIDTHS.items()} for place in (0, 1))
-# room for the longest precision and a speed of seven figures, in order of need
-_WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.MODEL: 100}
-_NARROW, _NAME_SHARE, _LONGEST_NAME = 780, 0.25, 200
-"""In a wider table the name gets its share before the dispensable columns get any."""
-# hidden in a narrow table, in this order; the name's tooltip has their values
-_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.TAGS, Column.WHEN, Column.MODEL)
-
-
 class RunsTable(QTableView):
-    """Whole rows are highlighted; Space ticks them, Enter shows their curves, F2 renames, Delete deletes."""
+    """Whole rows are highlighted. Space ticks them, P pins them, Enter shows their curves, F2 renames and
+    Delete deletes.
+
+    `columns_changed`: the user has chosen other columns, another order or other widths.
+    """
 
     stop_requested = Signal()
     take_out_requested = Signal(str)
     open_requested = Signal(str)
     delete_pressed = Signal()
     note_pressed = Signal(str)
+    pin_pressed = Signal()
+    columns_changed = Signal()
 
     def __init__(self, model: RunsModel) -> None:
         super().__init__()
@@ -176,16 +92,19 @@ class RunsTable(QTableView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setTabKeyNavigation(False)
         self.setDragEnabled(True)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
         self.setShowGrid(False)
         self.setWordWrap(False)
-        self.setHorizontalHeader(RunsHeader(model, self))
+        header = RunsHeader(model, self)
+        header.width_chosen.connect(self._choose_width)
+        self.setHorizontalHeader(header)
         self.setSortingEnabled(True)
-        self._widths: dict[Column, int] = {}
+        self._chosen: dict[Column, bool] = {}
+        self._own_widths: dict[Column, int] = {}
         self._set_up_headers()
         self.doubleClicked.connect(self._double_clicked)
         self._kept: tuple[str, ...] = ()
@@ -217,6 +136,8 @@ class RunsTable(QTableView):
             self.delete_pressed.emit()
         elif key == Qt.Key.Key_F2 and chosen:
             self.rename(chosen[0].id)
+        elif key == Qt.Key.Key_P and not event.modifiers() and chosen:
+            self.pin_pressed.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and chosen:
             self.open_requested.emit(chosen[0].id)
         else:
@@ -271,36 +192,78 @@ class RunsTable(QTableView):
         columns.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
         for fixed in (Column.TICK, Column.MARKER):
             columns.setSectionResizeMode(fixed, QHeaderView.ResizeMode.Fixed)
+        columns.sectionMoved.connect(lambda *_: self.columns_changed.emit())
         self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
+        self._fit_columns()
+
+    def is_shown(self, column: Column) -> bool:
+        """Whether the user sees the column, as far as there is room."""
+        return self._chosen.get(column, column in USUAL)
+
+    def choose(self, column: Column, is_shown: bool) -> None:
+        """Shows or hides a column, whatever room there is."""
+        header = self.horizontalHeader()
+        if is_shown and column not in USUAL and column not in self._chosen:
+            # the status stays at the end
+            end = header.visualIndex(Column.STATUS)
+            header.moveSection(header.visualIndex(column), end)
+        self._chosen[column] = is_shown
+        self._fit_columns()
+        self.columns_changed.emit()
+
+    def columns(self) -> dict[str, Any]:
+        """The user's choice of columns, their order and widths, by their names; plain JSON values."""
+        header = self.horizontalHeader()
+        order = [Column(header.logicalIndex(place)).name for place in range(len(Column))]
+        return {
+            "chosen": {column.name: is_shown for column, is_shown in self._chosen.items()},
+            "order": order if order != [column.name for column in Column] else [],
+            "widths": {column.name: width for column, width in self._own_widths.items()},
+        }
+
+    def set_columns(self, columns: Mapping[str, Any]) -> None:
+        """Takes back what `columns` gave; nothing restores the usual columns. Unknown columns are left out.
+
+        Raises KeyError, TypeError, ValueError or AttributeError for anything else.
+        """
+        named = Column.__members__
+        chosen = {
+            named[name]: bool(is_shown) for name, is_shown in columns["chosen"].items() if name in named
+        }
+        widths = {named[name]: int(width) for name, width in columns["widths"].items() if name in named}
+        order = [named[name] for name in columns["order"] if name in named]
+        self._chosen = {column: is_shown for column, is_shown in chosen.items() if column not in FIXED}
+        self._own_widths = {column: width for column, width in widths.items() if 0 < width <= _WIDEST_COLUMN}
+        header = self.horizontalHeader()
+        whole = (*dict.fromkeys((Column.TICK, *order)), *(column for column in Column if column not in order))
+        with QSignalBlocker(header):
+            for place, column in enumerate(dict.fromkeys(whole)):
+                header.moveSection(header.visualIndex(column), place)
+        self._fit_columns()
+        self.viewport().update()
+        header.viewport().update()
+
+    def reset_columns(self) -> None:
+        """Brings back the usual columns, in their usual order and widths."""
+        self.set_columns({"chosen": {}, "order": [], "widths": {}})
+        self.columns_changed.emit()
+
+    def _choose_width(self, section: int, width: int) -> None:
+        self._own_widths[Column(section)] = width
+        self.columns_changed.emit()
 
     def _fit_columns(self) -> None:
-        has_tags = bool(self._runs.tags())
-        widths, hidden = fitting(self.viewport().width(), has_tags)
-        # only when the density changes: until then the user's own widths hold
-        if widths != self._widths:
-            self._widths = widths
-            for column, width in widths.items():
+        room = self.viewport().width()
+        widths, hidden = fitting(room, bool(self._runs.tags()), self._chosen, self._own_widths)
+        header = self.horizontalHeader()
+        # chosen columns may need more room than there is: then the table scrolls
+        fits = sum(widths.values()) <= room
+        mode = QHeaderView.ResizeMode.Stretch if fits else QHeaderView.ResizeMode.Fixed
+        if header.sectionResizeMode(Column.NAME) != mode:
+            header.setSectionResizeMode(Column.NAME, mode)
+        for column, width in widths.items():
+            if (column is not Column.NAME or not fits) and self.columnWidth(column) != width:
                 self.setColumnWidth(column, width)
-        for column in _DISPENSABLE:
-            self.setColumnHidden(column, column in hidden)
-
-
-def fitting(room: int, has_tags: bool) -> tuple[dict[Column, int], set[Column]]:
-    """The widths of the columns in `room` pixels, and the columns that do not fit."""
-    hidden = set[Column]() if has_tags else {Column.TAGS}
-    tags = 0 if has_tags else _ROOMY[Column.TAGS]
-    widths = _ROOMY if sum(_ROOMY.values()) - tags <= room else _COMPACT
-    least = min(widths[Column.NAME] + max(0, int(_NAME_SHARE * (room - _NARROW))), _LONGEST_NAME)
-    widths = {**widths, Column.NAME: least}
-    spare = room - sum(width for column, width in widths.items() if column not in hidden)
-    for column in _DISPENSABLE:
-        if spare < 0 and column not in hidden:
-            hidden.add(column)
-            spare += widths[column]
-    fitting = dict(widths)
-    for column, width in _WIDER.items():
-        more = width - widths[column]
-        if column not in hidden and 0 < more <= spare:
-            fitting[column] = width
-            spare -= more
-    return fitting, hidden
+        for column in Column:
+            if self.isColumnHidden(column) != (column in hidden):
+                self.setColumnHidden(column, column in hidden)

@@ -18,7 +18,9 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.compare.headline import Headline, VerdictLabel
 from gui.compare.table import FigureTable
-from gui.runs.table.line import Baselines, Column, Line
+from gui.runs.table.baselines import Baselines
+from gui.runs.table.columns import Column
+from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards

@@ -14,7 +14,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column
+from gui.runs.table.columns import Column
 from gui.theme.theme import theme
 
 NOON = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).astimezone(UTC)

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column
+from gui.runs.table.columns import Column
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine.store.record import RunRecord
 from gui.runs.marks import MarksDialog
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column
+from gui.runs.table.columns import Column
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -18,7 +18,8 @@ from engine.experiment.experiment import Experiment, Precision, Step
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column, when_words
+from gui.runs.table.columns import USUAL, Column
+from gui.runs.table.line import when_words
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -30,7 +31,7 @@ def test_what_trains_and_the_queue_stand_on_top_of_what_is_over(panel: RunsPanel
 
 
 def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel, rows: Any) -> None:
-    cells = [rows.text(2, Column(place)) for place in Column]
+    cells = [rows.text(2, column) for column in USUAL]
     assert cells[Column.NAME :] == [
         *("Run 2", "", "12:02", "small-cnn", "fashion", "FP16 AMP"),
         *("Plain", "64", "1,664", "3.10 GiB", "60.0", "1.89×", "Finished"),

@@ -12,7 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.line import Column, dropped_runs
+from gui.runs.table.columns import Column
+from gui.runs.table.line import dropped_runs
 from gui.runs.table.view import drag_pixmap
 
 # the offscreen platform says so whenever a window or a popup is shown

@@ -1,0 +1,133 @@
+"""The menus of the runs table: lines with their reasons, tags, colours, and the columns to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+from PySide6.QtWidgets import QMenu
+
+from engine.store.record import RunRecord
+from gui.runs.marks import shared_tags
+from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column
+from gui.runs.table.model import RunsModel
+from gui.runs.table.view import RunsTable
+from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
+
+_MOST_TAGS_OFFERED = 12
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the menu: its words, its action, and why it is disabled (None if it is not)."""
+
+    words: str
+    do: Callable[[], object]
+    against: str | None = None
+
+
+def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
+    """Adds lines to a menu; the tooltip of a disabled one says why."""
+    menu.setToolTipsVisible(True)
+    for entry in entries:
+        action = menu.addAction(entry.words)
+        action.setToolTip(entry.against or entry.words)
+        action.setEnabled(entry.against is None)
+        action.triggered.connect(lambda _=False, do=entry.do: do())
+
+
+def add_tags(
+    menu: QMenu,
+    runs: Sequence[RunRecord],
+    known: Sequence[str],
+    toggle: Callable[[str], object],
+    others: Callable[[], object],
+) -> None:
+    """Adds a menu of the most frequent tags, checked if all of the runs have them."""
+    submenu = menu.addMenu("Tags")
+    submenu.setAccessibleName("Tags of the run")
+    shared = shared_tags(runs)
+    for tag in dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED])):
+        action = submenu.addAction(tag.replace("&", "&&"))
+        action.setCheckable(True)
+        action.setChecked(tag in shared)
+        action.triggered.connect(lambda _=False, tag=tag: toggle(tag))
+    if submenu.actions():
+        submenu.addSeparator()
+    submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
+
+
+def add_colours(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
+    """Adds a menu of the colours that a run can have of its own; the shared one is checked."""
+    submenu = menu.addMenu("Colour")
+    submenu.setAccessibleName("Colour of the run")
+    submenu.setObjectName("colours")
+    shared = {run.colour for run in runs}
+    for colour, words in ((None, "Default"), *((name, name.capitalize()) for name in theme().palette.own)):
+        action = submenu.addAction(words)
+        action.setToolTip(f"{words}, in the table and in all charts")
+        if colour is not None:
+            action.setIcon(_swatch(theme().palette.own[colour].color))
+        action.setCheckable(True)
+        action.setChecked(shared == {colour})
+        action.triggered.connect(lambda _=False, colour=colour: choose(colour))
+
+
+def _swatch(ink: str) -> QIcon:
+    picture = QPixmap(16, 16)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(ink))
+    painter.drawEllipse(QRectF(3, 3, 10, 10))
+    painter.end()
+    return QIcon(picture)
+
+
+_GROUPS = ("Model and training", "Optimizer and schedule", "Step and loss scale", "Loading and saving")
+_GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2} | dict.fromkeys(
+    ("data", "validation", "checkpoint"), 3
+)
+
+
+def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
+    """Fills a menu with all columns, those that are shown checked: figures, differences and settings."""
+    menu.clear()
+    menu.setToolTipsVisible(True)
+    menu.setAccessibleName("Columns of the runs")
+    for column in USUAL:
+        if column not in FIXED:
+            _add_column(menu, table, model, column)
+    menu.addSeparator()
+    others = [column for column in Column if column not in USUAL and column.setting is None]
+    figures = [column for column in others if column not in COMPARED]
+    differences = [column for column in others if column in COMPARED]
+    for words, columns in (("Figures", figures), ("Against the baseline", differences)):
+        submenu = menu.addMenu(words)
+        submenu.setToolTipsVisible(True)
+        for column in columns:
+            _add_column(submenu, table, model, column)
+    menu.addSeparator()
+    settings = [menu.addMenu(words) for words in _GROUPS]
+    for submenu in settings:
+        submenu.setToolTipsVisible(True)
+    for column in Column:
+        if (key := column.setting) is not None:
+            _add_column(settings[_GROUP_OF.get(key.partition(".")[0], 0)], table, model, column)
+    menu.addSeparator()
+    usual = menu.addAction("Usual columns")
+    usual.setToolTip("Show the usual columns in their usual order and widths")
+    usual.triggered.connect(lambda _=False: table.reset_columns())
+
+
+def _add_column(menu: QMenu, table: RunsTable, model: RunsModel, column: Column) -> None:
+    words, tip = model.heading(column)
+    action = menu.addAction(words.replace("&", "&&"))
+    action.setToolTip(plain_tip(tip))
+    action.setCheckable(True)
+    action.setChecked(table.is_shown(column))
+    action.toggled.connect(lambda is_shown: table.choose(column, is_shown))
