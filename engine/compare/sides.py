@@ -200,6 +200,11 @@ class Side:
         return self.runs[0].experiment.precision
 
     @property
+    def colour(self) -> str | None:
+        """The colour that the user gave to its oldest run; None for the precision's."""
+        return self.runs[0].colour
+
+    @property
     def recipe(self) -> str:
         """The recipe asked for, in words: "plain", "fast", or its parts."""
         return recipe_words(self.runs[0].experiment.step.recipe)

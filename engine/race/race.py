@@ -9,7 +9,7 @@ from typing import Literal
 
 from engine.compare.comparison import Doubt, SideReport
 from engine.compare.sides import differing_work
-from engine.drawing.looks import SideLook, side_looks
+from engine.drawing.looks import SideLook, precision_look, side_fills
 from engine.race.lanes import (
     LONGEST_SECONDS,
     MOST_BLOCKS,
@@ -103,8 +103,10 @@ class Race:
 
     @cached_property
     def looks(self) -> dict[str, SideLook]:
-        """The looks of the two sides by their ids."""
-        return side_looks((self.full.side, self.mixed.side))
+        """The looks of the two sides by their ids, in the precisions' colours: these are its subject."""
+        sides = (self.full.side, self.mixed.side)
+        fills = side_fills(sides)
+        return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
 
     @cached_property
     def telling_moments(self) -> tuple[Moment, ...]:

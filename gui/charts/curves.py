@@ -34,7 +34,7 @@ class Curve:
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
     legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
-    for comparison, and does not decide how far x reaches.
+    for comparison, and does not decide how far x reaches. `colour` is the run's own.
     """
 
     key: str
@@ -46,6 +46,7 @@ class Curve:
     shadow_name: str = ""
     skips: Values = field(default_factory=lambda: np.empty(0))
     is_beneath: bool = False
+    colour: str | None = None
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
         """The `skips` in view, at most one in each of `columns` pixels."""
@@ -99,11 +100,11 @@ class PlotItems:
 class CurveItems(PlotItems):
     """Dim trace, line, sparse markers, last point."""
 
-    def __init__(self, plot: pg.PlotItem, precision: Precision, is_beneath: bool = False) -> None:
-        self._precision, self._is_beneath = precision, is_beneath
+    def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
+        self._precision, self._is_beneath, self.colour = curve.precision, curve.is_beneath, curve.colour
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
-        super().__init__(plot, (self._dim, self._line, self._markers), -3 if is_beneath else 0)
+        super().__init__(plot, (self._dim, self._line, self._markers), -3 if curve.is_beneath else 0)
         self.restyle()
 
     def show(
@@ -128,11 +129,11 @@ class CurveItems(PlotItems):
     def restyle(self) -> None:
         """Takes the colours of the theme."""
         palette = theme().palette
-        look = palette.look(self._precision)
+        look = palette.look(self._precision, self.colour)
         dim = QPen(QColor(look.dim), 1)
         dim.setCosmetic(True)
         self._dim.setPen(dim)
-        line = precision_pen(self._precision)
+        line = precision_pen(self._precision, color=look.color)
         if self._is_beneath:
             # a lighter ink and not a translucent one, which would cost frames
             line.setColor(QColor(look.dim))

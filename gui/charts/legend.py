@@ -29,7 +29,8 @@ _WHOLE = 10_000.0
 class Entry:
     """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
 
-    One that `is_faint` is of a finished run beneath the others.
+    One that `is_faint` is of a finished run beneath the others. `colour` is the run's own, None for the
+    precision's.
     """
 
     precision: Precision
@@ -38,6 +39,7 @@ class Entry:
     extra: str = ""
     fill: MarkFill = "full"
     is_faint: bool = False
+    colour: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,15 +133,16 @@ class LegendRow(QWidget):
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
-        look = palette.look(entry.precision)
+        look = palette.look(entry.precision, entry.colour)
         if fit.sample > 12:
-            pen = precision_pen(entry.precision)
+            pen = precision_pen(entry.precision, color=look.color)
             if entry.is_faint:
                 pen.setColor(QColor(look.dim))
             painter.setPen(pen)
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         middle = QPointF(left + fit.sample / 2, _MIDDLE)
-        draw_marker(painter, middle, entry.precision, 8, fill="hollow" if entry.is_faint else entry.fill)
+        fill: MarkFill = "hollow" if entry.is_faint else entry.fill
+        draw_marker(painter, middle, entry.precision, 8, fill=fill, color=look.color)
         left += fit.sample + 8
         name, value = (palette.text3,) * 2 if entry.is_faint else (palette.text2, look.color)
         if fit.name:

@@ -109,7 +109,7 @@ class Line:
     """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
 
     `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
-    in their `fill`.
+    in their `fill`. `colour` is the side's own, None for the precision's.
     """
 
     key: str
@@ -119,6 +119,7 @@ class Line:
     note: str = ""
     is_repeat: bool = False
     fill: MarkFill = "full"
+    colour: str | None = None
 
 
 _FAR_OFF = 2.0

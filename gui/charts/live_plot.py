@@ -255,7 +255,10 @@ class LivePlot(QFrame):
         curve = shown.curve
         if curve.key not in self._items:
             item = self.canvas.getPlotItem()
-            self._items[curve.key] = CurveItems(item, curve.precision, curve.is_beneath)
+            self._items[curve.key] = CurveItems(item, curve)
+        elif self._items[curve.key].colour != curve.colour:
+            self._items[curve.key].colour = curve.colour
+            self._items[curve.key].restyle()
         rows = np.searchsorted(curve.x, x_range)
         markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
         self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
@@ -295,7 +298,7 @@ class LivePlot(QFrame):
         # thousands of skips in one pixel are one tick
         palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
-            (place, palette.look(curve.precision).color)
+            (place, palette.look(curve.precision, curve.colour).color)
             for curve in self._curves
             for place in curve.skips_in(x_range, columns)
         )
@@ -312,11 +315,12 @@ class LivePlot(QFrame):
                 self._text(float(shown.values[row]) if row is not None else None, decimals),
                 _extra(shown.curve, row, decimals),
                 is_faint=curve.is_beneath,
+                colour=curve.colour,
             )
             for curve, shown, row in rows
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
-        ink = theme().palette.look(skipping.precision).color if skipping else None
+        ink = theme().palette.look(skipping.precision, skipping.colour).color if skipping else None
         self.legend.show_values(entries, self._place_text(place), ink)
 
     def _text(self, value: float | None, decimals: int) -> str:

@@ -51,11 +51,11 @@ class LineItems(PlotItems):
     def restyle(self, *, is_wide: bool) -> None:
         """Takes the colours of the theme."""
         palette, precision = theme().palette, self._line.precision
-        look = palette.look(precision)
+        look = palette.look(precision, self._line.colour)
         if self._line.is_repeat:
             self._curve.setPen(QPen(QColor(look.dim), 0))
             return
-        self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0))
+        self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0, look.color))
         self._markers.setSymbol(look.symbol)
         is_full = self._line.fill == "full"
         self._markers.setBrush(QColor(look.color if is_full else palette.bg1))
@@ -243,7 +243,7 @@ class OverlayPlot(QFrame):
             if len(known):
                 x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
                 words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
-                notes.append(Note(x, y, words, palette.look(line.precision).color))
+                notes.append(Note(x, y, words, palette.look(line.precision, line.colour).color))
         return tuple(notes)
 
     def _read_at(self, place: float | None) -> None:
@@ -261,6 +261,7 @@ class OverlayPlot(QFrame):
                 line.note if are_many and line.note else line.name,
                 number(value, decimals),
                 fill=line.fill,
+                colour=line.colour,
             )
             for line, value in zip(full, values, strict=True)
         ]

@@ -116,7 +116,7 @@ class _SideRow(QFrame):
         self._runs = ElidedLabel(side_runs(side), "unit")
         self._signs = [Sign("bolt")] if side.is_named_fast else []
         in_row(
-            Marker(side.precision, fill=fill),
+            Marker(side.precision, fill=fill, colour=side.colour),
             self._title,
             *self._signs,
             Stretch(1),

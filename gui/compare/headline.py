@@ -172,7 +172,7 @@ def _markup(piece: Piece, size: tuple[int, int]) -> str:
         return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
     style = f"font-size:{size[0]}px"
     if piece.side is not None:
-        style += f";color:{palette.look(piece.side.precision).color}"
+        style += f";color:{palette.look(piece.side.precision, piece.side.colour).color}"
     elif piece.role == "plain":
         style += ";font-weight:500"
     return f"<span style='{style}'>{text}</span>"

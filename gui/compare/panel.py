@@ -95,7 +95,18 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
         for repeat, run in enumerate(side.runs):
             note = side.note if counts[side.precision] > 1 else ""
             traces = compared.runs[run.id].traces
-            lines.append(Line(run.id, side.precision, side.title, traces, note, repeat > 0, fills[side.id]))
+            lines.append(
+                Line(
+                    run.id,
+                    side.precision,
+                    side.title,
+                    traces,
+                    note,
+                    repeat > 0,
+                    fills[side.id],
+                    side.colour,
+                )
+            )
     return tuple(lines)
 
 

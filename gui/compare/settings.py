@@ -82,7 +82,7 @@ class CompareSettings(QWidget):
 def _heading(side: Side, text: str, fill: MarkFill) -> QWidget:
     holder = QWidget()
     holder.setFixedHeight(_ROW)
-    row = in_row(Marker(side.precision, fill=fill), parent=holder, spacing=6)
+    row = in_row(Marker(side.precision, fill=fill, colour=side.colour), parent=holder, spacing=6)
     name = ElidedLabel(text, "value")
     name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     row.addWidget(name, 1)

@@ -64,7 +64,7 @@ def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     row = in_row(Stretch(1), parent=holder, margins=(12, 0, 12, 0), spacing=6)
     if report.doubts:
         row.addWidget(Sign("info"))
-    row.addWidget(Marker(side.precision, fill=fill))
+    row.addWidget(Marker(side.precision, fill=fill, colour=side.colour))
     row.addWidget(label(side.label, "strong"))
     if side.note:
         more = ElidedLabel(side.note, "unit")

@@ -69,6 +69,7 @@ class LiveRun:
 
     `status` is the store's (queued, running, finished, stopped, failed, interrupted); `revision` grows with
     every change. `unit` is that of the throughput. `batch_size` counts the samples of one optimizer step.
+    `colour` is the run's own, None for the precision's.
     """
 
     run_id: str
@@ -92,6 +93,7 @@ class LiveRun:
     environment: Environment | None = None
     problem: Problem | None = None
     revision: int = 0
+    colour: str | None = None
 
     @classmethod
     def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:

@@ -205,7 +205,15 @@ class SavedRuns(QObject):
             return
         self._records = {record.id: record for record in listing.runs}
         self._unreadable = {run.id: run for run in listing.unreadable}
+        self._recolour()
         self.list_changed.emit()
+
+    def _recolour(self) -> None:
+        for run_id, live in self._live.items():
+            record = self._records.get(run_id)
+            if record is not None and record.colour != live.colour:
+                live.colour = record.colour
+                live.revision += 1
 
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
         """The runs of the run's comparison by label, in the order in which they were queued."""
@@ -229,6 +237,7 @@ class SavedRuns(QObject):
         live.take_all(self._store.events(run_id))
         live.load(self._store.samples(run_id))
         live.set_status(record.status.value, record.summary, record.problem)
+        live.colour = record.colour
         return live
 
     def _look_for_others(self) -> None:

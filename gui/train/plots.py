@@ -131,6 +131,7 @@ class LivePlots(QWidget):
         return Curve(
             key=f"{run.run_id}:{self._by}:{key}",
             precision=run.precision,
+            colour=run.colour,
             name=run.label,
             x=x[:count],
             y=y[:count],
@@ -216,6 +217,7 @@ class LivePlots(QWidget):
         return Curve(
             key=f"{run.run_id}:{self._by}:accuracy",
             precision=run.precision,
+            colour=run.colour,
             name=run.label,
             x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
             y=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),

@@ -106,9 +106,11 @@ class Marker(QWidget):
         parent: QWidget | None = None,
         *,
         fill: MarkFill = "full",
+        colour: str | None = None,
     ) -> None:
+        """`colour` is a run's own, None for the precision's."""
         super().__init__(parent)
-        self._precision, self._size, self._fill = precision, size, fill
+        self._precision, self._size, self._fill, self._colour = precision, size, fill, colour
         self.setFixedSize(size + 4, size + 4)
         theme().changed.connect(self.update)
 
@@ -121,7 +123,8 @@ class Marker(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         center = QPointF(self.width() / 2, self.height() / 2)
-        draw_marker(painter, center, self._precision, self._size, fill=self._fill)
+        ink = theme().palette.look(self._precision, self._colour).color
+        draw_marker(painter, center, self._precision, self._size, fill=self._fill, color=ink)
         painter.end()
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
 from engine.drawing.curve_chart import Curve, furthest
-from engine.drawing.looks import BYS, By, ChartName
+from engine.drawing.looks import BYS, By, ChartName, side_looks
 from engine.drawing.shapes import Drawing
 from engine.experiment.text import printable
 from engine.export.content import Content
@@ -66,7 +66,7 @@ def _sentence(pieces: Pieces) -> Markup:
     for piece in pieces:
         text = Markup.escape(printable(piece.text).replace(" %", "\N{NO-BREAK SPACE}%"))
         if piece.side is not None:
-            colour = f"t-{piece.side.precision.value}"
+            colour = f"t-{side_looks([piece.side])[piece.side.id].ink}"
             parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
         elif piece.role == "strong":
             parts.append(Markup("<b>{}</b>").format(text))

@@ -97,7 +97,7 @@ def _digest(text: str) -> str:
 
 def _variables() -> str:
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colours(DARK)} }} }}"
-    titles = " ".join(f".t-{name} {{ color: {variable(name)}; }}" for name in LIGHT.precisions)
+    titles = " ".join(f".t-{name} {{ color: {variable(name)}; }}" for name in (*LIGHT.precisions, *LIGHT.own))
     return f":root {{ {_colours(LIGHT)} }}\n{dark}\n{titles}\n"
 
 

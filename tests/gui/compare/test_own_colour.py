@@ -1,0 +1,65 @@
+"""A run's own colour: its curves, in the window and in exports, are drawn in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from pytestqt.qtbot import QtBot
+
+from engine.compare.sides import Side
+from engine.drawing.looks import side_looks
+from engine.drawing.shapes import colour
+from engine.experiment.experiment import Experiment, Precision
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.charts.legend import Entry, LegendRow
+from gui.charts.lines import Line, Trace
+from gui.charts.overlay import OverlayPlot
+from gui.session.saved_runs import SavedRuns
+from gui.theme.theme import theme
+from resources.looks import DARK, LIGHT
+
+
+def side_of(store: Store, own: str | None, precision: Precision = Precision.FP32) -> Side:
+    run: RunRecord = store.add(Experiment(precision=precision))
+    return Side((replace(run, colour=own),), precision.label)
+
+
+def test_a_side_is_drawn_in_the_colour_of_its_first_run(store: Store) -> None:
+    plain, own, unknown = side_of(store, None), side_of(store, "teal"), side_of(store, "mauve")
+    looks = side_looks((plain, own, unknown))
+    assert [looks[side.id].ink for side in (plain, own, unknown)] == ["fp32", "teal", "fp32"]
+    assert looks[own.id].symbol == looks[plain.id].symbol and looks[own.id].fill != looks[plain.id].fill
+    assert colour(DARK, "teal") == DARK.own["teal"].color
+    assert colour(LIGHT, "teal-dim") == LIGHT.own["teal"].dim
+
+
+def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
+    x = np.arange(50.0)
+    trace = Trace({"step": x, "seconds": x, "samples": x}, np.linspace(2.0, 1.0, 50), smooths=False)
+    plot = OverlayPlot()
+    qtbot.addWidget(plot)
+    traces = {"loss": trace, "accuracy": trace}
+    plot.set_lines([Line("a", Precision.FP32, "FP32", traces, colour="rose")], {})
+    assert [entry.colour for entry in plot.entries()] == ["rose"]
+    row = LegendRow()
+    qtbot.addWidget(row)
+    row.resize(300, 20)
+    row.show_values([Entry(Precision.FP32, "FP32", "1.0", colour="rose")], "")
+    picture = row.grab().toImage()
+    seen = {picture.pixelColor(x, 10).name().upper() for x in range(40)}
+    assert theme().palette.own["rose"].color in seen
+
+
+def test_an_open_curve_takes_the_colour_that_is_chosen(store: Store, qapp: Callable[..., object]) -> None:
+    run_id = store.add(Experiment()).id
+    runs = SavedRuns(store)
+    runs.reload()
+    live = runs.live(run_id)
+    before = live.revision
+    runs.set_colour((run_id,), "lime")
+    assert (live.colour, live.revision > before) == ("lime", True)
+    runs.set_colour((run_id,), None)
+    assert live.colour is None
