@@ -101,17 +101,20 @@ class _KnownSeconds:
         both = [took[index] / seconds for index, seconds in foretold.items() if index in took and seconds]
         scale = statistics.median(both) if both else 1.0
         self._runs = {index: scale * seconds for index, seconds in foretold.items()} | took
-        self._usual_run = statistics.fmean(self._runs.values()) if self._runs else None
+        self._usual_run = _mean(self._runs.values())
         pilots = [cell.pilot.seconds for cell in record.cells if cell.pilot is not None]
-        self._usual_pilot = statistics.fmean(pilots) if pilots else None
+        self._usual_pilot = _mean(pilots or _known(map(self._pilot_seconds, range(len(self._experiments)))))
 
     def seconds(self, turn: Turn) -> float | None:
         """How long the turn takes; None where nothing is known of any cell."""
         if turn.kind == "run":
             return self._runs.get(turn.cell, self._usual_run)
-        experiment, pilot = pilot_of(self._experiments[turn.cell]), self._pilots.get(turn.cell)
-        foretold = run_seconds(experiment, pilot) if experiment is not None and pilot is not None else None
+        foretold = self._pilot_seconds(turn.cell)
         return self._usual_pilot if foretold is None else foretold
+
+    def _pilot_seconds(self, cell: int) -> float | None:
+        experiment, pilot = pilot_of(self._experiments[cell]), self._pilots.get(cell)
+        return None if experiment is None or pilot is None else run_seconds(experiment, pilot)
 
 
 _OPEN = ("image_size", "num_classes")
@@ -162,6 +165,10 @@ def _as_pilot(run: RunRecord) -> Pilot | None:
         step_ms=1e3 * summary.seconds / summary.steps,
         steps_per_epoch=round(summary.steps / summary.epochs) or 1 if summary.epochs else None,
     )
+
+
+def _mean(values: Collection[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
