@@ -183,7 +183,8 @@ class RunsController(QObject):
     def retry(self, run_id: str) -> None:
         """Offers settings that fit after a run is out of memory, if a forecast knows any."""
         record = self._runs.record(run_id)
-        if record is None or record.problem is None:
+        # a sweep goes on with its next cell
+        if record is None or record.problem is None or record.sweep is not None:
             return
         catalog = self._experiments.catalog
         device = catalog.device(record.experiment.device) if catalog else None

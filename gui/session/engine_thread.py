@@ -15,8 +15,9 @@ from engine.protocol.events import Checked, Failed, Finished, ForecastMade
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
+from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
-from gui.session.orders.order import CanStop, Order
+from gui.session.orders.order import CanPause, CanStop, Order
 from gui.session.waiting import WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
@@ -125,15 +126,26 @@ class EngineThread(QThread):
         """Asks the run in progress to pause after the current step."""
         with self._changed:
             self._pause_asked = True
-            if self._runner is not None:
-                self._runner.pause()
+            for job in self._pausable():
+                job.pause()
 
     def continue_run(self) -> None:
         """Asks the paused run to continue."""
         with self._changed:
             self._pause_asked = False
-            if self._runner is not None:
-                self._runner.go_on()
+            for job in self._pausable():
+                job.go_on()
+
+    def skip_turn(self) -> bool:
+        """Asks the turn in progress of a sweep to end; False where no sweep is in progress."""
+        with self._changed:
+            if isinstance(self._tool, Sweeper):
+                self._tool.skip()
+                return True
+            return False
+
+    def _pausable(self) -> list[CanPause]:
+        return [job for job in (self._runner, self._tool) if isinstance(job, CanPause)]
 
     def shut_down(self) -> None:
         """Stops the run in progress, empties the queue, and waits until the worker has exited."""

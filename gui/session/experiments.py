@@ -12,18 +12,22 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import in_turns
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
 from gui.session.orders.diagnoses import Diagnoses
 from gui.session.orders.searches import Searches
+from gui.session.orders.sweeps import Sweeps
 from gui.session.orders.timings import Timings
 from gui.session.orders.work import OrderedWork
 from gui.session.queue import Queue
@@ -51,6 +55,7 @@ _BUSY = {
     "search": "A search is running; add this to the queue.",
     "diagnosis": "A diagnosis is running; add this to the queue.",
     "timing": "Steps are being profiled; add this to the queue.",
+    "sweep": "A sweep is running; add this to the queue.",
 }
 
 
@@ -76,7 +81,7 @@ class Experiments(QObject):
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._store = store
+        self._store, self._launcher = store, launcher
         self._running: str | None = None
         self._wants_pause: bool | None = None
         self._has_started = False
@@ -96,10 +101,12 @@ class Experiments(QObject):
         self.searches = Searches(store, self._thread, self)
         self.diagnoses = Diagnoses(store, self._thread, self)
         self.timings = Timings(store, self._thread, self)
+        self.sweeps = Sweeps(store, self._thread, self)
         self.orders: Mapping[str, OrderedWork[Any]] = {
             "search": self.searches,
             "diagnosis": self.diagnoses,
             "timing": self.timings,
+            "sweep": self.sweeps,
         }
         for work in self.orders.values():
             work.problem.connect(self._tell)
@@ -107,6 +114,10 @@ class Experiments(QObject):
             work.busy_changed.connect(self.busy_changed)
         self.queue = Queue(store, self._thread, self.runs, self.orders, self)
         self.queue.problem.connect(self._tell)
+        for work in (self.sweeps,):
+            work.run_began.connect(self._begin_of_order)
+            work.run_event.connect(self._take)
+            work.run_ended.connect(lambda run_id: self._end(run_id, None))
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(store, self)
         self.trust.problem.connect(self._tell)
@@ -150,10 +161,9 @@ class Experiments(QObject):
 
     @property
     def in_progress(self) -> str | None:
-        """A "run" or one of `orders`, whichever is in progress."""
-        if self._running is not None:
-            return "run"
-        return next((what for what, work in self.orders.items() if work.running is not None), None)
+        """A "run" or one of `orders`, whichever is in progress; a sweep's run is part of the sweep."""
+        alone = None if self._running is None else "run"
+        return next((what for what, work in self.orders.items() if work.running is not None), alone)
 
     @property
     def busy_words(self) -> str | None:
@@ -207,6 +217,12 @@ class Experiments(QObject):
         self.queue.enqueue_runs(run_ids, goes_first=goes_first)
         return run_ids
 
+    def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
+        """Queues a sweep and returns its id. Raises ProblemError where it cannot be trained or saved."""
+        self.trust.check(cell.experiment for cell in grid.cells)
+        sweep_id = Sweeper(self._store, self._launcher, self.catalog).prepare(name or "", grid, plan)
+        return self.sweeps.carry_on(sweep_id)
+
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""
         left = {item.key: item for item in self.queue.left()}
@@ -222,8 +238,9 @@ class Experiments(QObject):
         return None if is_left else "Another window or a command line will train it."
 
     def stop(self) -> None:
-        """Asks the run in progress to end after the current step."""
-        self._thread.stop_run()
+        """Asks the run in progress to end after the current step; a sweep goes on with its next cell."""
+        if not self._thread.skip_turn():
+            self._thread.stop_run()
 
     def check_model(self, experiment: Experiment) -> None:
         """Asks for a check, which `checked` answers. Raises ProblemError if the model's code may not run."""
@@ -294,6 +311,11 @@ class Experiments(QObject):
     def _take_catalog_problem(self, problem: Problem) -> None:
         self.catalog_problem = problem
         self._tell(problem)
+
+    def _begin_of_order(self, run_id: str) -> None:
+        # the engine's thread has added it, perhaps in place of one that did not come to its end
+        self.runs.reload()
+        self._begin(run_id)
 
     def _begin(self, run_id: str) -> None:
         self._running = run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.experiment.problem import Problem
 from engine.limit.prober import ProbeEvent
 from engine.limit.result import outcome
 from engine.numerics.diagnoser import DiagnosisEvent
@@ -19,6 +20,7 @@ from engine.protocol.events import (
 from engine.protocol.numerics.diagnosis import DiagnosisStarted
 from engine.protocol.timing.timing import SideFailed, SideStarted
 from engine.protocol.trials import ProbeEnded, ProbeStarted, TrialEnded
+from engine.sweep.events import SweepEvent, TurnEnded, TurnStarted
 from engine.timing.profiler import TimingEvent
 from engine.words.numbers import number
 
@@ -83,6 +85,17 @@ def timing_lines(event: TimingEvent, side: str) -> tuple[Line, ...]:
         case SideFailed(problem=problem):
             return (("problem", f"{side}: {problem.message} {problem.remedy}"),)
     return _common_lines(event)
+
+
+def sweep_lines(event: SweepEvent, cell: str) -> tuple[Line, ...]:
+    """The log lines of an event of a sweep; `cell` is the name of the cell in turn, empty for none."""
+    match event:
+        case TurnStarted(turn=turn):
+            return (("info", f"Pilot of {cell}." if turn.kind == "pilot" else f"{cell}, run {turn.repeat}."),)
+        case TurnEnded(problem=Problem() as problem):
+            return (("problem", f"{cell}: {problem.message} {problem.remedy}"),)
+    # a run's own events are logged with its name
+    return () if cell else _common_lines(event)
 
 
 def _common_lines(event: object) -> tuple[Line, ...]:

@@ -89,8 +89,13 @@ class SavedRuns(QObject):
         return run.name
 
     def group(self, run_id: str) -> tuple[str, ...]:
-        """The run and its comparison's other runs, baseline first; of repeats, those of its seed."""
+        """The run and its comparison's other runs, baseline first; of repeats, those of its seed.
+
+        A run of a sweep stands alone.
+        """
         run = self._records[run_id]
+        if run.sweep is not None:
+            return (run_id,)
         return tuple(
             mate.id
             for side in self._sides(run).values()

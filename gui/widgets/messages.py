@@ -36,11 +36,15 @@ _STOPPED = {
         "Steps are being profiled. Closing stops it; the profiles that are done are kept.",
         "Keep profiling",
     ),
+    "sweep": (
+        "A sweep is running. Closing stops it; its runs are kept, and it can go on later.",
+        "Keep sweeping",
+    ),
 }
 
 
 def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
-    """Asks whether to close while a "run", "search", "diagnosis" or "timing" is in progress.
+    """Asks whether to close while a "run", "search", "diagnosis", "timing" or "sweep" is in progress.
 
     `waiting` is what stays in the queue, in words; empty for nothing.
     """

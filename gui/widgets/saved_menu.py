@@ -36,11 +36,16 @@ class SavedMenu(QMenu):
         self.whole = f"this {noun} with its {contents}"
         self._source: Callable[[], Sequence[SavedEntry]] = tuple
         self._shown: str | None = None
+        self._offers: list[tuple[str, Callable[[], object]]] = []
         self.aboutToShow.connect(self._fill)
 
     def set_source(self, source: Callable[[], Sequence[SavedEntry]]) -> None:
         """Sets the function that gives the entries."""
         self._source = source
+
+    def offer(self, text: str, do: Callable[[], object]) -> None:
+        """Adds something to do with the entry that is shown."""
+        self._offers.append((text, do))
 
     def set_shown(self, key: str | None) -> None:
         """Sets which entry is shown, and can be deleted."""
@@ -56,9 +61,11 @@ class SavedMenu(QMenu):
             self.addAction(none).setEnabled(False)
             return
         self.addSeparator()
-        delete = self.addAction(f"Delete this {self._noun}…")
-        delete.setEnabled(self._shown in [entry.key for entry in entries])
-        delete.triggered.connect(lambda: self.delete_asked.emit(self._shown or ""))
+        delete = (f"Delete this {self._noun}…", lambda: self.delete_asked.emit(self._shown or ""))
+        for text, do in (*self._offers, delete):
+            action = self.addAction(text)
+            action.setEnabled(self._shown in [entry.key for entry in entries])
+            action.triggered.connect(lambda _checked=False, do=do: do())
 
     def _add(self, entry: SavedEntry) -> None:
         when = entry.created.astimezone().strftime("%d %b, %H:%M")

@@ -116,6 +116,14 @@ class Grid(Message):
             index = index * len(axis.values) + place
         return index
 
+    def places(self, index: int) -> tuple[int, ...]:
+        """Where the cell of that index is on the axes."""
+        places = []
+        for axis in reversed(self.axes):
+            index, place = divmod(index, len(axis.values))
+            places.append(place)
+        return tuple(reversed(places))
+
     def name(self, places: Sequence[int]) -> str:
         """The cell's name: "FP16 AMP, batch size 64"."""
         return ", ".join(

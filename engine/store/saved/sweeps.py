@@ -15,6 +15,7 @@ from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store import edits
+from engine.store.connection import Connection
 from engine.store.queue import claims
 from engine.store.queue.owner import owner_from, this_process
 from engine.store.record import RUN_COLUMNS, RunRecord, run_from
@@ -64,6 +65,15 @@ class Sweeps(SavedWork[SweepRecord]):
     """The saved sweeps. A run is added to a sweep by `Store.add`."""
 
     _table = "sweeps"
+
+    def __init__(self, connection: Connection, *, is_bare: bool = False) -> None:
+        super().__init__(connection)
+        self._is_bare = is_bare
+
+    @property
+    def bare(self) -> Sweeps:
+        """The same sweeps, read without their cells, which can take long."""
+        return Sweeps(self._connection, is_bare=True)
 
     def add(
         self,
@@ -116,6 +126,17 @@ class Sweeps(SavedWork[SweepRecord]):
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
         """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
         self._set_cell(sweep_id, cell, left_out=why or None)
+
+    def rename(self, sweep_id: str, name: str) -> None:
+        """Gives a sweep, and the comparison of its runs, another name; an empty one changes nothing."""
+        if not (title := edits.cleaned_name(name)):
+            return
+        with self._connection.writing() as connection:
+            connection.execute("UPDATE sweeps SET name = ? WHERE id = ?", (title, sweep_id))
+            connection.execute(
+                "UPDATE comparisons SET title = ? WHERE id = (SELECT comparison FROM sweeps WHERE id = ?)",
+                (title, sweep_id),
+            )
 
     def claim(self, sweep_id: str) -> None:
         """Marks a sweep as carried on by this process, and as not ended.
@@ -173,18 +194,21 @@ class Sweeps(SavedWork[SweepRecord]):
         message = f"There is no sweep with the id '{work_id}'."
         return request_problem(message, "Start it again.", key="sweep", value=work_id)
 
-    def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
+    def _cells(self, connection: sqlite3.Connection, sweep_id: str) -> tuple[CellRecord, ...]:
         runs: dict[int, list[RunRecord]] = defaultdict(list)
         for run in connection.execute(
             f"SELECT {RUN_COLUMNS} FROM runs WHERE sweep = ? AND deleted IS NULL ORDER BY cell, repeat",
-            (row["id"],),
+            (sweep_id,),
         ):
             # one run must not hide the others
             with suppress(ProblemError, ValueError, TypeError, OverflowError, OSError):
                 runs[run["cell"]].append(run_from(run))
         cells = connection.execute(
-            "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (row["id"],)
+            "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (sweep_id,)
         ).fetchall()
+        return tuple(_cell(cell, tuple(runs[cell["position"]])) for cell in cells)
+
+    def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
         owner = None if row["owner"] is None else owner_from(row["owner"])
         return SweepRecord(
             id=row["id"],
@@ -199,7 +223,7 @@ class Sweeps(SavedWork[SweepRecord]):
             ended=None if row["ended"] is None else datetime.fromtimestamp(row["ended"], UTC),
             problem=_problem(row["problem"]),
             is_claimed=owner is not None and not owner.is_gone,
-            cells=tuple(_cell(cell, tuple(runs[cell["position"]])) for cell in cells),
+            cells=() if self._is_bare else self._cells(connection, row["id"]),
         )
 
 

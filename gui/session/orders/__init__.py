@@ -1,1 +1,1 @@
-"""Work of the engine other than runs: searches, diagnoses and timings."""
+"""Work of the engine other than runs: searches, diagnoses, timings and sweeps."""

@@ -97,6 +97,8 @@ class WorkController(QObject, Generic[View]):
         if self._ordered.view(key) is None:
             # it was taken out of the queue, or stopped before anything was known
             self._drop(key)
+        else:
+            self._update(key)
 
     def _stop_work(self) -> None:
         if self._key is not None:

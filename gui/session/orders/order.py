@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,6 +21,8 @@ from engine.protocol.trials import ProbeEnded
 from engine.store.queue.waiting import WaitingItem
 from engine.store.saved.work import new_id
 from engine.store.store import Store
+from engine.sweep.events import TurnEnded
+from engine.sweep.sweeper import Sweeper
 from engine.timing.profiler import Profiler
 from engine.words.names import listed
 from engine.worker.launcher import Launcher
@@ -34,6 +36,14 @@ class CanStop(Protocol):
     """What carries an order out; any thread may stop it."""
 
     def stop(self) -> None: ...
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    """What can pause after the step in flight, and go on; any thread may ask."""
+
+    def pause(self) -> None: ...
+    def go_on(self) -> None: ...
 
 
 Tool = TypeVar("Tool", bound=CanStop)
@@ -90,6 +100,9 @@ def _tell_all(events: Iterator[object], tool: CanStop, tell: Tell, is_stopped: I
                 tool.stop()
             if isinstance(event, Failed):
                 problem = event.problem
+            if isinstance(event, TurnEnded):
+                # what failed was one turn of a sweep, which goes on
+                problem = None
     except ProblemError as error:
         tell(Failed(problem=error.problem))
         problem = error.problem
@@ -186,6 +199,28 @@ class TimingOrder(Order[Profiler]):
         return _tell_all(events, tool, tell, is_stopped)
 
 
+@dataclass(frozen=True)
+class SweepOrder(Order[Sweeper]):
+    """The turns that are left of a saved sweep; it tells the sweep's events."""
+
+    kind = "sweep"
+    detail = "Sweep"
+    goes_on = True
+    name: str
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Sweeper:
+        return Sweeper(store, launcher, catalog)
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def carry_out(
+        self, tool: Sweeper, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+    ) -> Problem | None:
+        return _tell_all(tool.carry_on(self.key, gives_way), tool, tell, is_stopped)
+
+
 def _title(experiments: Iterable[Experiment]) -> str:
     wanted = tuple(experiments)
     models = listed(tuple(dict.fromkeys(experiment.model for experiment in wanted)))
@@ -193,7 +228,7 @@ def _title(experiments: Iterable[Experiment]) -> str:
 
 
 _KINDS: Mapping[str, type[Order[Any]]] = {
-    order.kind: order for order in (SearchOrder, DiagnosisOrder, TimingOrder)
+    order.kind: order for order in (SearchOrder, DiagnosisOrder, TimingOrder, SweepOrder)
 }
 
 

@@ -1,4 +1,4 @@
-"""What the window's searches, diagnoses and timings have in common: in the queue, running, over and saved."""
+"""What the window's orders have in common: in the queue, running, over and saved."""
 
 from __future__ import annotations
 
@@ -288,3 +288,32 @@ class SavedWork(OrderedWork[AnyView], Generic[AnyView, AnyRecord]):
             return
         del self._views[key]
         self.deleted.emit(key)
+
+
+class TrainingWork(SavedWork[AnyView, AnyRecord]):
+    """Saved work that trains runs of its own, which the window shows like any other run.
+
+    `run_began` and `run_ended` carry the run's id, `run_event` that and the worker's event.
+    """
+
+    run_began = Signal(str)
+    run_event = Signal(str, object)
+    run_ended = Signal(str)
+    _run: str | None = None
+
+    def _follow(self, run_id: str | None) -> None:
+        """Sets the run that the next events are of; None where they are of no run."""
+        ended, self._run = self._run, run_id
+        if ended is not None:
+            self.run_ended.emit(ended)
+        if run_id is not None:
+            self.run_began.emit(run_id)
+
+    def _tell_run(self, event: object) -> None:
+        if self._run is not None:
+            self.run_event.emit(self._run, event)
+
+    def _end(self, key: str, problem: Problem | None) -> None:
+        if key == self._running:
+            self._follow(None)
+        super()._end(key, problem)

@@ -1,0 +1,144 @@
+"""The window's sweeps: running, waiting and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Plan
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from engine.sweep.events import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from gui.session.engine_thread import EngineThread
+from gui.session.log_lines import sweep_lines
+from gui.session.orders.order import SweepOrder
+from gui.session.orders.work import SavedView, TrainingWork
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepView(SavedView):
+    """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
+
+    It `is_elsewhere` while another program carries it on.
+    """
+
+    name: str
+    grid: Grid
+    plan: Plan
+    is_over: bool = False
+    is_elsewhere: bool = False
+    turn: Turn | None = None
+    estimate: Estimate | None = None
+
+    @classmethod
+    def of_record(cls, record: SweepRecord) -> SweepView:
+        """A saved sweep."""
+        return cls(
+            key=record.id,
+            saved_id=record.id,
+            created=record.created,
+            device_name=record.device_name,
+            problem=record.problem,
+            name=record.name,
+            grid=record.grid,
+            plan=record.plan,
+            is_over=record.ended is not None,
+            is_elsewhere=record.is_claimed,
+        )
+
+    def after(self, event: SweepEvent) -> SweepView:
+        """The sweep after an event of it."""
+        match event:
+            case SweepStarted(estimate=estimate):
+                return replace(self, estimate=estimate)
+            case TurnStarted(turn=turn):
+                return replace(self, turn=turn, doing="", fraction=None)
+            case TurnEnded(estimate=estimate):
+                return replace(self, turn=None, doing="", fraction=None, estimate=estimate)
+        # what fails during a turn ends that turn only, which TurnEnded tells
+        return replace(self._during(event), problem=self.problem) if self.turn else self._during(event)
+
+    def cell_name(self, index: int) -> str:
+        """The name of the cell of that index."""
+        return self.grid.name(self.grid.places(index))
+
+
+class Sweeps(TrainingWork[SweepView, SweepRecord]):
+    """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
+
+    turn_ended = Signal(str)
+
+    def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
+        # its cells and runs are read in another thread: they can be thousands
+        super().__init__(store, thread, SweepOrder, store.sweeps.bare, parent)
+
+    def carry_on(self, sweep_id: str) -> str:
+        """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
+        view = self.view(sweep_id)
+        if view is not None and not view.is_unfinished:
+            self._store.check_writable()
+            waiting = replace(view, is_waiting=True, is_elsewhere=False, problem=None)
+            self._enqueue(SweepOrder(sweep_id), waiting)
+        return sweep_id
+
+    def rename(self, sweep_id: str, name: str) -> None:
+        """Gives a sweep another name."""
+        self._change(sweep_id, lambda: self._store.sweeps.rename(sweep_id, name))
+        record = self.record(sweep_id)
+        if record is not None:
+            self._update(sweep_id, replace(self._views[sweep_id], name=record.name))
+
+    def hold(self, sweep_id: str, cell: int) -> None:
+        """Holds a cell back until it is released."""
+        self._change(sweep_id, lambda: self._store.sweeps.hold(sweep_id, cell, True))
+
+    def release(self, sweep_id: str, cell: int) -> None:
+        """Lets a cell that was held, skipped, or has failed take its turns again."""
+        sweeps = self._store.sweeps
+        self._change(sweep_id, lambda: sweeps.hold(sweep_id, cell, False))
+        self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
+
+    def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
+        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
+
+    def _change(self, sweep_id: str, change: Callable[[], object]) -> None:
+        try:
+            change()
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+        else:
+            self.turn_ended.emit(sweep_id)
+
+    def _take(self, key: str, event: SweepEvent) -> None:
+        before = self._views[key]
+        view = before.after(event)
+        turn = view.turn or before.turn
+        for level, message in sweep_lines(event, "" if turn is None else before.cell_name(turn.cell)):
+            self.logged.emit(level, message, view.name)
+        self._update(key, view)
+        match event:
+            case TurnStarted(turn=turn):
+                self._follow(turn.run_id)
+            case TurnEnded():
+                self._follow(None)
+                self.turn_ended.emit(key)
+            case _:
+                self._tell_run(event)
+
+    def _kept(self, view: SweepView, problem: Problem | None) -> SweepView | None:
+        record = self.record(view.key)
+        if record is None:
+            return None
+        kept = SweepView.of_record(record)
+        return replace(kept, problem=kept.problem or problem, estimate=view.estimate)
+
+    def _shown(self, record: SweepRecord, key: str) -> SweepView:
+        return SweepView.of_record(record)
+
+    def _is_known(self, record: SweepRecord) -> bool:
+        return True
