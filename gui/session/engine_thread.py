@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.protocol.events import Checked, Failed, Finished, ForecastMade
+from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Started
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
@@ -140,12 +141,14 @@ class EngineThread(QThread):
         """Asks the turn in progress of a sweep to end; False where no sweep is in progress."""
         with self._changed:
             if isinstance(self._tool, Sweeper):
+                self._pause_asked = False
                 self._tool.skip()
                 return True
             return False
 
     def _pausable(self) -> list[CanPause]:
-        return [job for job in (self._runner, self._tool) if isinstance(job, CanPause)]
+        jobs: tuple[object, ...] = (self._runner, self._tool)
+        return [job for job in jobs if isinstance(job, CanPause)]
 
     def shut_down(self) -> None:
         """Stops the run in progress, empties the queue, and waits until the worker has exited."""
@@ -280,10 +283,7 @@ class EngineThread(QThread):
         tool = self._tool = order.tool(store, self._launcher, self._catalog)
         try:
             problem = order.carry_out(
-                tool,
-                lambda event: self.order_event.emit(order.key, event),
-                lambda: self._stop_asked,
-                gives_way,
+                tool, partial(self._tell, order.key), lambda: self._stop_asked, gives_way
             )
         except ProblemError as error:
             problem = error.problem
@@ -310,6 +310,11 @@ class EngineThread(QThread):
             return error.problem
         return None
 
+    def _tell(self, key: str, event: object) -> None:
+        self.order_event.emit(key, event)
+        if isinstance(event, Started):
+            self._ask_again_to_pause()
+
     def _train(self, runner: Runner, store: Store, run_id: str) -> None:
         last: Finished | Failed | None = None
         is_first = True
@@ -324,7 +329,7 @@ class EngineThread(QThread):
                     # asked again: the request may have come before the session had begun
                     runner.stop()
                 elif is_first:
-                    self._ask_again_to_pause(runner)
+                    self._ask_again_to_pause()
                 is_first = False
         except ProblemError as error:
             last = Failed(problem=error.problem)
@@ -333,11 +338,11 @@ class EngineThread(QThread):
         problem = self._left_queue(store, run_id)
         self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 
-    def _ask_again_to_pause(self, runner: Runner) -> None:
+    def _ask_again_to_pause(self) -> None:
         """The request may have come before the session had begun."""
         with self._changed:
-            if self._pause_asked:
-                runner.pause()
+            for job in self._pausable() if self._pause_asked else ():
+                job.pause()
 
 
 def _internal(error: Exception) -> Problem:

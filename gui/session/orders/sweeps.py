@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -15,7 +16,7 @@ from engine.store.store import Store
 from engine.sweep.events import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import sweep_lines
-from gui.session.orders.order import SweepOrder
+from gui.session.orders.order import Order, SweepOrder
 from gui.session.orders.work import SavedView, TrainingWork
 
 
@@ -31,6 +32,7 @@ class SweepView(SavedView):
     plan: Plan
     is_over: bool = False
     is_elsewhere: bool = False
+    spent_seconds: float = 0.0
     turn: Turn | None = None
     estimate: Estimate | None = None
 
@@ -46,6 +48,7 @@ class SweepView(SavedView):
             name=record.name,
             grid=record.grid,
             plan=record.plan,
+            spent_seconds=record.spent_seconds,
             is_over=record.ended is not None,
             is_elsewhere=record.is_claimed,
         )
@@ -80,10 +83,29 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
         """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
         view = self.view(sweep_id)
         if view is not None and not view.is_unfinished:
-            self._store.check_writable()
-            waiting = replace(view, is_waiting=True, is_elsewhere=False, problem=None)
-            self._enqueue(SweepOrder(sweep_id), waiting)
+            self.submit_order(SweepOrder(sweep_id, view.name))
         return sweep_id
+
+    def submit_again(self, order: Order[Any]) -> str:
+        record = self._store.sweeps.find(order.key)
+        left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
+        add = self._store.sweeps.add
+        again = add(record.name, record.grid, record.plan, device_name=record.device_name, left_out=left_out)
+        return self.carry_on(again)
+
+    def repeat(self, sweep_id: str) -> str:
+        """Queues a new sweep of the same grid by the same plan; its id. Raises ProblemError."""
+        return self.submit_again(SweepOrder(sweep_id, ""))
+
+    def progress(self, key: str) -> float | None:
+        view = self._views.get(key)
+        if view is None or view.estimate is None:
+            return None
+        return view.spent_seconds / ((view.spent_seconds + view.estimate.seconds_left) or 1.0)
+
+    def seconds_left(self, order: Order[Any]) -> float | None:
+        view = self._views.get(order.key)
+        return None if view is None or view.estimate is None else view.estimate.seconds_left
 
     def rename(self, sweep_id: str, name: str) -> None:
         """Gives a sweep another name."""
@@ -126,6 +148,8 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
                 self._follow(turn.run_id)
             case TurnEnded():
                 self._follow(None)
+                if (record := self.record(key)) is not None:
+                    self._update(key, replace(view, spent_seconds=record.spent_seconds))
                 self.turn_ended.emit(key)
             case _:
                 self._tell_run(event)
@@ -136,6 +160,10 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
             return None
         kept = SweepView.of_record(record)
         return replace(kept, problem=kept.problem or problem, estimate=view.estimate)
+
+    def _ordered(self, order: SweepOrder) -> SweepView:
+        view = SweepView.of_record(self._table.find(order.key))
+        return replace(view, is_waiting=True, is_elsewhere=False, problem=None)
 
     def _shown(self, record: SweepRecord, key: str) -> SweepView:
         return SweepView.of_record(record)
