@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QToolButton, QWidget
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord, Status
 from gui.runs.table.lines import TIP
+from gui.runs.views import ALL_RUNS
 from gui.widgets import Button, EmptyState, IconButton, label, set_text
 from gui.widgets.filter_edit import FilterEdit
 from gui.widgets.shortcuts import keys_of
@@ -63,6 +64,8 @@ class NoRuns(QWidget):
 
 
 HEIGHT = 40
+_WIDEST_VIEW = 180
+_VIEWS_TIP = "Saved views: a filter, columns, an order and a baseline under a name"
 
 
 class RunsBar(QWidget):
@@ -76,6 +79,8 @@ class RunsBar(QWidget):
         self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
         self.delete = IconButton("trash", "Delete the highlighted runs")
         self.chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
+        self.views = Button(ALL_RUNS, "strip", _VIEWS_TIP)
+        self.views.setMaximumWidth(_WIDEST_VIEW)
         self.columns = IconButton("columns", "Columns", "Choose the columns of the table")
         self.columns.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._count, self._ticked = label("", "unit"), label("", "unit")
@@ -86,7 +91,8 @@ class RunsBar(QWidget):
         row.setSpacing(8)
         row.addWidget(label("Runs", "panelTitle"))
         row.addWidget(self._count)
-        row.addSpacing(16)
+        row.addSpacing(8)
+        row.addWidget(self.views)
         row.addWidget(self.filter, 1)
         row.addWidget(self.columns)
         row.addLayout(self._extras)
@@ -99,6 +105,11 @@ class RunsBar(QWidget):
     def add(self, widget: QWidget) -> None:
         """Puts a control of the window beside the filter."""
         self._extras.addWidget(widget)
+
+    def show_view(self, name: str) -> None:
+        """Names the view that is shown."""
+        self.views.setText(name.replace("&", "&&"))
+        self.views.setAccessibleName(f"View: {name}")
 
     def set_open(self, is_open: bool) -> None:
         """Turns the chevron, and says what it does now."""

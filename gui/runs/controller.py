@@ -85,6 +85,8 @@ class RunsController(QObject):
         table.note_requested.connect(self._runs.set_note)
         table.pin_requested.connect(self._runs.set_pinned)
         table.colour_requested.connect(self._runs.set_colour)
+        table.folders_requested.connect(self._runs.set_folders)
+        table.folder_deleted.connect(self._delete_folder)
         table.delete_requested.connect(self.delete)
         table.undo_wanted.connect(self.undo)
         table.stop_requested.connect(experiments.stop)
@@ -109,6 +111,12 @@ class RunsController(QObject):
         undo = partial(self._restore, deletion)
         self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
         self._table.set_can_undo(True)
+
+    def _delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
+        if self._runs.set_folders(dict.fromkeys(run_ids, "")):
+            back = partial(self._runs.set_folders, dict.fromkeys(run_ids, folder))
+            text = f"Deleted the folder “{folder}”; its runs stay."
+            self._notice.tell(text, action="Undo", do=back, asks=False)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
         """Offers to bring back runs that an earlier window deleted, but not for good."""

@@ -9,6 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu
 
+from engine.experiment.titles import named
 from engine.store.record import RunRecord
 from gui.runs.marks import shared_tags
 from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column
@@ -60,6 +61,12 @@ def add_tags(
     submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
 
 
+def why_no_ranges(run: RunRecord) -> str | None:
+    """Why the run has no sampled ranges to show; None if it has."""
+    is_sampled = run.experiment.measure.range_every > 0
+    return None if is_sampled else f"None were sampled: {named('measure.range_every')} was 0."
+
+
 def add_colours(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
     """Adds a menu of the colours that a run can have of its own; the shared one is checked."""
     submenu = menu.addMenu("Colour")
@@ -86,6 +93,27 @@ def _swatch(ink: str) -> QIcon:
     painter.drawEllipse(QRectF(3, 3, 10, 10))
     painter.end()
     return QIcon(picture)
+
+
+def add_folders(
+    menu: QMenu,
+    runs: Sequence[RunRecord],
+    names: Sequence[str],
+    move: Callable[[str], object],
+    make: Callable[[], object],
+) -> None:
+    """Adds a menu of the folders; the one that all of the runs are in is checked."""
+    submenu = menu.addMenu("Folder")
+    submenu.setAccessibleName("Folder of the run")
+    submenu.setObjectName("folders")
+    shared = {run.folder for run in runs}
+    for name in ("", *names):
+        action = submenu.addAction(name.replace("&", "&&") or "No folder")
+        action.setCheckable(True)
+        action.setChecked(shared == {name})
+        action.triggered.connect(lambda _=False, name=name: move(name))
+    submenu.addSeparator()
+    submenu.addAction("New folder…").triggered.connect(lambda _=False: make())
 
 
 _GROUPS = ("Model and training", "Optimizer and schedule", "Step and loss scale", "Loading and saving")

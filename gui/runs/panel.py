@@ -6,24 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
-from engine.experiment.titles import named
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import NoRuns, RunsBar
+from gui.runs.folders import FolderList, in_folder
 from gui.runs.marks import MarksDialog, toggled
-from gui.runs.menu import Entry, add_colours, add_entries, add_tags, fill_columns
-from gui.runs.table.columns import Column
+from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags, fill_columns, why_no_ranges
 from gui.runs.table.model import RunsModel
 from gui.runs.table.view import RunsTable
+from gui.runs.views import Views
 from gui.session.orders.diagnoses import why_nothing_to_find
 from gui.session.orders.timings import baseline_first
-
-
-def _why_no_ranges(run: RunRecord) -> str | None:
-    is_sampled = run.experiment.measure.range_every > 0
-    return None if is_sampled else f"None were sampled: {named('measure.range_every')} was 0."
-
+from gui.widgets.boxes import in_column, in_row, wide
 
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
@@ -47,6 +42,8 @@ class RunsPanel(QWidget):
     note_requested = Signal(str, str)  # run id, the note
     pin_requested = Signal(object, bool)  # tuple[str, ...], whether they are to be pinned
     colour_requested = Signal(object, object)  # tuple[str, ...], one of OWN_COLOURS or None
+    folders_requested = Signal(object)  # Mapping[str, str]: the folder of each run by its id, "" for none
+    folder_deleted = Signal(str, object)  # the folder, tuple[str, ...]: its runs
     sweep_requested = Signal(str)  # sweep id
     stop_requested = Signal()
     take_out_requested = Signal(str)
@@ -66,6 +63,8 @@ class RunsPanel(QWidget):
         self.table = RunsTable(self.model)
         self.bar = RunsBar()
         self.filter = self.bar.filter
+        self.folders = FolderList()
+        self.views = Views(self.table, self.model, self.filter, self)
         self._columns = QMenu(self)
         self._is_open = True
         self._can_undo = False
@@ -76,11 +75,9 @@ class RunsPanel(QWidget):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self._empty)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.bar)
-        layout.addWidget(self.pages, 1)
+        self._body = QWidget()
+        in_row(self.folders, wide(self.pages), parent=self._body, spacing=0)
+        in_column(self.bar, wide(self._body), parent=self, spacing=0)
         self._connect()
         self._refresh()
 
@@ -114,7 +111,7 @@ class RunsPanel(QWidget):
         if is_open == self._is_open:
             return
         self._is_open = is_open
-        self.pages.setVisible(is_open)
+        self._body.setVisible(is_open)
         self.bar.set_open(is_open)
         self.open_changed.emit(is_open)
 
@@ -140,27 +137,13 @@ class RunsPanel(QWidget):
         self._explain_obstacle = obstacle
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart: how the table is sorted, its columns and the chosen baseline."""
-        column, order = self.model.sorted_by
-        return {
-            "column": column.name,
-            "descending": order is Qt.SortOrder.DescendingOrder,
-            "columns": self.table.columns(),
-            "baseline": self.model.baseline,
-        }
+        """What survives a restart: how the table looks, the saved views, and the folders made here."""
+        return {**self.views.state(), "folders": list(self.folders.made())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Takes back what `state` gave. Raises KeyError or another error for anything else."""
-        column, baseline = state["column"], state.get("baseline")
-        # versions before 0.2 kept the place of the column
-        chosen = Column[column] if isinstance(column, str) else Column(column)
-        orders = Qt.SortOrder
-        self.model.set_baseline(baseline if isinstance(baseline, str) else None)
-        if "columns" in state:
-            self.table.set_columns(state["columns"])
-        self.table.sortByColumn(
-            chosen, orders.DescendingOrder if state["descending"] else orders.AscendingOrder
-        )
+        self.views.restore(state)
+        self.folders.set_made(map(str, state.get("folders", ())))
 
     def delete_highlighted(self) -> None:
         """Asks to delete the highlighted runs; queued ones are taken out of the queue."""
@@ -186,6 +169,13 @@ class RunsPanel(QWidget):
             lambda: self.edit_marks(marked).tags.setFocus(),
         )
         ids = tuple(chosen.id for chosen in marked)
+        add_folders(
+            menu,
+            marked,
+            self.folders.names(),
+            lambda folder: self._move(ids, folder),
+            lambda: self.folders.ask_for_new(lambda folder: self._move(ids, folder)),
+        )
         add_colours(menu, marked, lambda colour: self.colour_requested.emit(ids, colour))
         add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
         menu.addSeparator()
@@ -215,7 +205,7 @@ class RunsPanel(QWidget):
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             self._explain_entry(marked),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
-            Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), _why_no_ranges(run)),
+            Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(run.id)),
         ]
 
@@ -229,6 +219,25 @@ class RunsPanel(QWidget):
         if (sweep := run.sweep) is not None:
             entries.append(Entry("Show its sweep", lambda: self.sweep_requested.emit(sweep)))
         return entries
+
+    def _move(self, run_ids: Iterable[str], folder: str) -> None:
+        self.folders_requested.emit(dict.fromkeys(run_ids, folder))
+
+    def _rename_folder(self, folder: str, name: str) -> None:
+        self._move(self.model.in_folder(folder), name)
+        self._filter_by(folder, name)
+
+    def _delete_folder(self, folder: str) -> None:
+        run_ids = self.model.in_folder(folder)
+        if run_ids:
+            self.folder_deleted.emit(folder, run_ids)
+        self._filter_by(folder, "")
+
+    def _filter_by(self, folder: str, other: str) -> None:
+        """Filters by another folder than this one, if the filter names it."""
+        text = self.filter.text()
+        if f'folder:"{folder}"'.casefold() in text.casefold():
+            self.filter.setText(in_folder(text, other))
 
     def _pin(self, run: RunRecord) -> None:
         ids = tuple(chosen.id for chosen in self._marked(run))
@@ -282,6 +291,12 @@ class RunsPanel(QWidget):
         header.customContextMenuRequested.connect(lambda at: self._columns.popup(header.mapToGlobal(at)))
         self._columns.aboutToShow.connect(lambda: fill_columns(self._columns, self.table, self.model))
         self.bar.columns.setMenu(self._columns)
+        self.bar.views.setMenu(self.views)
+        self.views.changed.connect(self.bar.show_view)
+        self.folders.chosen.connect(lambda name: self.filter.setText(in_folder(self.filter.text(), name)))
+        self.folders.runs_dropped.connect(self._move)
+        self.folders.rename_requested.connect(self._rename_folder)
+        self.folders.delete_requested.connect(self._delete_folder)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self._empty.all_wanted.connect(self.filter.clear)
         self._empty.undo_wanted.connect(self.undo_wanted)
@@ -323,6 +338,7 @@ class RunsPanel(QWidget):
         shown, total = self.model.rowCount(), self.model.total
         self.bar.set_counts(shown, total, self.model.queued, len(self.checked()))
         self.bar.set_highlighted(self.table.highlighted())
+        self.folders.show_counts(self.model.folders())
         if total:
             self._empty.tell_not_found(self.filter.text().strip())
         elif self._can_undo:

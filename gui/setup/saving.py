@@ -111,15 +111,18 @@ class OwnPresets(QObject):
 
 
 class TitleDialog(QDialog):
-    """Asks for a preset's title; `saved` is the preset, or `problem` why it was not written."""
+    """Asks for a title; `saved` is what `save` made of it, or `problem` why it was not written."""
 
     def __init__(
         self,
         heading: str,
         about: str,
-        save: Callable[[str], Preset],
+        save: Callable[[str], Preset | None],
         parent: QWidget | None = None,
         button: Callable[[str], str] = lambda _title: "Save",
+        *,
+        field: str = "Title",
+        tip: str = "The preset's title in the list",
     ) -> None:
         super().__init__(parent)
         self.saved: Preset | None = None
@@ -130,9 +133,9 @@ class TitleDialog(QDialog):
         self.setMinimumWidth(360)
         self.title = QLineEdit()
         self.title.setMaxLength(100)
-        self.title.setToolTip("The preset's title in the list")
+        self.title.setToolTip(tip)
         self.title.textChanged.connect(self._refresh)
-        self.field = Field("Title", self.title)
+        self.field = Field(field, self.title)
         self.save_button = Button("Save", "primary", "Save under this title")
         self.save_button.setDefault(True)
         self.save_button.clicked.connect(self._save)

@@ -92,6 +92,10 @@ class RunsModel(QAbstractTableModel):
         """The folders that runs are in, by name, with how many are in each."""
         return self._runs.folders()
 
+    def in_folder(self, folder: str) -> tuple[str, ...]:
+        """The ids of the runs in a folder."""
+        return tuple(line.run.id for line in self._runs.lines.values() if line.run.folder == folder)
+
     def set_filter(self, text: str) -> None:
         """Shows the runs that `Search` finds by `text`."""
         self._runs.find(text)

@@ -79,7 +79,7 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     qtbot.mouseRelease(header.viewport(), Qt.MouseButton.LeftButton, pos=place + QPoint(40, 0))
     header.moveSection(header.visualIndex(Column.STATUS), 2)
     state = panel.state()
-    assert state["columns"]["widths"].keys() == {"SPEED"}
+    assert state["table"]["columns"]["widths"].keys() == {"SPEED"}
     again = RunsPanel()
     qtbot.addWidget(again)
     again.set_runs(rows.runs.values())
@@ -92,7 +92,7 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     assert in_sight(again.table)[2] is Column.STATUS
     choices(panel)["Usual columns"].trigger()
     assert [column for column in in_sight(panel.table) if column not in USUAL] == []
-    assert panel.state()["columns"] == {"chosen": {}, "order": [], "widths": {}}
+    assert panel.state()["table"]["columns"] == {"chosen": {}, "order": [], "widths": {}}
 
 
 def test_a_column_of_another_version_is_left_out(panel: RunsPanel) -> None:

@@ -91,7 +91,7 @@ def test_it_sorts_by_nothing_and_the_other_headings_still_do(panel: RunsPanel, q
     press(panel, qtbot)
     assert panel.state() == before
     press(panel, qtbot, Column.MODEL)
-    assert panel.state()["column"] == "MODEL" and panel.model.ticks() is ALL
+    assert panel.state()["table"]["column"] == "MODEL" and panel.model.ticks() is ALL
 
 
 def test_the_box_shows_all_some_and_none(panel: RunsPanel) -> None:

@@ -1,0 +1,185 @@
+"""The folders of runs, at the left of the table: a click filters by a folder, dropped runs go into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QWidget
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.store.edits import cleaned_folder
+from engine.words.numbers import counted
+from gui.runs.table.line import dropped_runs, has_runs
+from gui.runs.views import ask_for_name
+from gui.setup.saving import TitleDialog
+from gui.theme.icons import icon
+from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
+
+_WIDTH = 152
+_NAME = Qt.ItemDataRole.UserRole
+_TERM = re.compile(r'(?:^|\s)folder:(?:"[^"]*"?|\S*)', re.IGNORECASE)
+
+
+def in_folder(text: str, folder: str) -> str:
+    """The filter `text` with this folder in place of any other; with an empty name, without a folder."""
+    rest = _TERM.sub("", text).strip()
+    return f'{rest} folder:"{folder}"'.strip() if folder else rest
+
+
+class FolderList(QListWidget):
+    """Hidden while there are no folders. Those that were made here stay when their last run has left.
+
+    `chosen` carries the folder to filter by, "" for all runs; `runs_dropped` run ids and their new folder;
+    `rename_requested` a folder and its new name; `delete_requested` a folder.
+    """
+
+    chosen = Signal(str)
+    runs_dropped = Signal(object, str)  # tuple[str, ...], folder
+    rename_requested = Signal(str, str)
+    delete_requested = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._counts: dict[str, int] = {}
+        self._made: set[str] = set()
+        self.setFixedWidth(_WIDTH)
+        self.setAccessibleName("Folders of the runs")
+        self.setToolTip("Click a folder to see its runs; drop runs on it; F2 renames it, Delete deletes it")
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAcceptDrops(True)
+        self.itemClicked.connect(self._choose)
+        self.itemActivated.connect(self._choose)
+        self.customContextMenuRequested.connect(self._show_menu)
+        theme().changed.connect(self._fill)
+        self.hide()
+
+    def names(self) -> tuple[str, ...]:
+        """The folders, with runs or without."""
+        return tuple(sorted({*self._counts, *self._made}, key=str.casefold))
+
+    def made(self) -> tuple[str, ...]:
+        """The folders that were made here, to be remembered."""
+        return tuple(sorted(self._made))
+
+    def set_made(self, names: Iterable[str]) -> None:
+        """Brings the folders back that were made here."""
+        self._made = set(names)
+        self._fill()
+
+    def show_counts(self, counts: Mapping[str, int]) -> None:
+        """Shows the folders that runs are in, with how many, beside those that were made here."""
+        if counts != self._counts:
+            self._counts = dict(counts)
+            self._fill()
+
+    def ask_for_new(self, then: Callable[[str], object] = lambda _name: None) -> TitleDialog:
+        """Opens a dialog that asks for the name of a new folder, and passes that to `then`."""
+
+        def make(name: str) -> None:
+            name = self._free(name)
+            self._made.add(name)
+            self._fill()
+            then(name)
+
+        about = "Runs can be dropped on it. A run is in one folder or in none."
+        return ask_for_name(self, "New folder", about, make, lambda _name: "Make")
+
+    def ask_to_rename(self, folder: str) -> TitleDialog:
+        """Opens a dialog that asks for another name for a folder."""
+
+        def rename(name: str) -> None:
+            name = self._free(name, folder)
+            if folder in self._made:
+                self._made = {*self._made - {folder}, name}
+                self._fill()
+            self.rename_requested.emit(folder, name)
+
+        about = "Its runs stay in it."
+        return ask_for_name(self, "Rename the folder", about, rename, lambda _name: "Rename", folder)
+
+    def delete(self, folder: str) -> None:
+        """Deletes a folder; its runs stay, in no folder."""
+        self._made.discard(folder)
+        self._fill()
+        self.delete_requested.emit(folder)
+
+    def _free(self, name: str, own: str = "") -> str:
+        try:
+            kept = cleaned_folder(name)
+        except ProblemError as error:
+            raise ProblemError(error.problem.model_copy(update={"key": "title"})) from None
+        taken = {known.casefold() for known in self.names() if known != own}
+        if not kept or kept.casefold() in taken:
+            message = f"There is a folder “{kept}”." if kept else "A folder needs a name."
+            raise ProblemError(request_problem(message, "Choose another name.", key="title", value=name))
+        return kept
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        folder = self._folder(self.currentItem())
+        if folder and event.key() == Qt.Key.Key_F2:
+            self.ask_to_rename(folder)
+        elif folder and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self.delete(folder)
+        else:
+            super().keyPressEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        self._accept(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        self._accept(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        item = self._at(event.position())
+        if item is not None and has_runs(event.mimeData()):
+            event.acceptProposedAction()
+            self.runs_dropped.emit(dropped_runs(event.mimeData()), self._folder(item))
+
+    def _accept(self, event: QDragMoveEvent) -> None:
+        item = self._at(event.position())
+        if item is None or not has_runs(event.mimeData()):
+            # entering must be accepted, or no move would follow
+            event.setAccepted(isinstance(event, QDragEnterEvent) and has_runs(event.mimeData()))
+            return
+        self.setCurrentItem(item)
+        event.acceptProposedAction()
+
+    def _at(self, place: QPointF) -> QListWidgetItem | None:
+        return self.itemAt(place.toPoint())
+
+    @staticmethod
+    def _folder(item: QListWidgetItem | None) -> str:
+        return str(item.data(_NAME)) if item is not None else ""
+
+    def _choose(self, item: QListWidgetItem) -> None:
+        self.chosen.emit(self._folder(item))
+
+    def _show_menu(self, place: QPoint) -> None:
+        folder, menu = self._folder(self.itemAt(place)), QMenu(self)
+        menu.setAccessibleName("Folders of the runs")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("New folder…").triggered.connect(lambda _=False: self.ask_for_new())
+        if folder:
+            menu.addAction("Rename…").triggered.connect(lambda _=False: self.ask_to_rename(folder))
+            menu.addAction("Delete, and keep its runs").triggered.connect(lambda _=False: self.delete(folder))
+        menu.popup(self.viewport().mapToGlobal(place))
+
+    def _fill(self) -> None:
+        current = self._folder(self.currentItem())
+        self.clear()
+        ink = theme().palette.text2
+        for name in ("", *self.names()):
+            count = self._counts.get(name, 0)
+            item = QListWidgetItem(f"{name} ({count:,})" if name else "All runs")
+            item.setData(_NAME, name)
+            item.setToolTip(plain_tip(f"{name}: {counted(count, 'run')}" if name else "All runs"))
+            item.setIcon(icon("folder" if name else "table", ink, 14))
+            self.addItem(item)
+            if name == current:
+                self.setCurrentItem(item)
+        self.setVisible(bool(self.names()))

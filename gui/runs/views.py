@@ -1,0 +1,190 @@
+"""What the runs table shows, and saved views of it: a filter, columns, an order and a baseline by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
+
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.text import one_line
+from gui.runs.table.columns import Column
+from gui.runs.table.model import RunsModel
+from gui.runs.table.view import RunsTable
+from gui.setup.saving import TitleDialog
+from gui.widgets.labels import plain_tip
+
+ALL_RUNS = "All runs"
+
+
+def _usual_columns() -> dict[str, Any]:
+    return {"chosen": {}, "order": [], "widths": {}}
+
+
+@dataclass(frozen=True)
+class View:
+    """`columns` are as `RunsTable.columns` gives them; `column` is sorted by; `baseline` is a run's id."""
+
+    name: str = ALL_RUNS
+    filter: str = ""
+    columns: Mapping[str, Any] = field(default_factory=_usual_columns)
+    column: str = Column.WHEN.name
+    descending: bool = True
+    baseline: str | None = None
+
+
+class Views(QMenu):
+    """The menu of the saved views, filled whenever it opens. `changed` carries the shown view's name."""
+
+    changed = Signal(str)
+
+    def __init__(self, table: RunsTable, model: RunsModel, filter_edit: QLineEdit, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Views of the runs")
+        self.setToolTipsVisible(True)
+        self._table, self._model, self._filter = table, model, filter_edit
+        self._views: dict[str, View] = {}
+        self._shown = ALL_RUNS
+        self.aboutToShow.connect(self._fill)
+
+    def seen(self) -> View:
+        """The table as it is."""
+        column, order = self._model.sorted_by
+        return View(
+            self._shown,
+            self._filter.text().strip(),
+            self._table.columns(),
+            column.name,
+            order is Qt.SortOrder.DescendingOrder,
+            self._model.baseline,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart as plain JSON values: the saved views, and the table without its filter."""
+        views = [asdict(view) for view in self._views.values()]
+        return {"views": views, "table": asdict(replace(self.seen(), filter=""))}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave; the filter is that of the saved view.
+
+        Raises KeyError, TypeError or another error for anything else.
+        """
+        if "table" not in state:
+            # version 0.1 kept the place of the column alone
+            self._sort(Column(state["column"]), state["descending"])
+            return
+        self._views = {view["name"]: View(**view) for view in state["views"]}
+        shown = View(**state["table"])
+        known = self._views.get(shown.name, View())
+        self._show(replace(shown, filter=known.filter, name=known.name))
+
+    def names(self) -> Sequence[str]:
+        """The names of the saved views, in the order of the menu."""
+        return sorted(self._views, key=str.casefold)
+
+    def choose(self, name: str) -> None:
+        """Shows a saved view, or all runs."""
+        self._show(self._views.get(name, View()))
+
+    def save(self, name: str) -> None:
+        """Saves the table as it is under a name; a view of that name is replaced.
+
+        Raises ProblemError for a name that no view can have.
+        """
+        name = _allowed(name)
+        self._views[name] = replace(self.seen(), name=name)
+        self._set_shown(name)
+
+    def rename(self, name: str) -> None:
+        """Gives the shown view another name. Raises ProblemError for a name that it cannot have."""
+        name = _allowed(name)
+        if name != self._shown and name in self._views:
+            raise ProblemError(_title_problem(f"There is a view “{name}”."))
+        self._views[name] = replace(self._views.pop(self._shown), name=name)
+        self._set_shown(name)
+
+    def delete(self) -> None:
+        """Deletes the shown view; the table stays as it is."""
+        self._views.pop(self._shown, None)
+        self._set_shown(ALL_RUNS)
+
+    def ask_to_save(self) -> TitleDialog:
+        """Opens a dialog that asks for the name to save under."""
+
+        def button(name: str) -> str:
+            return "Replace" if one_line(name).strip() in self._views else "Save"
+
+        about = "Keeps the filter, the columns, the order and the baseline under a name."
+        return ask_for_name(self._table, "Save the view", about, self.save, button)
+
+    def ask_to_rename(self) -> TitleDialog:
+        """Opens a dialog that asks for another name for the shown view."""
+        about = "What it shows stays the same."
+        return ask_for_name(
+            self._table, "Rename the view", about, self.rename, lambda _name: "Rename", self._shown
+        )
+
+    def _show(self, view: View) -> None:
+        self._model.set_baseline(view.baseline)
+        self._table.set_columns(view.columns)
+        self._sort(Column[view.column], view.descending)
+        self._filter.setText(view.filter)
+        self._set_shown(view.name)
+
+    def _sort(self, column: Column, is_descending: bool) -> None:
+        orders = Qt.SortOrder
+        self._table.sortByColumn(column, orders.DescendingOrder if is_descending else orders.AscendingOrder)
+
+    def _set_shown(self, name: str) -> None:
+        self._shown = name
+        self.changed.emit(name)
+
+    def _fill(self) -> None:
+        self.clear()
+        for name in (ALL_RUNS, *self.names()):
+            action = self.addAction(name.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(name == self._shown)
+            filtered = self._views[name].filter if name in self._views else ""
+            action.setToolTip(plain_tip(f"Filter: {filtered}" if filtered else "No filter"))
+            action.triggered.connect(lambda _=False, name=name: self.choose(name))
+        self.addSeparator()
+        self.addAction("Save view…").triggered.connect(lambda _=False: self.ask_to_save())
+        rename, delete = self.addAction("Rename view…"), self.addAction("Delete view")
+        rename.triggered.connect(lambda _=False: self.ask_to_rename())
+        delete.triggered.connect(lambda _=False: self.delete())
+        for action in (rename, delete):
+            action.setEnabled(self._shown in self._views)
+            action.setToolTip(action.text() if action.isEnabled() else "Choose a saved view first.")
+
+
+def ask_for_name(
+    parent: QWidget,
+    heading: str,
+    about: str,
+    take: Callable[[str], None],
+    button: Callable[[str], str],
+    name: str = "",
+) -> TitleDialog:
+    """Opens a dialog that asks for a name until `take` raises no ProblemError of key "title"."""
+    tip = "The name in the list"
+    dialog = TitleDialog(heading, about, take, parent.window(), button, field="Name", tip=tip)
+    dialog.title.setText(name)
+    dialog.title.selectAll()
+    dialog.finished.connect(dialog.deleteLater)
+    dialog.open()
+    return dialog
+
+
+def _allowed(name: str) -> str:
+    name = one_line(name).strip()
+    if not name or name.casefold() == ALL_RUNS.casefold():
+        raise ProblemError(_title_problem(f"A view cannot be called “{name}”."))
+    return name
+
+
+def _title_problem(message: str) -> Problem:
+    return request_problem(message, "Choose another name.", key="title")

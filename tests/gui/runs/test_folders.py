@@ -1,0 +1,131 @@
+"""Folders of runs: made, filled by dropping runs, renamed and deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QMenu
+from pytestqt.qtbot import QtBot
+
+from gui.runs.folders import FolderList, in_folder
+from gui.runs.panel import RunsPanel
+from gui.runs.table.columns import Column
+from gui.runs.table.line import dragged_runs
+from gui.setup.saving import TitleDialog
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+
+def make(folders: FolderList, name: str) -> None:
+    dialog = folders.ask_for_new()
+    dialog.title.setText(name)
+    dialog.save_button.click()
+
+
+def drop(folders: FolderList, row: int, run_ids: list[str]) -> None:
+    place = QPointF(folders.visualItemRect(folders.item(row)).center())
+    data = dragged_runs([(run_id, run_id) for run_id in run_ids])
+    how = (Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    for event in (QDragEnterEvent(place.toPoint(), *how), QDropEvent(place, *how)):
+        QApplication.sendEvent(folders.viewport(), event)
+
+
+def test_they_are_folded_away_until_there_is_a_folder(panel: RunsPanel, rows: Any) -> None:
+    assert not panel.folders.isVisible()
+    panel.update_run(replace(rows.runs[1], folder="thesis"))
+    assert panel.folders.isVisible()
+    assert [panel.folders.item(row).text() for row in range(2)] == ["All runs", "thesis (1)"]
+    panel.update_run(rows.runs[1])
+    assert not panel.folders.isVisible()
+
+
+def test_runs_are_dropped_on_a_folder_and_out_of_it(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    make(panel.folders, "thesis")
+    ids = [rows.runs[1].id, rows.runs[2].id]
+    with qtbot.waitSignal(panel.folders_requested) as signal:
+        drop(panel.folders, 1, ids)
+    assert signal.args == [dict.fromkeys(ids, "thesis")]
+    with qtbot.waitSignal(panel.folders_requested) as signal:
+        drop(panel.folders, 0, ids[:1])
+    assert signal.args == [{ids[0]: ""}]
+
+
+def test_a_click_filters_by_the_folder_alone(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    for number, folder in ((1, "week 4"), (2, "week 47"), (3, "week 4")):
+        panel.update_run(replace(rows.runs[number], folder=folder))
+    panel.filter.setText("finished folder:old")
+    item = panel.folders.item(1)
+    place = panel.folders.visualItemRect(item).center()
+    qtbot.mouseClick(panel.folders.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert panel.filter.text() == 'finished folder:"week 4"' and rows.numbers() == [1]
+    panel.filter.setText("folder:week")
+    assert sorted(rows.numbers()) == [1, 2, 3]
+    panel.folders.chosen.emit("")
+    assert panel.filter.text() == ""
+
+
+def test_a_folder_is_renamed_and_deleted_and_its_runs_stay(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    make(panel.folders, "thesis")
+    panel.update_run(replace(rows.runs[2], folder="thesis"))
+    panel.folders.chosen.emit("thesis")
+    panel.folders.setCurrentRow(1)
+    qtbot.keyClick(panel.folders, Qt.Key.Key_F2)
+    dialog = next(one for one in panel.findChildren(TitleDialog) if one.isVisible())
+    with qtbot.waitSignal(panel.folders_requested) as signal:
+        dialog.title.setText("book")
+        dialog.save_button.click()
+    assert signal.args == [{rows.runs[2].id: "book"}]
+    assert panel.filter.text() == 'folder:"book"' and panel.state()["folders"] == ["book"]
+    panel.update_run(replace(rows.runs[2], folder="book"))
+    panel.folders.setCurrentRow(1)
+    with qtbot.waitSignal(panel.folder_deleted) as signal:
+        qtbot.keyClick(panel.folders, Qt.Key.Key_Delete)
+    assert signal.args == ["book", (rows.runs[2].id,)]
+    assert panel.filter.text() == ""
+
+
+def test_a_folder_needs_a_name_of_its_own(panel: RunsPanel) -> None:
+    make(panel.folders, "thesis")
+    dialog = panel.folders.ask_for_new()
+    for name in ("Thesis", "f" * 61):
+        dialog.title.setText(name)
+        dialog.save_button.click()
+        assert dialog.isVisible()
+    dialog.reject()
+    assert panel.folders.names() == ("thesis",)
+
+
+def test_the_menu_moves_a_run_into_a_folder_or_a_new_one(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    make(panel.folders, "thesis")
+    folders = panel.menu_for(rows.runs[2]).findChild(QMenu, "folders")
+    assert folders is not None
+    assert [action.text() for action in folders.actions() if action.text()] == [
+        *("No folder", "thesis", "New folder…"),
+    ]
+    assert folders.actions()[0].isChecked()
+    with qtbot.waitSignal(panel.folders_requested) as signal:
+        folders.actions()[1].trigger()
+    assert signal.args == [{rows.runs[2].id: "thesis"}]
+
+
+def test_the_folder_can_be_a_column_and_folders_survive_a_restart(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    make(panel.folders, "thesis")
+    panel.update_run(replace(rows.runs[1], folder="thesis"))
+    panel.table.choose(Column.FOLDER, True)
+    assert rows.text(1, Column.FOLDER) == "thesis"
+    again = RunsPanel()
+    qtbot.addWidget(again)
+    again.restore(panel.state())
+    assert again.folders.names() == ("thesis",)
+
+
+def test_the_filter_keeps_its_other_words() -> None:
+    assert in_folder('tag:paper folder:"old one" fast', "new") == 'tag:paper fast folder:"new"'
+    assert in_folder("folder:old", "") == ""
