@@ -40,7 +40,8 @@ class Request:
     """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
 
     `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
-    name of a single run; empty for a numbered one.
+    name of a single run; empty for a numbered one. With a `grid` it asks for a sweep by `plan` instead, and
+    `experiments` are those of the first value of every setting but the precision.
     """
 
     title: str
@@ -48,6 +49,8 @@ class Request:
     is_comparison: bool
     name: str | None = None
     repeats: int = 1
+    grid: Grid | None = None
+    plan: Plan = Plan()
 
 
 _BUSY = {
