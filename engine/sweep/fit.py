@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from engine.experiment.checks import Catalog, problems
@@ -25,9 +25,9 @@ class Fit:
     `unknown` are experiments whose forecasts would tell the rest.
     """
 
-    why: dict[int, str]
-    needed_mib: dict[int, float]
-    unknown: tuple[Experiment, ...]
+    why: dict[int, str] = field(default_factory=dict)
+    needed_mib: dict[int, float] = field(default_factory=dict)
+    unknown: tuple[Experiment, ...] = ()
 
 
 def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, str]:
@@ -35,7 +35,7 @@ def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, s
     return fit_of(grid, catalog, forecasts).why
 
 
-def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> Fit:
+def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
     """What is known of the memory of the cells, and which of them cannot be trained here."""
     why: dict[int, str] = {}
     trainable: list[Cell] = []
@@ -46,7 +46,8 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> Fit:
         else:
             why[cell.index] = obstacle.message
     groups = _groups(grid, trainable)
-    found = forecasts.find_all(group[0].experiment for group in groups)
+    firsts = [group[0].experiment for group in groups]
+    found = [None] * len(firsts) if forecasts is None else forecasts.find_all(firsts)
     needed: dict[int, float] = {}
     unknown: dict[str, Experiment] = {}
     for group, forecast in zip(groups, found, strict=True):

@@ -40,8 +40,8 @@ class Request:
     """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
 
     `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
-    name of a single run; empty for a numbered one. With a `grid` it asks for a sweep by `plan` instead, and
-    `experiments` are those of the first value of every setting but the precision.
+    name of a single run; empty for a numbered one. With a `grid` and its `plan` it asks for a sweep instead;
+    `experiments` then are those of the first value of every setting but the precision.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Request:
     name: str | None = None
     repeats: int = 1
     grid: Grid | None = None
-    plan: Plan = Plan()
+    plan: Plan | None = None
 
 
 _BUSY = {

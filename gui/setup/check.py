@@ -15,8 +15,9 @@ from engine.experiment.problem import Problem, ProblemError, problems_from_valid
 from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
 from gui.session.experiments import Request
-from gui.setup.draft import Draft, cleaned
+from gui.setup.draft import Draft
 from gui.setup.fields import NUMBER_KEYS
+from gui.setup.grid.values import cleaned
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -63,8 +64,12 @@ def check(
     catalog: Catalog | None,
     refused: Mapping[Experiment, Problem] = MappingProxyType({}),
     file_problem: Problem | None = None,
+    *,
+    judges_machine: bool = True,
 ) -> Outcome:
-    """Validates every run of the draft; without a catalog, only what needs none.
+    """Validates every run of the draft, with the first value of each setting.
+
+    Without a catalog it validates only what needs none, and so it does unless it `judges_machine`.
 
     `refused` holds the engine's problems with experiments that it has forecast before; `file_problem` says
     why the model's file cannot be read.
@@ -75,9 +80,11 @@ def check(
     experiments: list[tuple[str, Experiment]] = []
     for label, settings in draft.variants(catalog):
         experiment, wrong = _validated(settings)
-        against = [*wrong, *(problems(experiment, catalog) if catalog and experiment else ())]
+        against = wrong
+        if judges_machine and catalog and experiment:
+            against = [*wrong, *problems(experiment, catalog)]
         if experiment is not None and not wrong:
-            against += [refused[experiment]] if experiment in refused else []
+            against += [refused[experiment]] if judges_machine and experiment in refused else []
             if experiment not in (known for _, known in experiments):
                 experiments.append((label, experiment))
         for problem in against:
@@ -146,7 +153,7 @@ def explanation(problem: Problem) -> str:
 
 
 def request(draft: Draft, outcome: Outcome) -> Request:
-    """The request of a sound draft."""
+    """The request of a sound draft, with the first value of each setting."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.name.strip() or None
     title = name or _title(labels, outcome.repeats)

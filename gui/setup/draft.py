@@ -5,10 +5,10 @@ A setting that does not apply, given the others, is hidden and left at its defau
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice, product
 from typing import Any
 
 from engine.experiment.checks import Catalog
@@ -23,13 +23,28 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import OWN, Code, code_from, keeps_code
 from engine.experiment.own.library_models import library_of
 from engine.experiment.presets import Preset
+from engine.experiment.sweep.grid import Value
 from engine.protocol.numerics.advice import Changes
 from engine.words.settings import Chosen, applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
+from gui.setup.grid.values import cleaned, text_of, values_of
 
 _LENGTHS = ("epochs", "steps")
-# a comma after a leading zero is a decimal comma, which the validation refuses
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}([,\u00a0\u2009\u202f ]\d{3})+(\.\d*)?")
+_ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
+_DECIDING = (
+    "model",
+    "dataset",
+    "device",
+    "optimizer.name",
+    "schedule.name",
+    "scaler.mode",
+    "data.on_device",
+    "data.workers",
+    "validation.every",
+    "checkpoint.last",
+)
+"""Settings whose values decide whether others apply."""
+_MOST_CHOICES = 64
 _DATASET_OWN = {"image_size": None, "num_classes": None}
 
 
@@ -37,8 +52,10 @@ _DATASET_OWN = {"image_size": None, "num_classes": None}
 class Draft:
     """A preset and the changes to it: the settings' text by dotted key, and the ticked precisions.
 
-    `precisions` None are the preset's. `repeats` is text, and no setting of the experiment. `has_gpu` chooses
-    between the preset's two sizes. `keeps_code`: the model's code is that of a run, and its file is not read.
+    The text of a setting may hold several values. `precisions` None are the preset's. `repeats` is text, and
+    no setting of the experiment, and so are the precision in % and the hours that a sweep is given. `has_gpu`
+    chooses between the preset's two sizes. `keeps_code`: the model's code is that of a run, and its file is
+    not read.
     """
 
     preset: Preset
@@ -46,6 +63,8 @@ class Draft:
     precisions: tuple[Precision, ...] | None = None
     name: str = ""
     repeats: str = "1"
+    within_percent: str = ""
+    most_hours: str = ""
     has_gpu: bool = False
     keeps_code: bool = False
 
@@ -60,20 +79,52 @@ class Draft:
             return self.changes[key]
         if key in _DATASET_OWN and "dataset" in self.changes:
             return ""
-        return words_of(key, self.base[key])
+        swept = self._preset_values.get(key)
+        return (
+            words_of(key, self.base[key])
+            if swept is None
+            else text_of(key, (words_of(key, value) for value in swept))
+        )
+
+    def values(self, key: str) -> tuple[str, ...]:
+        """The values in the field of `key`; one for most."""
+        return values_of(key, self.text(key))
+
+    @cached_property
+    def several(self) -> tuple[str, ...]:
+        """The settings with several values, other than the precision, in the order of the form."""
+        keys = (*_ALWAYS_SHOWN[:4], self.length_key, *_ALWAYS_SHOWN[4:], *OPTIONS)
+        return tuple(key for key in keys if len(self.values(key)) > 1)
+
+    def swept(self, catalog: Catalog | None) -> tuple[str, ...]:
+        """Those of `several` that apply: with any, the draft is a sweep."""
+        return tuple(key for key in self.several if self.applies(key, catalog))
+
+    @cached_property
+    def single(self) -> Draft:
+        """The draft with the first value of every setting that has several."""
+        if not self.several:
+            return self
+        return replace(self, changes={**self.changes, **{key: self.values(key)[0] for key in self.several}})
+
+    @property
+    def _preset_values(self) -> Mapping[str, tuple[Value, ...]]:
+        return self.preset.sweep_for(self.has_gpu)
 
     @property
     def length_key(self) -> str:
         """`epochs` or `steps`, whichever the length is in."""
-        changed = [key for key in _LENGTHS if key in self.changes]
-        if changed:
-            return changed[0]
+        for given in (self.changes, self._preset_values):
+            if changed := [key for key in _LENGTHS if key in given]:
+                return changed[0]
         return "steps" if self.base["steps"] is not None else "epochs"
 
     @cached_property
     def ticked(self) -> tuple[Precision, ...]:
         """The precisions that would run, in the order of the chips."""
         chosen = self.precisions
+        if chosen is None and "precision" in self._preset_values:
+            chosen = tuple(Precision(str(value)) for value in self._preset_values["precision"])
         if chosen is None:
             chosen = tuple(experiment.precision for _, experiment in self.preset.experiments(self.has_gpu))
         return tuple(precision for precision in Precision if precision in chosen)
@@ -169,6 +220,10 @@ class Draft:
         """The draft with that text for how often each run is trained."""
         return replace(self, repeats=text)
 
+    def with_plan(self, within_percent: str, most_hours: str) -> Draft:
+        """The draft with these texts for how exact a sweep shall be, and how long it may take."""
+        return replace(self, within_percent=within_percent, most_hours=most_hours)
+
     def on_machine(self, has_gpu: bool) -> Draft:
         """The draft over the preset's settings for a machine with or without a GPU."""
         return replace(self, has_gpu=has_gpu)
@@ -181,6 +236,7 @@ class Draft:
             "precisions": None if self.precisions is None else [entry.value for entry in self.precisions],
             "name": self.name,
             "repeats": self.repeats,
+            "plan": [self.within_percent, self.most_hours],
             "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
             "length": [self.length_key, self.text(self.length_key)],
             "ticked": [entry.value for entry in self.ticked],
@@ -192,7 +248,9 @@ class Draft:
         """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
         is_kept = state.get("keeps_code") is True
+        within, hours = map(str, state.get("plan", ("", "")))
         draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
+        draft = draft.with_plan(within, hours)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]
@@ -213,7 +271,22 @@ class Draft:
         return Draft(self.preset, has_gpu=self.has_gpu)
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
-        """Whether a setting applies; one that does not is hidden and left out."""
+        """Whether a setting applies with any of the values; one that does not is hidden and left out."""
+        return any(draft._applies(key, catalog) for draft in self._choices)
+
+    @cached_property
+    def _choices(self) -> tuple[Draft, ...]:
+        """A draft for each combination of those values that decide which settings apply."""
+        keys = [key for key in self.several if key in _DECIDING]
+        if not keys:
+            return (self.single,)
+        combined = islice(product(*(self.values(key) for key in keys)), _MOST_CHOICES)
+        return tuple(
+            replace(self.single, changes={**self.single.changes, **dict(zip(keys, values, strict=True))})
+            for values in combined
+        )
+
+    def _applies(self, key: str, catalog: Catalog | None) -> bool:
         device = catalog.device(self.text("device")) if catalog else None
         on_cpu = device is not None and not device.is_gpu
         defines = frozenset() if self.code is None else self.code.defines
@@ -226,20 +299,24 @@ class Draft:
         return dataset is None or key != "data.augment" or dataset.can_augment
 
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The runs as (label, nested settings), at least one per ticked precision; values may be text."""
-        base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in self.changes else {})
+        """The runs as (label, nested settings), at least one per ticked precision; values may be text.
+
+        Settings with several values have the first of them.
+        """
+        given = self.single.changes
+        base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in given else {})
         changes = self._applying_changes(catalog)
         own = self._own_variants()
         for precision in self.ticked:
             for label, overrides in own.get(precision) or [(precision.label, {})]:
-                kept = not overrides.keys() & self.changes.keys()
+                kept = not overrides.keys() & given.keys()
                 layers = [_nested(overrides)] if kept else []
                 settings = layered(base, *layers, changes, {"precision": precision.value})
                 yield (label if kept else precision.label), settings
 
     def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
         changes: dict[str, Any] = {
-            key: cleaned(key, text) for key, text in self.changes.items() if self.applies(key, catalog)
+            key: cleaned(key, text) for key, text in self.single.changes.items() if self.applies(key, catalog)
         }
         unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
         return _nested({**changes, **unused})
@@ -260,14 +337,6 @@ class Draft:
 _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
 # for settings that do not apply: these are neither refused nor a difference between two runs
 _DEFAULTS = flattened(Experiment())
-
-
-def cleaned(key: str, text: str) -> str:
-    """A field's text as the experiment reads it: without thousands separators and surrounding spaces."""
-    stripped = text.strip()
-    if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
-        return re.sub(r"[^\d.]", "", stripped)
-    return stripped
 
 
 def _same(key: str, text: str, other: str) -> bool:

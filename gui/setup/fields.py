@@ -168,8 +168,18 @@ GROUPS = tuple(Group(title, tuple(map(_option, keys))) for title, keys in _GROUP
 OPTIONS = {option.key: option for group in GROUPS for option in group.options}
 NUMBER_KEYS = {
     "repeat",
+    "within",
+    "hours",
     *(key for key, field in setting_fields().items() if _shape(field.annotation)[0] is Shape.NUMBER),
 }
+_PICKED = ("model", "dataset", "step.recipe", "precision", *_CHOSEN)
+"""Text settings that are picked from lists; their names have no commas."""
+TEXT_KEYS = {
+    key
+    for key, field in setting_fields().items()
+    if key not in _PICKED and _shape(field.annotation)[0] is Shape.TEXT
+}
+"""Settings that are typed, in which a comma may be part of a value."""
 
 TIPS = {
     "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as "
@@ -180,6 +190,10 @@ TIPS = {
     "modules.",
     "repeat": "How many times each precision is trained: in turns, in fresh processes, each time with the "
     "next seed. A useful interval for the speed-up takes 3 or more.",
+    "within": "How exactly each cell's ratio to its baseline is to be known: the cells with the widest "
+    "intervals are repeated until none reaches further than this. Left empty, each is trained as often as "
+    "Repeat says.",
+    "hours": "Nothing new begins once the sweep has taken this long. Left empty, it goes on to its end.",
     "length": "How long each run trains, in epochs or in steps.",
     "name": "The name of the new runs in the table. Left empty, they are numbered.",
 }

@@ -113,6 +113,7 @@ class FolderCounter(QObject):
 
     def follow(self, draft: Draft, catalog: Catalog | None) -> None:
         """Counts what the draft's folder holds, if its dataset has one."""
+        draft = draft.single
         dataset = draft.text("dataset")
         has_path = catalog is not None and draft.applies("path", catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
@@ -141,8 +142,8 @@ class FolderCounter(QObject):
 
     def words(self, draft: Draft | None) -> str:
         """What the draft's folder, or its file of arrays, holds; empty while unknown."""
-        if draft is not None and draft.text("dataset") == ARRAYS:
-            return array_words(draft)
+        if draft is not None and draft.single.text("dataset") == ARRAYS:
+            return array_words(draft.single)
         return folder_words(self.count(), self.is_counting())
 
     def _cancel(self) -> None:

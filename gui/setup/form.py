@@ -17,9 +17,10 @@ from engine.experiment.presets import Preset
 from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
-from gui.setup.draft import Draft, cleaned
+from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
 from gui.setup.folder import PathEdit
+from gui.setup.grid.values import cleaned
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
@@ -73,6 +74,7 @@ class SetupForm(QWidget):
     ticked = Signal(object)  # tuple[Precision, ...]
     name_edited = Signal(str)
     repeat_edited = Signal(str)
+    plan_edited = Signal(str, str)  # the wanted precision in %, the most hours
     limit_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -91,6 +93,8 @@ class SetupForm(QWidget):
         self.repeat = NumberEdit("Repeat", TIPS["repeat"])
         self._times = InnerNote("times")
         self.repeat.put_right(self._times)
+        self.within = NumberEdit("To within", TIPS["within"], unit="%", hint="any")
+        self.hours = NumberEdit("At most", TIPS["hours"], unit="h", hint="no limit")
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
@@ -103,6 +107,8 @@ class SetupForm(QWidget):
             "length": Field("Length", self.length),
             "step.recipe": Field(setting_title("step.recipe"), self.recipe),
             "repeat": Field("Repeat", self.repeat),
+            "within": Field("To within", self.within),
+            "hours": Field("At most", self.hours),
         }
         self.preset_field = Field("Preset", self.preset)
         self._lay_out()
@@ -133,6 +139,8 @@ class SetupForm(QWidget):
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
         self.repeat.set_value(draft.repeats)
+        self.within.set_value(draft.within_percent)
+        self.hours.set_value(draft.most_hours)
         self._times.set_text("time" if cleaned("repeat", draft.repeats) == "1" else "times")
         self._show_facts(draft, catalog)
         self._show_chips(draft, catalog)
@@ -142,6 +150,11 @@ class SetupForm(QWidget):
         """Hides length and repeat, which a search for the largest batch ignores."""
         for key in ("length", "repeat"):
             self._fields[key].setVisible(not is_searching)
+
+    def show_plan(self, *, is_sweep: bool) -> None:
+        """Shows how exact a sweep shall be and how long it may take."""
+        for key in ("within", "hours"):
+            self._fields[key].setVisible(is_sweep)
 
     def show_path(self, words: str) -> None:
         """Shows beside the path's label what is there."""
@@ -221,6 +234,7 @@ class SetupForm(QWidget):
             self._side_by_side("batch_size", "length"),
             self._side_by_side("step.recipe", "repeat"),
             self.recipe.parts,
+            self._side_by_side("within", "hours"),
             4,
             divider(),
             12,
@@ -248,6 +262,8 @@ class SetupForm(QWidget):
         self.find_max.clicked.connect(self.limit_asked)
         self.length.edited.connect(self.length_edited)
         self.repeat.edited.connect(self.repeat_edited)
+        for edit in (self.within, self.hours):
+            edit.edited.connect(lambda: self.plan_edited.emit(self.within.text(), self.hours.text()))
         self.length.unit_toggled.connect(self.unit_toggled)
         self.more.edited.connect(self.edited)
         self.more.name_edited.connect(self.name_edited)

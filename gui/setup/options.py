@@ -18,8 +18,9 @@ from PySide6.QtWidgets import (
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
 from gui.setup.controls import ChoiceBox, NumberEdit
-from gui.setup.draft import Draft, cleaned
+from gui.setup.draft import Draft
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
+from gui.setup.grid.values import cleaned
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme

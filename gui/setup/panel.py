@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QSize, Signal, SignalInstance
@@ -29,6 +30,9 @@ from gui.setup.fields import TIPS
 from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
+from gui.setup.grid.survey import Question, size_of, sweep_request
+from gui.setup.grid.surveyor import Surveyor
+from gui.setup.grid.words import PENDING
 from gui.setup.model.picker import ModelPicker
 from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, explainable, plan, reason, words
 from gui.setup.saving import OwnPresets
@@ -72,6 +76,8 @@ class SetupPanel(QFrame):
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
+        self._cells = 0
+        self.surveyor = Surveyor(self)
         self._busy: str | None = None
         self._workspace_purpose: Purpose = "train"
         self._took_batch = False
@@ -135,7 +141,9 @@ class SetupPanel(QFrame):
     @property
     def purpose(self) -> Purpose:
         """What the button does: what the workspace is for, or else the preset."""
-        if self._workspace_purpose != "train" or self._draft is None:
+        if self._workspace_purpose == "tune" and self._cells:
+            return "train"
+        if self._workspace_purpose != "train" or self._draft is None or self._cells:
             return self._workspace_purpose
         purpose = OF_PRESETS.get(self._draft.preset.kind, "train")
         return "train" if purpose == "limit" and self._took_batch else purpose
@@ -161,8 +169,8 @@ class SetupPanel(QFrame):
         self._cpu_limit_gib = size_gib
 
     def text(self, key: str) -> str:
-        """The text in the field of `key`; empty while there is no draft."""
-        return self._draft.text(key) if self._draft is not None else ""
+        """The text in the field of `key`, its first value where it has several; empty without a draft."""
+        return self._draft.single.text(key) if self._draft is not None else ""
 
     def find_limit(self) -> None:
         """Requests a search with the form as it is, or says why there can be none."""
@@ -219,11 +227,23 @@ class SetupPanel(QFrame):
     def request(self) -> Request | None:
         """What the button would request, with the file as it is now; None while something is wrong."""
         self.reread()
-        return request(self._draft, self._outcome) if self._draft and not self._outcome.problems else None
+        if self._draft is None or self._shown_outcome().problems:
+            return None
+        first, survey = request(self._draft, self._outcome), self.surveyor.survey()
+        if not self._cells:
+            return first
+        return None if survey is None else sweep_request(self._draft, first, survey)
 
     def outcome(self) -> Outcome:
-        """The experiments of the form, and what is wrong with them."""
+        """The experiments of the form, with the first value of each setting, and what is wrong with them."""
         return self._outcome
+
+    def to_forecast(self) -> tuple[Experiment, ...]:
+        """The experiments of which forecasts would tell the memory that the form needs."""
+        survey = self.surveyor.survey()
+        if self._cells:
+            return () if survey is None else survey.fit.unknown
+        return tuple(experiment for _, experiment in self._outcome.experiments)
 
     def state(self) -> dict[str, Any]:
         """What is remembered across a restart, as plain JSON values."""
@@ -301,23 +321,27 @@ class SetupPanel(QFrame):
         draft = self._draft
         if draft is not None:
             self._outcome = check(draft, self._catalog, self._refused, self._file_problem)
+            self._ask_survey(draft)
             self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
-            self.form.show_outcome(self._outcome)
+            self.form.show_outcome(self._shown_outcome())
             self.form.set_searching(self.purpose == "limit")
+            self.form.show_plan(is_sweep=self._is_sweeping)
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._follow_folder(draft)
-            self.run_action.setText(words(self.purpose, draft, self._outcome))
+            self.run_action.setText(words(self.purpose, draft, self._outcome, self._cells))
         looking = _LOOKING if self._catalog is None else None
         against = self._against(self.purpose)
         enable(self.queue_action, against, "Runs this after everything in the queue")
         unfit = limit_reason(self._outcome) or looking or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or self._busy
-        planned = plan(self.purpose, draft, self._outcome, self._catalog)
+        survey = self.surveyor.survey() if self._is_sweeping else None
+        planned = plan(self.purpose, draft, self._outcome, self._catalog, survey)
         enable(self.run_action, against, planned)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
-        unsound = self._outcome.reason if draft is not None else against
+        unsound = self._against("train") if draft is not None and self._cells else self._outcome.reason
+        unsound = unsound if draft is not None else against
         enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
@@ -325,12 +349,38 @@ class SetupPanel(QFrame):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self._draft is not None:
-            self._follow_folder(self._draft)
+        self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.folder.stop()
+        self.surveyor.stop()
+
+    @property
+    def _is_sweeping(self) -> bool:
+        """Whether the button would train a sweep."""
+        return bool(self._cells) and self.purpose == "train"
+
+    def _ask_survey(self, draft: Draft) -> None:
+        """Has the cells of a sweep surveyed, while they can be seen."""
+        catalog = self._catalog
+        self._cells = size_of(draft, catalog, len(self._outcome.experiments))
+        is_wanted = self._is_sweeping and self.isVisible()
+        refused = dict(self._refused)
+        self.surveyor.ask(Question(draft, catalog, refused) if catalog is not None and is_wanted else None)
+
+    def _shown_outcome(self) -> Outcome:
+        """What is wrong with what the button would do, in a sweep with any cell."""
+        if self._draft is None or not self._is_sweeping:
+            return self._outcome
+        every = check(self._draft, self._catalog, file_problem=self._file_problem, judges_machine=False)
+        survey = self.surveyor.survey()
+        wrong = {} if survey is None else survey.problems
+        return replace(self._outcome, problems={**wrong, **every.problems})
+
+    def _take_survey(self) -> None:
+        self._refresh()
+        self.draft_changed.emit()
 
     def _follow_folder(self, draft: Draft) -> None:
         self.folder.hold(self._busy is not None)
@@ -344,10 +394,14 @@ class SetupPanel(QFrame):
         """Why the form cannot be used for something, in a sentence; None if it can."""
         if self._draft is None:
             return "There is no preset to begin with."
-        return reason(purpose, self._outcome) or (_LOOKING if self._catalog is None else None)
+        is_sweep = purpose == "train" and self._is_sweeping
+        against = reason(purpose, self._shown_outcome() if is_sweep else self._outcome)
+        against = against or (_LOOKING if self._catalog is None else None)
+        return against or (PENDING if is_sweep and self.surveyor.survey() is None else None)
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)
+        self.surveyor.changed.connect(self._take_survey)
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
@@ -363,6 +417,7 @@ class SetupPanel(QFrame):
         self.form.ticked.connect(lambda precisions: self._change(Draft.with_precisions, precisions))
         self.form.name_edited.connect(lambda text: self._change(Draft.with_name, text))
         self.form.repeat_edited.connect(lambda text: self._change(Draft.with_repeats, text))
+        self.form.plan_edited.connect(lambda percent, hours: self._change(Draft.with_plan, percent, hours))
         self.form.limit_asked.connect(self.find_limit)
 
     def _lay_out(self) -> None:

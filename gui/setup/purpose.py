@@ -10,6 +10,9 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.timing.timing import MOST_SIDES
 from gui.setup.check import Outcome, button_words, limit_plan, limit_reason, limit_words, plan_words
 from gui.setup.draft import Draft
+from gui.setup.grid.survey import Survey
+from gui.setup.grid.words import button_words as sweep_words
+from gui.setup.grid.words import plan_words as sweep_plan
 
 Purpose = Literal["train", "limit", "diagnose", "explain", "tune"]
 OF_WORKSPACES: Mapping[str, Purpose] = {
@@ -37,8 +40,10 @@ def explainable(outcome: Outcome) -> tuple[Experiment, ...]:
     return tuple(sorted(experiments, key=lambda experiment: experiment.precision is not Precision.FP32))
 
 
-def words(purpose: Purpose, draft: Draft, outcome: Outcome) -> str:
-    """The button's text."""
+def words(purpose: Purpose, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
+    """The button's text; `cells` are those of a sweep."""
+    if purpose == "train" and cells:
+        return sweep_words(draft, cells)
     if purpose == "limit":
         return limit_words(draft)
     if purpose == "train":
@@ -51,8 +56,16 @@ def words(purpose: Purpose, draft: Draft, outcome: Outcome) -> str:
     return "Diagnose" if experiment is None else f"Diagnose {experiment.precision.label}"
 
 
-def plan(purpose: Purpose, draft: Draft | None, outcome: Outcome, catalog: Catalog | None) -> str:
-    """What the button will do."""
+def plan(
+    purpose: Purpose,
+    draft: Draft | None,
+    outcome: Outcome,
+    catalog: Catalog | None,
+    survey: Survey | None = None,
+) -> str:
+    """What the button will do; `survey` is that of a sweep."""
+    if purpose == "train" and survey is not None and survey.grid is not None:
+        return sweep_plan(survey)
     if purpose == "diagnose":
         return "Diagnoses the parts that are ticked in Numerics"
     if purpose == "explain":

@@ -57,7 +57,9 @@ class ModelPicker(QObject):
             self._box.set_groups(model_choices(catalog, self._recent, draft.code))
 
     def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
-        """The draft with its file as it is on disk, or why that cannot be read."""
+        """The draft with its file as it is on disk, or why that cannot be read; none beside other models."""
+        if "model" in draft.several:
+            return draft, None
         split = (model_file(name) for name in self._recent)
         folders = [str(Path(found[0]).parent) for found in split if found]
         followed, problem = self._file.follow(draft, folders)

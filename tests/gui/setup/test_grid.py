@@ -1,0 +1,156 @@
+"""Several values in fields of the form, and the grid that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtWidgets import QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.checks import Catalog
+from engine.experiment.presets import all_presets
+from gui.session.experiments import Request
+from gui.setup.draft import Draft
+from gui.setup.grid.values import values_of
+from gui.setup.panel import SetupPanel
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+TypeInto = Callable[[QLineEdit, str], None]
+
+
+@pytest.fixture
+def surveyed(panel: SetupPanel, qtbot: QtBot) -> Callable[[], Request | None]:
+    """The request once the grid has been checked."""
+
+    def surveyed() -> Request | None:
+        qtbot.waitUntil(lambda: panel.surveyor.survey() is not None)
+        return panel.request()
+
+    return surveyed
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "values"),
+    [
+        ("batch_size", "32, 64, 128", ("32", "64", "128")),
+        ("batch_size", "64,128", ("64,128",)),
+        ("batch_size", "32,64,128", ("32", "64", "128")),
+        ("batch_size", "1,024, 2,048", ("1,024", "2,048")),
+        ("batch_size", "32; 64", ("32", "64")),
+        ("batch_size", "32, ", ("32",)),
+        ("optimizer.learning_rate", "0,5", ("0,5",)),
+        ("optimizer.learning_rate", "0.1,0.01", ("0.1", "0.01")),
+        ("optimizer.name", "sgd, adamw", ("sgd", "adamw")),
+        ("model", "resnet18, resnet50", ("resnet18", "resnet50")),
+        ("model", "/my, nets/net.py", ("/my, nets/net.py",)),
+        ("step.fp32_modules", "fc, layer4.*; fc", ("fc, layer4.*", "fc")),
+        ("path", "/a, b", ("/a, b",)),
+        ("code", '{"a": 1; 2}', ('{"a": 1; 2}',)),
+    ],
+)
+def test_a_text_holds_these_values(key: str, text: str, values: tuple[str, ...]) -> None:
+    assert values_of(key, text) == values
+
+
+def test_several_values_make_a_sweep(
+    panel: SetupPanel, type_into: TypeInto, surveyed: Callable[[], Request | None]
+) -> None:
+    type_into(panel.form.batch_size, "32, 64, 128")
+    panel.form.edited.emit("optimizer.learning_rate", "0.01; 0.1")
+    assert panel.foot.run_button.text() == "Compare 12 cells"
+    request = surveyed()
+    assert request is not None and request.grid is not None and request.plan is not None
+    assert [axis.key for axis in request.grid.axes] == ["precision", "batch_size", "optimizer.learning_rate"]
+    assert request.grid.axes[1].values == (32, 64, 128)
+    assert len(request.experiments) == 2 and request.experiments[0][1].batch_size == 32
+    assert panel.foot.line.text() == "12 cells, 12 runs"
+    type_into(panel.form.batch_size, "32")
+    panel.form.edited.emit("optimizer.learning_rate", "0.1")
+    single = panel.request()
+    assert single is not None and single.grid is None
+    assert panel.foot.run_button.text() == "Compare 2 precisions"
+
+
+def test_the_plan_is_asked_for_only_with_a_sweep(
+    panel: SetupPanel, type_into: TypeInto, surveyed: Callable[[], Request | None]
+) -> None:
+    assert not panel.form.within.isVisible()
+    type_into(panel.form.batch_size, "32, 64")
+    assert panel.form.within.isVisible()
+    type_into(panel.form.repeat, "3")
+    type_into(panel.form.within, "2")
+    type_into(panel.form.hours, "1.5")
+    request = surveyed()
+    assert request is not None and request.plan is not None
+    assert (request.plan.repeats, request.plan.precision_percent) == (3, 2)
+    assert request.plan.time_limit_seconds == 5_400
+    type_into(panel.form.within, "x")
+    assert surveyed() is None
+    assert panel.form.problem("within") == "To within is 'x', but it must be a number."
+
+
+def test_what_is_wrong_with_some_cells_is_told_at_the_field_with_the_cell(
+    panel: SetupPanel, type_into: TypeInto, surveyed: Callable[[], Request | None]
+) -> None:
+    type_into(panel.form.batch_size, "32, 0")
+    assert not panel.run_action.isEnabled()
+    assert surveyed() is None
+    problem = panel.form.problem("batch_size") or ""
+    assert problem.startswith("The cell FP32, batch size 0 cannot be trained: Batch size is '0'")
+    assert panel.foot.line.text() == problem
+    type_into(panel.form.batch_size, "32, 32")
+    assert (
+        surveyed() is None
+        and panel.form.problem("batch_size") == "Batch size has the value 32 twice. Give every value once."
+    )
+    panel.form.edited.emit("batch_size", ", ".join(map(str, range(1, 5_002))))
+    assert surveyed() is None
+    assert panel.foot.line.text() == "The sweep would have 10,002 cells, but it can have at most 10,000."
+
+
+def test_a_cell_that_cannot_be_trained_here_is_left_out(
+    panel: SetupPanel, type_into: TypeInto, surveyed: Callable[[], Request | None]
+) -> None:
+    type_into(panel.form.batch_size, "10,000, 64")
+    assert surveyed() is not None and panel.form.problem("batch_size") is None
+    assert panel.foot.line.text() == "4 cells, 2 runs"
+    type_into(panel.form.batch_size, "10,000, 20,000")
+    assert surveyed() is None
+    assert panel.form.problem("batch_size") == "Batch size is 10,000, but fashion has 6,000 samples."
+
+
+def test_the_values_outlast_a_restart_and_a_reset_drops_them(panel: SetupPanel, cpu: Catalog) -> None:
+    panel.form.edited.emit("batch_size", "32, 64")
+    panel.form.plan_edited.emit("2", "8")
+    state = panel.state()
+    panel.reset_action.trigger()
+    assert panel.form.batch_size.text() == "64" and panel.form.hours.text() == ""
+    panel.restore(state)
+    assert panel.form.batch_size.text() == "32, 64"
+    assert (panel.form.within.text(), panel.form.hours.text()) == ("2", "8")
+
+
+def test_a_setting_that_applies_with_any_of_the_values_is_shown(cpu: Catalog) -> None:
+    draft = Draft(all_presets()[0]).with_change("optimizer.name", "adamw, sgd")
+    assert draft.applies("optimizer.momentum", cpu)
+    assert not draft.single.applies("optimizer.momentum", cpu)
+
+
+def test_a_preset_with_a_sweep_fills_the_fields(
+    panel: SetupPanel, surveyed: Callable[[], Request | None]
+) -> None:
+    panel.choose_preset("batch-sweep")
+    assert len(panel.form.batch_size.text().split(", ")) > 1
+    request = surveyed()
+    assert request is not None and request.grid is not None
+
+
+def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
+    panel.form.edited.emit("batch_size", "32, 64")
+    experiment = panel.outcome().experiments[0][1]
+    panel.use_settings(experiment)
+    assert panel.form.batch_size.text() == "32"
+    assert panel.foot.run_button.text() == "Train in FP32"
