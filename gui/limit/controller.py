@@ -48,9 +48,7 @@ class LimitController(WorkController[SearchView]):
         self._setup.set_cpu_limit(limit)
         cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
         self._panel.show_card(device, cap)
-        outcome = self._setup.outcome()
-        is_sound = self._experiments.catalog is not None and not outcome.problems
-        self._forecaster.want([experiment for _, experiment in outcome.experiments] if is_sound else ())
+        self._forecaster.want(self._setup.to_forecast() if self._experiments.catalog is not None else ())
         self._show_need()
 
     def submit(self, request: Request) -> None:
@@ -69,6 +67,7 @@ class LimitController(WorkController[SearchView]):
         self._panel.exported.connect(self.written)
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
+        self._forecaster.made.connect(self._setup.surveyor.look_again)
 
     def _submitted(self, request: Request) -> str:
         series = self._searches.submit(
@@ -99,7 +98,11 @@ class LimitController(WorkController[SearchView]):
         device = self._device()
         device_mib = None if device is None else device.memory_mib
         if self._setup.purpose != "limit":
-            self._setup.foot.need.show_need(self._need, self._cap_mib() or device_mib)
+            need = self._need
+            if self._setup.is_sweeping and need is not None and need.needed_mib is not None:
+                # that of one cell; the grid says what all need
+                need = None
+            self._setup.foot.need.show_need(need, self._cap_mib() or device_mib)
             return
         usual = self._cpu_limit() or usual_gib(device)
         usual_mib = device_mib if usual is None else usual * MIB_PER_GIB

@@ -25,9 +25,10 @@ class Need:
 
 class Forecaster(QObject):
     """`need_changed` carries a `Need`, or None if there is no forecast; `refused` (Experiment, Problem) if a
-    setting is the reason. It asks only while the engine is idle."""
+    setting is the reason; `made` when there is another forecast. It asks only while the engine is idle."""
 
     need_changed = Signal(object)
+    made = Signal()
     refused = Signal(object, object)
 
     def __init__(self, thread: EngineThread, parent: QObject | None = None) -> None:
@@ -80,6 +81,8 @@ class Forecaster(QObject):
         if made is not None or not self._is_busy:
             self._known[forecast_key(experiment)] = made
         self._tell()
+        if made is not None:
+            self.made.emit()
 
     def _tell(self) -> None:
         forecasts = [self._known.get(forecast_key(wanted)) for wanted in self._wanted]

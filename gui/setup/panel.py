@@ -241,8 +241,10 @@ class SetupPanel(QFrame):
     def to_forecast(self) -> tuple[Experiment, ...]:
         """The experiments of which forecasts would tell the memory that the form needs."""
         survey = self.surveyor.survey()
-        if self._cells:
+        if self.is_sweeping:
             return () if survey is None else survey.fit.unknown
+        if self._outcome.problems:
+            return ()
         return tuple(experiment for _, experiment in self._outcome.experiments)
 
     def state(self) -> dict[str, Any]:
@@ -326,7 +328,7 @@ class SetupPanel(QFrame):
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._shown_outcome())
             self.form.set_searching(self.purpose == "limit")
-            self.form.show_plan(is_sweep=self._is_sweeping)
+            self.form.show_plan(is_sweep=self.is_sweeping)
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._follow_folder(draft)
             self.run_action.setText(words(self.purpose, draft, self._outcome, self._cells))
@@ -336,7 +338,7 @@ class SetupPanel(QFrame):
         unfit = limit_reason(self._outcome) or looking or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or self._busy
-        survey = self.surveyor.survey() if self._is_sweeping else None
+        survey = self.surveyor.survey() if self.is_sweeping else None
         planned = plan(self.purpose, draft, self._outcome, self._catalog, survey)
         enable(self.run_action, against, planned)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
@@ -357,7 +359,7 @@ class SetupPanel(QFrame):
         self.surveyor.stop()
 
     @property
-    def _is_sweeping(self) -> bool:
+    def is_sweeping(self) -> bool:
         """Whether the button would train a sweep."""
         return bool(self._cells) and self.purpose == "train"
 
@@ -365,13 +367,13 @@ class SetupPanel(QFrame):
         """Has the cells of a sweep surveyed, while they can be seen."""
         catalog = self._catalog
         self._cells = size_of(draft, catalog, len(self._outcome.experiments))
-        is_wanted = self._is_sweeping and self.isVisible()
+        is_wanted = self.is_sweeping and self.isVisible()
         refused = dict(self._refused)
         self.surveyor.ask(Question(draft, catalog, refused) if catalog is not None and is_wanted else None)
 
     def _shown_outcome(self) -> Outcome:
         """What is wrong with what the button would do, in a sweep with any cell."""
-        if self._draft is None or not self._is_sweeping:
+        if self._draft is None or not self.is_sweeping:
             return self._outcome
         every = check(self._draft, self._catalog, file_problem=self._file_problem, judges_machine=False)
         survey = self.surveyor.survey()
@@ -394,7 +396,7 @@ class SetupPanel(QFrame):
         """Why the form cannot be used for something, in a sentence; None if it can."""
         if self._draft is None:
             return "There is no preset to begin with."
-        is_sweep = purpose == "train" and self._is_sweeping
+        is_sweep = purpose == "train" and self.is_sweeping
         against = reason(purpose, self._shown_outcome() if is_sweep else self._outcome)
         against = against or (_LOOKING if self._catalog is None else None)
         return against or (PENDING if is_sweep and self.surveyor.survey() is None else None)

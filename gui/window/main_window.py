@@ -18,6 +18,7 @@ from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.session.queue import counted_work
+from gui.setup.grid.survey import Evidence
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
 from gui.setup.panel import Request, SetupPanel
@@ -93,6 +94,7 @@ class MainWindow(QMainWindow):
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
         self.setup = SetupPanel(self._body.side)
+        self.setup.surveyor.set_evidence(self._evidence)
         self._body.add("train", self.live, self.setup)
         self._middle.settle(self.height())
         self._memory = DeviceMemory(self)
@@ -266,6 +268,9 @@ class MainWindow(QMainWindow):
         self.live.fit_explain()
         if self._has_others:
             self.others.limits.refresh()
+
+    def _evidence(self) -> Evidence:
+        return Evidence(self.experiments.forecasts(), self.experiments.runs.records())
 
     def _may_look_around(self) -> bool:
         return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -21,6 +20,7 @@ from engine.experiment.sweep.plan import Plan
 from engine.experiment.titles import setting_problem
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.sweep.estimate import estimate_of_grid
 from engine.sweep.events import Estimate
 from engine.sweep.fit import Fit, fit_of
 from gui.session.experiments import Request
@@ -33,9 +33,9 @@ _LONGEST_HOURS = 10_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known on this machine: the folder with the forecasts of memory, and the saved runs."""
+    """What is known on this machine: forecasts of memory, and the saved runs, newest first."""
 
-    folder: Path | None = None
+    forecasts: Forecasts | None = None
     runs: Sequence[RunRecord] = ()
 
 
@@ -108,7 +108,7 @@ def survey(question: Question, evidence: Evidence) -> Survey:
         grid = grid_of(base, axes)
     except ProblemError as error:
         return Survey(plan, wrong | {problem.key or "": problem for problem in reversed(error.problems)})
-    fit = fit_of(grid, catalog, Forecasts(evidence.folder) if evidence.folder is not None else None)
+    fit = fit_of(grid, catalog, evidence.forecasts)
     why = fit.why | {
         cell.index: question.refused[cell.experiment].message
         for cell in grid.cells
@@ -116,7 +116,7 @@ def survey(question: Question, evidence: Evidence) -> Survey:
     }
     if len(why) == grid.size:
         wrong = {problem.key or "": problem for problem in (_nothing_left(grid, catalog, why),)} | wrong
-    estimate = None
+    estimate = None if wrong else estimate_of_grid(grid, plan, evidence.runs, why)
     return Survey(plan, wrong, grid, replace(fit, why=why), estimate)
 
 
