@@ -18,6 +18,7 @@ from pathlib import Path
 from guide_drawing import EDGE, WIDTH, Drawing
 from guide_numerics_pictures import NUMERICS_PICTURES
 from guide_own_pictures import OWN_PICTURES
+from guide_sweep_pictures import SWEEP_PICTURES
 from guide_timing_pictures import TIMING_PICTURES
 
 from resources.looks import LIGHT
@@ -328,6 +329,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "recipe": recipe,
     **NUMERICS_PICTURES,
     **TIMING_PICTURES,
+    **SWEEP_PICTURES,
     **OWN_PICTURES,
 }
 

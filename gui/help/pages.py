@@ -82,6 +82,7 @@ _ORDER = (
         ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice"),
     ),
     ("Timing and energy", ("step-time", "kernels", "roofline", "energy")),
+    ("Many runs", ("sweeps", "queue", "fastest")),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
 
