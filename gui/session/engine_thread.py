@@ -17,6 +17,7 @@ from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
 from engine.sweep.sweeper import Sweeper
+from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher
 from gui.session.orders.order import CanPause, CanStop, Order
 from gui.session.waiting import WaitingList, Work, key_of
@@ -187,15 +188,27 @@ class EngineThread(QThread):
             if not self._has_work():
                 self._launcher.prepare()
                 self.idle.emit()
-            match self._next():
-                case str(run_id):
-                    self._train(runner, store, run_id)
-                case Order() as order:
-                    self._carry_out(store, order)
-                case Experiment() as experiment if experiment is self._to_check:
-                    self._check(runner, experiment)
-                case Experiment() as experiment:
-                    self._forecast(runner, experiment)
+            work = self._next()
+            if isinstance(work, Experiment):
+                self._look_at(runner, work)
+            elif work is not None:
+                with kept_awake():
+                    self._work_through(runner, store, work)
+
+    def _work_through(self, runner: Runner, store: Store, work: Work | None) -> None:
+        """Carries out work, and all that can begin after it."""
+        while work is not None:
+            if isinstance(work, str):
+                self._train(runner, store, work)
+            else:
+                self._carry_out(store, work)
+            work = self._take()
+
+    def _look_at(self, runner: Runner, experiment: Experiment) -> None:
+        if experiment is self._to_check:
+            self._check(runner, experiment)
+        else:
+            self._forecast(runner, experiment)
 
     def _read_catalog(self, runner: Runner) -> None:
         try:
@@ -216,10 +229,15 @@ class EngineThread(QThread):
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            self._stop_asked = self._pause_asked = False
             if self._closing:
                 return None
-            return self.waiting_list.take() or self._to_check or self._to_forecast.popleft()
+            return self._take() or self._to_check or self._to_forecast.popleft()
+
+    def _take(self) -> Work | None:
+        """The next work of the queue, if any can begin."""
+        with self._changed:
+            self._stop_asked = self._pause_asked = False
+            return None if self._closing else self.waiting_list.take()
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:

@@ -31,6 +31,7 @@ from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
+from gui.window.notification import Notifications
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
@@ -74,6 +75,7 @@ class MainWindow(QMainWindow):
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
+        self._notifications = Notifications(self)
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
@@ -173,6 +175,7 @@ class MainWindow(QMainWindow):
         self.experiments.problem.connect(self._tell_of_run)
         self._followed.progressed.connect(self.runs.set_progress)
         self._followed.progressed.connect(self._refresh_shows)
+        self.experiments.queue.finished.connect(partial(self._notifications.tell, "Ammeter is done"))
         self._runs_controller.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
@@ -248,6 +251,7 @@ class MainWindow(QMainWindow):
             self.others.stop()
         self._memory.stop()
         self._quiet.stop()
+        self._notifications.stop()
         remember(self._settings, self._kept_parts())
         self.experiments.shut_down()
         super().closeEvent(event)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import wakepy
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
@@ -142,6 +144,19 @@ def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
         thread.enqueue_order(order(LINEAR, bf16))
         thread.start()
     assert taken_out == [False] and machine.trials == 1, "the second precision was searched after Stop"
+
+
+def test_the_machine_is_kept_awake_until_the_queue_is_done(
+    qtbot: QtBot, thread: EngineThread, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "1")
+    kept: list[int] = []
+    machine.starts_trial = lambda: kept.append(len(wakepy.global_modes()))
+    thread.enqueue_order(order(LINEAR))
+    thread.enqueue_order(replace(order(LINEAR), key="another series"))
+    thread.start()
+    qtbot.waitUntil(lambda: kept == [1, 1], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not wakepy.global_modes(), timeout=WAIT_MS)
 
 
 def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
