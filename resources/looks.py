@@ -46,6 +46,7 @@ class Palette:
 
     `own` are the colours that a user can give to a run, by `OWN_COLOURS`; `unlit` is a race's block to come,
     `spared` the hatching of what a race's tank leaves free.
+    `heat` are the shades of a map, from the lowest value to the highest.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Palette:
     pri_hover: str
     pri_pressed: str
     prifg: str
+    heat: tuple[str, ...]
     precisions: Mapping[str, PrecisionLook]
     own: Mapping[str, Hue]
 
@@ -82,6 +84,16 @@ class Palette:
         """How a run in the precision looks; `colour` is the run's own, None or an unknown one for none."""
         look, own = self.precisions[precision], self.own.get(colour or "")
         return look if own is None else replace(look, color=own.color, tint=own.tint, dim=own.dim)
+
+    def on_heat(self, step: int) -> str:
+        """The colour of words on a shade of `heat`: whichever of black and white stands out more."""
+        red, green, blue = (int(self.heat[step][place : place + 2], 16) / 255 for place in (1, 3, 5))
+        is_light = 0.21 * red**2.2 + 0.72 * green**2.2 + 0.07 * blue**2.2 > _MIDDLE
+        return "#0D0F12" if is_light else "#FFFFFF"
+
+
+_MIDDLE = 0.18
+"""The luminance against which black and white stand out alike (WCAG 2)."""
 
 
 _DASHES = {
@@ -141,6 +153,21 @@ def _mixed(color: str, ground: str, share: float) -> str:
     return f"#{bytes(round(low + (high - low) * share) for high, low in pairs).hex().upper()}"
 
 
+def _heat(colours: str) -> tuple[str, ...]:
+    return tuple(colours.split())
+
+
+# cividis (Nunez, Anderton and Renslow, PLOS ONE 13, 2018), which looks alike to colour-blind people, in even
+# steps of Oklab's lightness; the highest value stands out most from the ground
+_DARK_HEAT = _heat(
+    "#1C3C6E #30446C #3F4C6C #4C556C #585D6D #626670 #6D6F72 #787775 #828077 #8D8979 #999377 #A59C75 "
+    "#B0A572 #BCAF6F #C8B86A #D4C265 #E0CC5E #EBD657 #F5E04F #FFEB47"
+)
+_LIGHT_HEAT = _heat(
+    "#FFEB47 #F4DF50 #E8D359 #DAC761 #CCBC68 #BFB16E #B1A672 #A39B75 #969078 #888679 #7C7B76 #707173 "
+    "#646770 #585D6D #49536C #3B496B #26406D #09366F #002C63 #002454"
+)
+
 DARK = Palette(
     name="dark",
     bg0="#0D0F12",
@@ -165,6 +192,7 @@ DARK = Palette(
     pri_hover="#FFFFFF",
     pri_pressed="#CDD1D7",
     prifg="#14171B",
+    heat=_DARK_HEAT,
     precisions=_looks(
         {
             "fp32": ("#56B4E9", "#1D2D38", "#2D5369"),
@@ -202,6 +230,7 @@ LIGHT = Palette(
     pri_hover="#343B45",
     pri_pressed="#4B535E",
     prifg="#FFFFFF",
+    heat=_LIGHT_HEAT,
     precisions=_looks(
         {
             "fp32": ("#0064A6", "#DBE9F3", "#9EC4DD"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +78,17 @@ class Painter:
 
     def paint(self, drawing: Drawing) -> None:
         """Paints the drawing's shapes, the first at the bottom."""
-        for shape in drawing.shapes:
-            self._paint(shape)
+        for style, alike in groupby(drawing.shapes, _style):
+            if style is None:
+                for shape in alike:
+                    self._paint(shape)
+            else:
+                lines = [shape for shape in alike if isinstance(shape, Stroke)]
+                self._lines(
+                    [piece for line in lines for piece in _dashes(line)],
+                    colour(self._palette, lines[0].ink),
+                    lines[0].width,
+                )
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
         """Paints the blocks from number `first` up to, but not including, `last`, lit or not."""
@@ -106,9 +115,7 @@ class Painter:
             box = tuple(round(edge) for edge in edges)
             if box[2] > box[0] and box[3] > box[1]:
                 self.image.paste(ink, (box[0], box[1], box[2], box[3]))
-        elif isinstance(shape, Stroke):
-            self._lines(_dashes(shape), ink, shape.width)
-        else:
+        elif not isinstance(shape, Stroke):
             outline = _circle(shape) if isinstance(shape, Dot) else shape.points
             self._area(outline, ink, 1.0 if isinstance(shape, Dot) else shape.opacity)
             if shape.edge is not None:
@@ -142,6 +149,12 @@ class Painter:
             places = [(x - 1, y - 1) for x, y in stencil.places(line)]
             stencil.draw.line(places, fill=255, width=thick, joint="curve")
         self.image.paste(ink, stencil.corner, stencil.mask())
+
+
+def _style(shape: Shape) -> tuple[str, float] | None:
+    """What lines that are painted at once have in common; None for other shapes."""
+    # a stencil as large as the picture for each of a thousand lines would take seconds
+    return (shape.ink, shape.width) if isinstance(shape, Stroke) else None
 
 
 class _Stencil:

@@ -2,7 +2,8 @@
 
 Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
 "text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
-"fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades.
+"fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades. "heat-0" to
+"heat-19" are the shades of a map, and "on-heat-0" to "on-heat-19" what is written on them.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ class Drawing:
 
 def colour(palette: Palette, ink: str) -> str:
     """The colour of an ink in a theme, as "#RRGGBB"."""
+    kind, is_heat, step = ink.partition("heat-")
+    if is_heat:
+        return palette.on_heat(int(step)) if kind else palette.heat[int(step)]
     form = next((form for form in _FORMS if ink.endswith(form)), "")
     name = ink.removesuffix(form)
     look = palette.precisions.get(name) or palette.own.get(name)

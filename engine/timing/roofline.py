@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from engine.drawing.chart_parts import Rect, words_beside
 from engine.drawing.looks import SideLook, precision_look
-from engine.drawing.shapes import Box, Drawing, Point, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.protocol.timing.limits import Limits
 from engine.protocol.timing.rows import TimeRow
@@ -38,22 +39,6 @@ class Mark:
     def holds(self, x: float, y: float) -> bool:
         """Whether the point is on the mark."""
         return math.hypot(x - self.x, y - self.y) <= max(self.size, _LEAST_MARK) / 2 + 1
-
-
-@dataclass(frozen=True)
-class _Rect:
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: _Rect) -> bool:
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
 
 
 def roofline_drawing(timing: Timing, width: float, height: float) -> Drawing:
@@ -167,7 +152,7 @@ class _Picture:
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
         yield Words(self._right, self._bottom + 33, "FLOPs per byte", "text3", 11, anchor="end")
 
-    def _roofs(self, limits: Limits, taken: list[_Rect]) -> Iterator[Shape]:
+    def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
         """The slope of the bandwidth up to the highest ridge, and the level of each format's peak."""
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
         low = max(self._x_low, math.log10(1e3 * 10**self._y_low / limits.gb_per_second))
@@ -176,7 +161,7 @@ class _Picture:
         yield Stroke((foot, top), "text2", 1.5)
         taken += _along(foot, top)
         yield from self._bandwidth_label(limits, foot, top, taken)
-        lines: list[_Rect] = []
+        lines: list[Rect] = []
         down = -5.0
         for peak in sorted(limits.peaks, key=lambda peak: peak.tflops, reverse=True):
             look = _format_look(peak.format)
@@ -187,20 +172,20 @@ class _Picture:
                 # below its line where the one above it is near
                 down = _LINE if gap < _LINE + 3 else -5.0
             base = y + down
-            lines.append(_Rect(self._x(ridge), y - 2, self._right, y + 2))
+            lines.append(Rect(self._x(ridge), y - 2, self._right, y + 2))
             text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
             width = text_width(text, 11)
             right = self._right
-            box = _Rect(right - width - 12, base - _LINE + 3, right, base + 3)
+            box = Rect(right - width - 12, base - _LINE + 3, right, base + 3)
             while any(box.meets(other) for other in taken) and right - width > self._left:
                 right -= 8
-                box = _Rect(right - width - 12, box.top, right, box.bottom)
+                box = Rect(right - width - 12, box.top, right, box.bottom)
             taken.append(box)
             yield Words(right, base, text, "text2", 11, anchor="end")
         taken += lines  # now that the roofs' own names, which may be near another's, have their places
 
     def _bandwidth_label(
-        self, limits: Limits, start: Point, end: Point, taken: list[_Rect]
+        self, limits: Limits, start: Point, end: Point, taken: list[Rect]
     ) -> Iterator[Shape]:
         """On the slope's left, where it leaves room."""
         text = f"{number(limits.gb_per_second)} GB/s"
@@ -208,33 +193,22 @@ class _Picture:
         for part in (0.4, 0.5, 0.6, 0.7, 0.8):
             x, y = (begin + part * (stop - begin) for begin, stop in zip(start, end, strict=True))
             if x - width - 8 >= self._left:
-                taken.append(_Rect(x - width - 8, y - _LINE, x - 4, y + 2))
+                taken.append(Rect(x - width - 8, y - _LINE, x - 4, y + 2))
                 yield Words(x - 8, y - 2, text, "text2", 11, anchor="end")
                 return
 
-    def _labels(self, taken: list[_Rect]) -> Iterator[Shape]:
+    def _labels(self, taken: list[Rect]) -> Iterator[Shape]:
         """The names of the longest rows, where no other word is."""
+        area = Rect(self._left, self._top, self._right, self._bottom)
         named: set[str] = set()
         for mark in self.marks:
             name = shortened(short_name(mark.row.name), _LONGEST_NAME, 11)
             if name in named or len(named) == _NAMED:
                 continue
-            width, away = text_width(name, 11), mark.size / 2 + 5
-            for left, base in (
-                (mark.x + away, mark.y + 4),
-                (mark.x - away - width, mark.y + 4),
-                (mark.x - width / 2, mark.y + away + 9),
-                (mark.x - width / 2, mark.y - away),
-            ):
-                box = _Rect(left - 2, base - 11, left + width + 2, base + 3)
-                is_inside = self._left <= box.left and box.right <= self._right
-                is_inside = is_inside and self._top <= box.top and box.bottom <= self._bottom
-                if is_inside and not any(box.meets(rect) for rect in taken):
-                    named.add(name)
-                    taken.append(box)
-                    yield Box(box.left, box.top, box.right - box.left, box.bottom - box.top, "bg1")
-                    yield Words(left, base, name, "text", 11)
-                    break
+            words = words_beside(name, mark.x, mark.y, mark.size / 2 + 5, area, taken)
+            if words:
+                named.add(name)
+                yield from words
 
     def _description(self) -> str:
         limits = self._limits
@@ -253,13 +227,13 @@ class _Picture:
         return " ".join([roofs, *reached])
 
 
-def _along(start: Point, end: Point) -> list[_Rect]:
+def _along(start: Point, end: Point) -> list[Rect]:
     """Small rectangles that cover a line."""
     count = max(1, int((end[0] - start[0]) / 6))
     points = [
         tuple(a + part / count * (b - a) for a, b in zip(start, end, strict=True)) for part in range(count)
     ]
-    return [_Rect(x, y - 4, x + 6, y + 4) for x, y in points]
+    return [Rect(x, y - 4, x + 6, y + 4) for x, y in points]
 
 
 def short_name(name: str) -> str:
@@ -282,9 +256,9 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return math.log10(min(values)) - 0.5, math.log10(max(values)) + 0.5
 
 
-def _rect_of(mark: Mark) -> _Rect:
+def _rect_of(mark: Mark) -> Rect:
     half = mark.size / 2
-    return _Rect(mark.x - half, mark.y - half, mark.x + half, mark.y + half)
+    return Rect(mark.x - half, mark.y - half, mark.x + half, mark.y + half)
 
 
 def _power(power: int) -> str:

@@ -1,20 +1,37 @@
-"""The engine's drawings in the window: shapes painted by Qt, and the chart of bars."""
+"""The engine's drawings in the window: shapes painted by Qt, the chart of bars, and pictures of parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import Generic, Protocol, TypeVar
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFont,
+    QFontMetricsF,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QPolygonF,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height
 from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, colour
 from engine.words.numbers import number
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
 from resources.looks import Palette
 
 _EDGE = 1.5
@@ -126,3 +143,174 @@ class BarChart(QWidget):
             words = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
             painter.drawText(QRectF(self.rect()).adjusted(12, 0, -12, 0), words, self._hint)
         painter.end()
+
+
+_LEAST_WIDTH = 420
+_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
+_PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+
+
+class Spot(Protocol):
+    """A part of a picture."""
+
+    def holds(self, x: float, y: float) -> bool:
+        """Whether the point is in it."""
+        ...
+
+
+S = TypeVar("S", bound=Spot)
+
+
+class Picture(QWidget, Generic[S]):
+    """A drawing, as wide as the widget, whose parts can be hovered, walked through by keys, and clicked.
+
+    A subclass draws it, and tells what its spots are. `chosen` carries the spot that is clicked, or on which
+    Enter is pressed. One that `fills_height` is as high as the widget; else the widget is as high as it.
+    """
+
+    chosen = Signal(object)
+    fills_height = False
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._drawing = Drawing(0, 0, ())
+        self._spots: Sequence[S] = ()
+        self._current: S | None = None
+        self._painted: QPixmap | None = None
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        high = QSizePolicy.Policy.Expanding if self.fills_height else QSizePolicy.Policy.Fixed
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, high)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self.setAccessibleName(name)
+        theme().changed.connect(self._repaint)
+
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[S]]:
+        """The picture of that width, and its spots, the topmost first."""
+        raise NotImplementedError
+
+    def tip(self, spot: S) -> str:
+        """What a spot is."""
+        raise NotImplementedError
+
+    def outline(self, spot: S) -> QRectF:
+        """The frame around a spot."""
+        raise NotImplementedError
+
+    def stops(self) -> Sequence[S]:
+        """The spots that arrow keys go to, in their order."""
+        return self._spots
+
+    def spots(self) -> Sequence[S]:
+        """The parts of the picture."""
+        return self._spots
+
+    def current(self) -> S | None:
+        """The spot that is pointed at, or that the keys have come to."""
+        return self._current
+
+    def marked(self) -> Iterable[S]:
+        """Spots that have a frame beside the current one."""
+        return ()
+
+    def next_stop(self, key: Qt.Key) -> S | None:
+        """The spot that an arrow key leads to; None for any other key."""
+        step, stops = _STEPS.get(key), self.stops()
+        if step is None or not stops:
+            return None
+        start = stops.index(self._current) if self._current in stops else min(0, -step)
+        return stops[(start + step) % len(stops)]
+
+    def press(self, spot: S, *, adds: bool) -> None:
+        """A spot was clicked, or Enter pressed on it; with Ctrl it `adds` to what was chosen."""
+        self.chosen.emit(spot)
+
+    def redraw(self) -> None:
+        """Draws it again, for another content or width."""
+        self._drawing, self._spots = self.drawn(max(_LEAST_WIDTH, self.width()))
+        self._current = None
+        self.setAccessibleDescription(self._drawing.description)
+        if not self.fills_height:
+            self.setFixedHeight(round(self._drawing.height))
+        self._repaint()
+
+    def sizeHint(self) -> QSize:
+        return QSize(_LEAST_WIDTH, round(self._drawing.height))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.fills_height or event.size().width() != event.oldSize().width():
+            self.redraw()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.drawPixmap(0, 0, self._pixmap())
+        painter.setPen(QPen(QColor(theme().palette.text), 2))
+        for spot in self.marked():
+            painter.drawRect(self.outline(spot))
+        if self._current is not None:
+            painter.setPen(QPen(QColor(theme().palette.text), 1))
+            painter.drawRect(self.outline(self._current))
+        painter.end()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            spot = self._spot_at(QPointF(event.pos()))
+            tip = plain_tip(self.tip(spot)) if spot is not None else ""
+            QToolTip.showText(event.globalPos(), tip, self)
+            return True
+        return super().event(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        spot = self._spot_at(event.position())
+        self.setCursor(Qt.CursorShape.ArrowCursor if spot is None else Qt.CursorShape.PointingHandCursor)
+        self._mark(spot)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._mark(None)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        spot = self._spot_at(event.position())
+        if spot is not None and event.button() is Qt.MouseButton.LeftButton:
+            self.press(spot, adds=bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        stop = self.next_stop(Qt.Key(event.key()))
+        if stop is not None:
+            self._mark(stop)
+        elif Qt.Key(event.key()) in _PRESSES and self._current is not None:
+            self.press(self._current, adds=bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier))
+        else:
+            super().keyPressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._mark(None)
+
+    def _spot_at(self, position: QPointF) -> S | None:
+        return next((spot for spot in self._spots if spot.holds(position.x(), position.y())), None)
+
+    def _mark(self, spot: S | None) -> None:
+        if spot != self._current:
+            self._current = spot
+            self.setAccessibleDescription(self._drawing.description if spot is None else self.tip(spot))
+            self.update()
+
+    def _repaint(self) -> None:
+        self._painted = None
+        self.update()
+
+    def _pixmap(self) -> QPixmap:
+        """The drawing, painted once: hovering over a thousand spots repaints only their frames."""
+        ratio = self.devicePixelRatioF()
+        if self._painted is None or self._painted.devicePixelRatio() != ratio:
+            self._painted = QPixmap((QSizeF(self.size()) * ratio).toSize())
+            self._painted.setDevicePixelRatio(ratio)
+            self._painted.fill(Qt.GlobalColor.transparent)
+            painter = QPainter(self._painted)
+            paint(painter, self._drawing)
+            painter.end()
+        return self._painted

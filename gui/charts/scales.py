@@ -9,9 +9,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from engine.drawing.chart_parts import log10_ticks
 from engine.drawing.looks import By
 from engine.drawing.smoothing import Values
-from engine.words.numbers import Tick, linear_ticks, tick_text
+from engine.words.numbers import Tick, linear_ticks
 
 _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
 
@@ -45,38 +46,11 @@ def nearest_row(x: Values, place: float | None) -> int | None:
     return right - 1 if right and place - x[right - 1] < x[right] - place else right
 
 
-def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    """Ticks for a view whose coordinates are powers of ten; 1, 2, 5 in between where there is room."""
-    first, last = math.ceil(low), math.floor(high)
-    factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
-    stride = max(1, -(-(last - first) // max(1, most)))
-    ticks = [
-        Tick(exponent + math.log10(factor), _power_text(factor, exponent))
-        for exponent in range(first - stride, last + 1, stride)
-        for factor in factors
-        if low <= exponent + math.log10(factor) <= high
-    ]
-    return tuple(ticks) if len(ticks) > 1 else _between(low, high, most)
-
-
-def _between(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    # less than a decade in view: linear steps, placed at their logarithms
-    bottom, top = 10.0**low, 10.0**high
-    ticks = linear_ticks(bottom, top, most)
-    return tuple(Tick(math.log10(tick.position), tick.text) for tick in ticks if tick.position > 0)
-
-
 def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
     """Ticks for a view whose coordinates are powers of two, labelled with the true numbers."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     stride = max(1, -(-(last - first) // max(1, most)))
     return tuple(Tick(float(k), _power_of_two(k)) for k in range(first, last + 1, stride))
-
-
-def _power_text(factor: int, exponent: int) -> str:
-    if -4 <= exponent <= 6:
-        return tick_text(factor * 10.0**exponent, max(0, -exponent))
-    return f"{factor}e{exponent}"
 
 
 def _power_of_two(exponent: int) -> str:

@@ -12,7 +12,7 @@ from engine.protocol.timing.timing import Timing
 from engine.timing.bar_picture import PartPlace, bars_drawing, part_places
 from engine.timing.names import part_meaning, part_title, side_names
 from engine.words.numbers import number, share_text
-from gui.timing.picture import Picture
+from gui.charts.painter import Picture
 from gui.widgets import EmptyState
 from gui.widgets.shortcuts import tab_after
 

@@ -12,7 +12,7 @@ from engine.timing.names import side_names
 from engine.timing.roofline import Mark, roofline_drawing, roofline_marks
 from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.numbers import number, share_text
-from gui.timing.picture import Picture
+from gui.charts.painter import Picture
 from gui.widgets import label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part

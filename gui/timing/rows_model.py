@@ -14,7 +14,7 @@ from engine.timing.names import part_phrase, side_names
 from engine.timing.tables import SideRow, Table, side_rows
 from engine.words.numbers import share_text
 from gui.widgets.labels import plain_tip
-from gui.widgets.tables import Index, TableModel
+from gui.widgets.tables import Index, TableModel, in_order
 
 _NO_COLUMN = -1
 
@@ -122,13 +122,7 @@ class RowsModel(TableModel):
         column = self.sorted_column()
         if column == _NO_COLUMN:
             return rows
-        values = list(map(self.columns[column].value, rows))
-        known = [place for place, value in enumerate(values) if value is not None]
-        known.sort(key=values.__getitem__, reverse=self._order == Qt.SortOrder.DescendingOrder)
-        # what is unknown is neither the largest nor the smallest
-        return [rows[place] for place in known] + [
-            row for row, value in zip(rows, values, strict=True) if value is None
-        ]
+        return in_order(rows, self.columns[column].value, self._order)
 
     def _tip(self, row: SideRow) -> str:
         lines = [row.name]

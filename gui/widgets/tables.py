@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QStaticText
@@ -56,6 +56,19 @@ class TableModel(QAbstractTableModel):
             case Qt.ItemDataRole.TextAlignmentRole:
                 return self.alignment(section)
         return None
+
+
+Row = TypeVar("Row")
+
+
+def in_order(rows: Sequence[Row], value: Callable[[Row], Any], order: Qt.SortOrder) -> list[Row]:
+    """The rows sorted by their values; those without any, which are neither least nor largest, come last."""
+    values = list(map(value, rows))
+    known = [place for place, own in enumerate(values) if own is not None]
+    known.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+    return [rows[place] for place in known] + [
+        row for row, own in zip(rows, values, strict=True) if own is None
+    ]
 
 
 def set_up(table: QTableView, name: str, rows: str, row_height: int) -> None:

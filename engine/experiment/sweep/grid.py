@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -124,13 +124,14 @@ class Grid(Message):
             places.append(place)
         return tuple(reversed(places))
 
-    def name(self, places: Sequence[int]) -> str:
-        """The cell's name: "FP16 AMP, batch size 64"."""
+    def name(self, places: Sequence[int], of: Container[int] | None = None) -> str:
+        """The cell's name: "FP16 AMP, batch size 64"; with `of` only its values on these axes."""
         return ", ".join(
             axis.text(place)
             if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
             else f"{named(axis.key)} {axis.text(place)}"
-            for axis, place in zip(self.axes, places, strict=True)
+            for number, (axis, place) in enumerate(zip(self.axes, places, strict=True))
+            if of is None or number in of
         )
 
     def _places(self) -> Iterator[tuple[int, ...]]:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.compare.sides import Side
 from engine.drawing.bitmap import write_bitmap
+from engine.drawing.chart_parts import LegendEntry, legend
 from engine.drawing.looks import By, ChartName
 from engine.drawing.shapes import Drawing, Shape, Stroke, Words, colour, moved, shortened, text_width
 from engine.drawing.svg import svg
@@ -20,7 +20,6 @@ from engine.export.report.report import Report, report_of
 from resources.looks import LIGHT, Palette
 
 _WIDTH, _MARGIN, _GAP, _HEADER = 720.0, 24.0, 28.0, 34.0
-_LEGEND_ROW = 22.0
 
 
 def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawing:
@@ -42,21 +41,6 @@ def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawin
     return Drawing(_WIDTH, down + footer.height, tuple(shapes), " ".join([report.title + ".", *descriptions]))
 
 
-def legend(sides: Sequence[Side], all_charts: Charts, width: float) -> Drawing:
-    """The sides with their lines and marks, in as many rows as needed."""
-    shapes: list[Shape] = []
-    right, down = 0.0, 0.0
-    for side in sides:
-        title = shortened(side.title, width - 40, 12)
-        needed = 32 + text_width(title, 12) + 20
-        if right and right + needed - 20 > width:
-            right, down = 0.0, down + _LEGEND_ROW
-        shapes += all_charts.looks[side.id].sample(right, down + 9)
-        shapes.append(Words(right + 32, down + 13, title, "text2", 12))
-        right += needed
-    return Drawing(width, down + _LEGEND_ROW, tuple(shapes))
-
-
 def _heading(report: Report, width: float) -> list[Shape]:
     title = shortened(report.title, width, 20, 600)
     subject = shortened(report.subject, width, 13)
@@ -72,7 +56,8 @@ def panel(chart: Chart, all_charts: Charts, width: float) -> Drawing:
     shapes: list[Shape] = [title, unit]
     down = _HEADER
     if chart.legend:
-        rows = legend(chart.legend, all_charts, width)
+        looks = ((all_charts.looks[side.id], side.title) for side in chart.legend)
+        rows = legend([LegendEntry(look.sample, 24, title) for look, title in looks], width)
         shapes += moved(rows.shapes, 0, down - 6)
         down += rows.height
     drawing = chart.draw(width)

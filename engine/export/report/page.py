@@ -109,4 +109,6 @@ def _colours(palette: Palette) -> str:
         inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
     for name, own in palette.own.items():
         inks |= {name: own.color, f"{name}-dim": own.dim}
+    heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
+    inks |= {ink: colour(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())

@@ -1,0 +1,182 @@
+"""What charts share: axes with their ticks, legends, and names that keep clear of each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.drawing.shapes import Box, Drawing, Shape, Words, shortened, text_width
+from engine.words.numbers import Tick, linear_ticks, tick_text
+
+_DECADE = 10.0 * (1 - 1e-9)
+_LEGEND_ROW = 22.0
+
+
+@dataclass(frozen=True)
+class Rect:
+    """A rectangle by its edges."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    def meets(self, other: Rect) -> bool:
+        """Whether they have some of their area in common."""
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
+
+    def contains(self, other: Rect) -> bool:
+        """Whether the other is within it."""
+        return (
+            self.left <= other.left
+            and other.right <= self.right
+            and self.top <= other.top
+            and other.bottom <= self.bottom
+        )
+
+
+@dataclass(frozen=True)
+class Span:
+    """Values from `low` to `high` along a line from `start` to `end` in pixels, perhaps logarithmic."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    is_log: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value is, in pixels."""
+        low, high = self._view(self.low), self._view(self.high)
+        return self.start + (self._view(value) - low) / (high - low) * (self.end - self.start)
+
+    def value(self, place: float) -> float:
+        """The value at a place in pixels."""
+        low, high = self._view(self.low), self._view(self.high)
+        view = low + (place - self.start) / (self.end - self.start) * (high - low)
+        return 10.0**view if self.is_log else view
+
+    def ticks(self, most: int) -> tuple[Tick, ...]:
+        """At most about so many ticks, by their places in pixels."""
+        if not self.is_log:
+            ticks = linear_ticks(self.low, self.high, most)
+            return tuple(Tick(self.place(tick.position), tick.text) for tick in ticks)
+        ticks = log10_ticks(self._view(self.low), self._view(self.high), most)
+        return tuple(Tick(self.place(10.0**tick.position), tick.text) for tick in ticks)
+
+    def _view(self, value: float) -> float:
+        return math.log10(value) if self.is_log else value
+
+
+def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Span:
+    """An axis for these values, with `room` as a fraction of it at both ends.
+
+    It is logarithmic where positive values span a decade or more. Values that are not finite are left out.
+    """
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(known), max(known)
+    if is_wide(known):
+        reach = (high / low) ** room
+        return Span(low / reach, high * reach, start, end, is_log=True)
+    margin = room * (high - low) if high - low > 1e-9 * max(1.0, abs(high)) else 0.5 * (abs(high) or 1.0)
+    return Span(low - margin, high + margin, start, end)
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    """Whether values are positive and span a decade or more, so that a logarithmic axis suits them."""
+    return min(values) > 0 and max(values) / min(values) >= _DECADE
+
+
+def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    """Ticks for a view whose coordinates are powers of ten; 1, 2, 5 in between where there is room."""
+    first, last = math.ceil(low), math.floor(high)
+    factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
+    stride = max(1, -(-(last - first) // max(1, most)))
+    ticks = [
+        Tick(exponent + math.log10(factor), _power_text(factor, exponent))
+        for exponent in range(first - stride, last + 1, stride)
+        for factor in factors
+        if low <= exponent + math.log10(factor) <= high
+    ]
+    return tuple(ticks) if len(ticks) > 1 else _between(low, high, most)
+
+
+def _between(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    # less than a decade in view: linear steps, placed at their logarithms
+    bottom, top = 10.0**low, 10.0**high
+    ticks = linear_ticks(bottom, top, most)
+    return tuple(Tick(math.log10(tick.position), tick.text) for tick in ticks if tick.position > 0)
+
+
+def _power_text(factor: int, exponent: int) -> str:
+    if -4 <= exponent <= 6:
+        return tick_text(factor * 10.0**exponent, max(0, -exponent))
+    return f"{factor}e{exponent}"
+
+
+def words_beside(
+    text: str, x: float, y: float, away: float, area: Rect, taken: list[Rect]
+) -> tuple[Shape, ...]:
+    """A name beside a mark, wherever it is within `area` and meets nothing `taken`; none without room.
+
+    The name's own place is taken then.
+    """
+    width = text_width(text, 11)
+    for left, base in (
+        (x + away, y + 4),
+        (x - away - width, y + 4),
+        (x - width / 2, y + away + 9),
+        (x - width / 2, y - away),
+        (x - away, y + away + 9),
+        (x - away, y - away),
+        (x + away - width, y - away),
+    ):
+        box = Rect(left - 2, base - 11, left + width + 2, base + 3)
+        if area.contains(box) and not any(box.meets(rect) for rect in taken):
+            taken.append(box)
+            return Box(box.left, box.top, box.width, box.height, "bg1"), Words(left, base, text, "text", 11)
+    return ()
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A name after its `sample`, drawn rightwards from a point at half its height, `width` pixels wide."""
+
+    sample: Callable[[float, float], tuple[Shape, ...]]
+    width: float
+    text: str
+
+
+def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None = None) -> Drawing:
+    """The entries side by side, in as many rows as needed; with `most_rows` the rest are only counted."""
+    shapes: list[Shape] = []
+    right, down = 0.0, 0.0
+    for place, entry in enumerate(entries):
+        title = shortened(entry.text, width - entry.width - 16, 12)
+        needed = entry.width + 8 + text_width(title, 12) + 20
+        rest = f"and {len(entries) - place:,} more"
+        is_last_row = most_rows is not None and down + _LEGEND_ROW >= most_rows * _LEGEND_ROW
+        room_for_rest = text_width(rest, 12) if is_last_row and place < len(entries) - 1 else 0.0
+        if right and right + needed - 20 + room_for_rest > width:
+            if is_last_row:
+                shapes.append(Words(right, down + 13, rest, "text3", 12))
+                break
+            right, down = 0.0, down + _LEGEND_ROW
+        shapes += entry.sample(right, down + 9)
+        shapes.append(Words(right + entry.width + 8, down + 13, title, "text2", 12))
+        right += needed
+    return Drawing(width, down + _LEGEND_ROW if entries else 0.0, tuple(shapes))

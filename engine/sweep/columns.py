@@ -1,0 +1,96 @@
+"""The columns of a table of cells: state, values on the axes, figures, ratio with its interval, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compare.figures import Figure
+from engine.experiment.sweep.grid import Axis
+from engine.sweep.pictures.picture import (
+    RATIO_FIGURE,
+    bare_text,
+    figure_text,
+    interval_of,
+    numbers_of,
+    shown_figures,
+)
+from engine.sweep.results import CellResult, CellStatus, Results
+
+_ORDER: tuple[CellStatus, ...] = (
+    "running",
+    "done",
+    "piloted",
+    "waiting",
+    "held",
+    "stopped",
+    "failed",
+    "left out",
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its `text` for a cell, and the `value` by which it is sorted."""
+
+    heading: str
+    tip: str
+    value: Callable[[CellResult], Any]
+    text: Callable[[CellResult], str]
+    is_number: bool = False
+    is_figure: bool = False
+
+
+def columns_of(results: Results) -> tuple[Column, ...]:
+    """The columns of these results."""
+    return tuple(_columns(results))
+
+
+def _columns(results: Results) -> Iterator[Column]:
+    for place, axis in enumerate(results.grid.axes):
+        yield _of_axis(place, axis)
+    for figure in shown_figures(results):
+        yield _of_figure(figure)
+    yield Column("Runs", "Finished or not", lambda cell: len(cell.run_ids), _runs, is_number=True)
+    yield Column("State", "", lambda cell: _ORDER.index(cell.status), lambda cell: cell.status.capitalize())
+    if any(cell.why for cell in results.cells):
+        yield Column("Why", "", lambda cell: cell.why or None, lambda cell: cell.why)
+
+
+def _of_axis(place: int, axis: Axis) -> Column:
+    return Column(
+        axis.title,
+        "",
+        lambda cell: cell.places[place],
+        lambda cell: axis.text(cell.places[place]),
+        is_number=numbers_of(axis) is not None,
+    )
+
+
+def _of_figure(figure: Figure) -> Column:
+    unit = f", {figure.unit}" if figure.unit and figure is not RATIO_FIGURE else ""
+    heading = "Ratio" if figure is RATIO_FIGURE else figure.title
+    tip = "The speed as a multiple of the baseline cell's, with its 95 % interval"
+
+    def text(cell: CellResult) -> str:
+        value = cell.value(figure.name)
+        if value is None:
+            return ""
+        interval = interval_of(cell, figure) if figure is RATIO_FIGURE else None
+        beside = "" if interval is None else f" [{', '.join(bare_text(figure, end) for end in interval)}]"
+        shown = figure_text(figure, value) if figure is RATIO_FIGURE else figure.text(value)
+        return f"{shown}{beside}{'*' if cell.is_disturbed and figure.is_of_time else ''}"
+
+    return Column(
+        f"{heading}{unit}",
+        tip if figure is RATIO_FIGURE else "",
+        lambda cell: cell.value(figure.name),
+        text,
+        is_number=True,
+        is_figure=True,
+    )
+
+
+def _runs(cell: CellResult) -> str:
+    return f"{len(cell.run_ids):,}" if cell.run_ids else ""

@@ -1,0 +1,165 @@
+"""The pictures of a sweep: words stay within them and apart, every cell has its place, the best is marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
+from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
+from engine.sweep.pictures.front import pareto_front
+from engine.sweep.pictures.heat_map import heat_map
+from engine.sweep.pictures.lines import lines
+from engine.sweep.pictures.parallel import parallel
+from engine.sweep.pictures.picture import (
+    RATIO_FIGURE,
+    CellPicture,
+    Shades,
+    cell_words,
+    shown_figures,
+    usual_axes,
+    usual_lines,
+    usual_places,
+)
+from engine.sweep.pictures.scatter import scatter
+from tests.sweeps import small_results
+
+RESULTS = small_results()
+FIGURES = shown_figures(RESULTS)
+AT = usual_places(RESULTS, SPEED)
+PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
+    "heat map": lambda size: heat_map(RESULTS, 1, 0, SPEED, AT, size),
+    "row": lambda size: heat_map(RESULTS, 1, None, ACCURACY, AT, size),
+    "lines": lambda size: lines(RESULTS, 1, 0, SPEED, AT, size),
+    "lines of rates": lambda size: lines(RESULTS, 1, 2, RATIO_FIGURE, AT, size),
+    "scatter": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, ACCURACY, size),
+    "scatter of precisions": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, None, size),
+    "parallel": lambda size: parallel(RESULTS, FIGURES, SPEED, {}, size),
+}
+
+
+def words(drawing: Drawing) -> list[str]:
+    return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
+
+
+@pytest.mark.parametrize("size", [(420.0, 300.0), (1_200.0, 700.0)])
+@pytest.mark.parametrize("name", PICTURES)
+def test_words_stay_within_the_picture_and_apart(name: str, size: tuple[float, float]) -> None:
+    drawing = PICTURES[name](size).drawing
+    boxes = []
+    for shape in drawing.shapes:
+        if isinstance(shape, Words):
+            width = text_width(shape.text, shape.size, shape.weight)
+            left = shape.x - {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
+            boxes.append((shape.text, left, shape.y - 8, left + width, shape.y + 2))
+    assert boxes
+    for text, left, top, right, bottom in boxes:
+        assert left >= -1 and right <= size[0] + 1 and top >= 0 and bottom <= drawing.height, text
+    # values beside neighbouring coordinates may be close where there is hardly any room
+    if name != "parallel" or size[0] > 1_000:
+        for one, other in combinations(boxes, 2):
+            is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
+            assert is_apart, (one[0], other[0])
+
+
+def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
+    picture = heat_map(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
+    assert [spot.cell for spot in picture.spots] == [1, 3, 5, 7, 9, 11]
+    shown = words(picture.drawing)
+    assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed"} <= set(shown)
+    assert "1.00×" not in shown
+    assert any(text.startswith("best: 2,880 samples/s, BF16 AMP, batch size 128") for text in shown)
+    spot = picture.spots[-1]
+    assert spot.holds(spot.x + 1, spot.y + 1) and not spot.holds(spot.x - 1, spot.y)
+    assert "The best is BF16 AMP, batch size 128" in picture.drawing.description
+
+
+def test_shades_are_even_and_the_highest_value_has_the_last() -> None:
+    shades = Shades([10.0, 20.0, math.nan, 19.0])
+    assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-10", "heat-19"]
+    wide = Shades([1.0, 100.0])
+    assert wide.ink(10.0) == "heat-10"
+
+
+def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() -> None:
+    picture = lines(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
+    strokes = [shape for shape in picture.drawing.shapes if isinstance(shape, Stroke)]
+    assert [(line.ink, len(line.points)) for line in strokes if line.width == 2.0] == [
+        ("fp32", 2),
+        ("bf16", 3),
+    ]
+    bf16 = next(line for line in strokes if line.width == 2.0 and line.ink == "bf16")
+    # batch sizes are to scale: 64 is a third of the way from 32 to 128
+    left, middle, right = (x for x, _ in bf16.points)
+    assert (middle - left) / (right - left) == pytest.approx(1 / 3)
+    whiskers = [line for line in strokes if line.width == 1.5 and line.points[0][0] == line.points[1][0]]
+    assert len(whiskers) >= 5
+
+
+def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band() -> None:
+    picture = lines(RESULTS, 2, 1, SPEED, AT, (800.0, 400.0))
+    assert len(picture.spots) == 5
+    assert not any(isinstance(shape, Fill) and shape.opacity < 1 for shape in picture.drawing.shapes)
+
+
+def test_the_pareto_front_is_what_no_cell_beats() -> None:
+    front = pareto_front(RESULTS.cells, (PEAK_MEMORY, SPEED))
+    assert [cell.index for cell in front] == [6, 7, 8, 9, 11]
+    beaten = replace(RESULTS.cells[6], values={PEAK_MEMORY.name: 9.0, SPEED.name: 1.0})
+    assert beaten not in pareto_front((beaten, *RESULTS.cells), (PEAK_MEMORY, SPEED))
+    named = words(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
+    assert "Pareto front (5 cells)" in named and any("batch size 128" in text for text in named)
+
+
+def test_ranges_keep_the_cells_that_pass_them_all() -> None:
+    whole = parallel(RESULTS, FIGURES, SPEED, {}, (1_000.0, 500.0))
+    assert len(whole.passing) == 10 and len(whole.coordinates) == 3 + len(FIGURES)
+    precision = whole.coordinates[0]
+    high = parallel(
+        RESULTS, FIGURES, SPEED, {precision.key: (0.5, 1.0), "batch_size": (0.0, 0.2)}, (1_000.0, 500.0)
+    )
+    assert high.passing == (6, 7)
+    line = high.spots[0].line
+    assert high.spots[0].holds(line[1][0], line[1][1]) and not high.spots[0].holds(
+        line[1][0], line[1][1] + 20
+    )
+
+
+def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none() -> None:
+    lines_of = cell_words(RESULTS.cells[6], FIGURES).split("\n")
+    assert lines_of[:3] == [
+        "BF16 AMP, batch size 32, learning rate 0.001",
+        "Mean of 2 runs.",
+        "Throughput: 1,400 samples/s (95 % interval 1,372 to 1,428)",
+    ]
+    assert "Ratio to the baseline: 1.40× (95 % interval 1.36× to 1.44×)" in lines_of
+    assert cell_words(RESULTS.cells[5], FIGURES).endswith("Failed. The loss became NaN at step 12.")
+
+
+def test_usual_axes_are_the_longest_and_lines_compare() -> None:
+    assert usual_axes(RESULTS.grid) == (1, 0)
+    assert usual_lines(RESULTS.grid) == (1, 0)
+
+
+def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
+    cells = tuple(
+        replace(
+            cell, status="waiting", values=None, intervals=None, ratio=None, ratio_interval=None, run_ids=()
+        )
+        for cell in RESULTS.cells
+    )
+    empty = replace(RESULTS, cells=cells)
+    size = (600.0, 300.0)
+    for picture in (
+        heat_map(empty, 1, 0, SPEED, AT, size),
+        lines(empty, 1, 0, SPEED, AT, size),
+        scatter(empty, PEAK_MEMORY, SPEED, ACCURACY, size),
+        parallel(empty, FIGURES, SPEED, {}, size),
+    ):
+        assert picture.drawing.description
+    blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
+    assert words(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)

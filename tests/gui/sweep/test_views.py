@@ -1,0 +1,117 @@
+"""The views of a sweep: what is chosen is drawn, a click names cells, keys lead through the heat map."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from engine.sweep.pictures.picture import CellSpot
+from gui.sweep.views.cells_view import CellsView
+from gui.sweep.views.map_views import HeatMapView, LinesView
+from gui.sweep.views.parallel_view import ParallelView
+from gui.sweep.views.picture_view import PictureView
+from gui.sweep.views.scatter_view import ScatterView
+from tests.sweeps import small_results
+
+
+def shown(qtbot: QtBot, view: PictureView) -> PictureView:
+    qtbot.addWidget(view)
+    view.resize(900, 560)
+    view.show_results(small_results())
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+def middle(spot: CellSpot) -> QPoint:
+    return QPoint(round(spot.x + spot.width / 2), round(spot.y + spot.height / 2))
+
+
+@pytest.mark.parametrize("make", [HeatMapView, LinesView, ScatterView])
+def test_a_click_chooses_a_cell_and_ctrl_adds_another(qtbot: QtBot, make: type[PictureView]) -> None:
+    view = shown(qtbot, make())
+    # the very last of a scatter lies below another
+    first, second = view.canvas.spots()[0], view.canvas.spots()[-2]
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        qtbot.mouseClick(view.canvas, Qt.MouseButton.LeftButton, pos=middle(first))
+    assert chosen.args == [(first.cell,)]
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        qtbot.mouseClick(
+            view.canvas, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, middle(second)
+        )
+    assert chosen.args == [(first.cell, second.cell)]
+
+
+def test_arrow_keys_lead_through_the_heat_map_and_enter_chooses(qtbot: QtBot) -> None:
+    view = shown(qtbot, HeatMapView())
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Down):
+        qtbot.keyClick(view.canvas, key)
+    current = view.canvas.current()
+    assert current is not None and current.cell == 9
+    assert view.canvas.accessibleDescription().startswith("BF16 AMP, batch size 64")
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        qtbot.keyClick(view.canvas, Qt.Key.Key_Return)
+    assert chosen.args == [(9,)]
+
+
+def test_the_axes_of_a_heat_map_are_chosen_and_stay_with_new_results(qtbot: QtBot) -> None:
+    view = HeatMapView()
+    shown(qtbot, view)
+    assert view.slice.axes() == (1, 0) and view.slice.at()[2] == 1
+    view.slice.other.box.setCurrentText("Learning rate")
+    view.slice.other.box.activated.emit(view.slice.other.box.currentIndex())
+    assert view.slice.axes() == (1, 2)
+    assert [spot.cell for spot in view.canvas.spots()] == [6, 7, 8, 9, 10, 11]
+    view.slice.figure.choose("peak_memory")
+    view.show_results(small_results())
+    assert view.slice.axes() == (1, 2) and view.slice.figure.key() == "peak_memory"
+    # an axis is not shown twice
+    view.slice.x.choose(2)
+    view.slice.x.changed.emit()
+    assert view.slice.axes() == (2, None)
+
+
+def test_a_range_brushed_on_a_coordinate_keeps_its_cells(qtbot: QtBot) -> None:
+    view = ParallelView()
+    shown(qtbot, view)
+    batch = view.coordinates[1]
+    top, upper = (QPoint(round(batch.x), round(batch.y(part))) for part in (1.0, 0.8))
+    qtbot.mousePress(view.canvas, Qt.MouseButton.LeftButton, pos=top)
+    qtbot.mouseMove(view.canvas, upper)
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        qtbot.mouseRelease(view.canvas, Qt.MouseButton.LeftButton, pos=upper)
+    assert chosen.args == [(4, 11)]
+    assert list(view.ranges()) == ["batch_size"]
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        view.all.click()
+    assert chosen.args == [()] and not view.ranges()
+
+
+def test_without_results_a_view_says_so(qtbot: QtBot) -> None:
+    view = HeatMapView()
+    qtbot.addWidget(view)
+    view.show_results(small_results())
+    view.show_results(None)
+    assert view.draw((400.0, 300.0)) is None
+
+
+def test_the_table_is_sorted_and_filtered_by_words(qtbot: QtBot) -> None:
+    view = CellsView()
+    qtbot.addWidget(view)
+    view.show_results(small_results())
+    model = view.table.cells
+    assert model.rowCount() == 12
+    view.table.sortByColumn(list(model.headings).index("Throughput, samples/s"), Qt.SortOrder.DescendingOrder)
+    assert [cell.index for cell in model.rows()][:2] == [11, 8]
+    assert [cell.index for cell in model.rows()][-2:] == [5, 10]
+    view.filter.setText("bf16 0.001")
+    assert {cell.index for cell in model.rows()} == {6, 8, 10}
+    with qtbot.waitSignal(view.cells_chosen) as chosen:
+        view.table.selectRow(0)
+    assert chosen.args == [(8,)]
+    assert model.line(0)[4] == "1.60× [1.55×, 1.65×]"
+    view.show_results(small_results())
+    assert view.chosen() == (8,)
+    view.filter.setText("nothing has this")
+    assert model.rowCount() == 0
