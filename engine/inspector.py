@@ -40,7 +40,7 @@ class Inspector:
         wanted = tuple(experiments)
         for experiment in wanted:
             self._store.trusted_code.check(experiment)
-        catalog = self._catalog or Runner(self._store, self._launcher).catalog()
+        catalog = self._known_catalog()
         prepared = []
         for experiment in wanted:
             resolved = resolve(experiment, catalog)
@@ -48,6 +48,11 @@ class Inspector:
             assert device is not None  # the experiment is resolved
             prepared.append((resolved, device))
         return prepared
+
+    def _known_catalog(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = Runner(self._store, self._launcher).catalog()
+        return self._catalog
 
     def _events(self, job: jobs.Job) -> Iterator[Event]:
         """The events of a job. Raises ProblemError where no worker can be started."""

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.text import Line
-from engine.experiment.value import MOST_ENTRIES, Message, Seconds, Whole
+from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
 
-TuningPhase = Literal["candidates", "halving", "proof", "over"]
+TuningPhase = Literal["candidates", "halving", "proof", "gains", "over"]
+
+ChangeKind = Literal["precision", "recipe", "checkpointing", "batch", "loader"]
+CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
+
+MOST_PROOF_REPEATS = 20
 
 _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class TuningPlan(Message):
+    """What a tuning may change, and what it must keep.
+
+    With `changes_batch` the samples of an optimizer step may become more or fewer, which changes the
+    training; without it, a batch may only be split otherwise over gradient accumulation. The guard "alike"
+    wants the winner's losses within the band of FP32's own repeats. The proof trains each side `repeats`
+    times. With `time_limit_seconds` about half of it goes to the search; nothing begins after it.
+    """
+
+    kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
+    changes_batch: bool = False
+    guard: Literal["alike", "none"] = "alike"
+    repeats: Annotated[int, Field(ge=2, le=MOST_PROOF_REPEATS)] = 3
+    time_limit_seconds: Annotated[float | None, Field(gt=0, le=1e9)] = None
 
 
 class TuningTrial(Message):
     """A short run of a candidate in a fresh worker; `changes` are its settings by dotted keys.
 
-    `round` counts from 1. A trial that failed has a `problem` and no speed.
+    `round` counts from 1; trials that measure the gains are of no round, 0. A trial that failed has a
+    `problem` and no speed, one that cannot be used has both. `words` name the candidate.
     """
 
     round: Whole
@@ -30,6 +52,13 @@ class TuningTrial(Message):
     peak_mib: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
     final_loss: float | None = None
     problem: Problem | None = None
+    words: Line = ""
+    steps_per_epoch: Positive | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its speed counts."""
+        return self.problem is None and self.samples_per_second is not None
 
 
 class Gain(Message):
@@ -44,25 +73,34 @@ class Gain(Message):
 class Proof(Message):
     """The winner beside the plain FP32 loop: runs in turns, by their ids, and what they show.
 
+    The runs are those of `comparison`; `changes` are the winner's.
+
     `is_loss_alike` says whether the winner's losses stay within the band of FP32's own repeats; None where
-    that cannot be told. `sentence` says it all.
+    that cannot be told. It `is_broken` if a run of the winner failed. `sentence` says it all.
     """
 
+    changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
+    comparison: Line | None = None
     baseline_ids: Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)] = ()
     winner_ids: Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)] = ()
     speedup: _Speed | None = None
     speedup_ci: tuple[float, float] | None = None
     is_loss_alike: bool | None = None
+    is_broken: bool = False
     sentence: Line = ""
 
 
 class Tuning(Message):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
+    `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
+    that make sense here, `proofs` has those that broke the guard before the one that counts.
+
     `not_tried` says what was left out and why, in sentences. `runs` counts every process that trained.
     """
 
     experiment: Experiment
+    plan: TuningPlan = TuningPlan()
     memory_cap_gib: float | None = None
     phase: TuningPhase = "candidates"
     candidates: Whole = 0
@@ -72,6 +110,7 @@ class Tuning(Message):
     winner_changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
     gains: Annotated[tuple[Gain, ...], Field(max_length=100)] = ()
     proof: Proof | None = None
+    proofs: Annotated[tuple[Proof, ...], Field(max_length=100)] = ()
     not_tried: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
     runs: Whole = 0
     seconds: Seconds = 0.0

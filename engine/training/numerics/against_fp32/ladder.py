@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
+from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
@@ -15,11 +16,9 @@ from engine.training.numerics.against_fp32.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
-    Band,
     Made,
     Trials,
     affordable_steps,
-    band_of,
     in_precision,
 )
 from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step

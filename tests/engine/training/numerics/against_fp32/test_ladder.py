@@ -11,10 +11,11 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.own.code import with_code
+from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.training.numerics.against_fp32.band import Band, Made, band_of, short_run
+from engine.training.numerics.against_fp32.band import Made, short_run
 from engine.training.numerics.against_fp32.ladder import climb_ladder
 from engine.training.numerics.bench import Bench
 from engine.training.runs.control import Control

@@ -1,0 +1,103 @@
+"""A tuning as far as it is known, in memory and in the store."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from engine.experiment.problem import Kind, Problem
+from engine.experiment.repeats import Turn
+from engine.protocol.tuning import Tuning, TuningTrial
+from engine.store.store import Store
+from engine.sweep.fastest.candidates import Changes, Space
+from engine.sweep.fastest.events import TrialStarted, TuningKnown
+from engine.sweep.fastest.proof import proof_turns
+from engine.sweep.fastest.trials import known_speed
+from engine.words.names import dataset_words
+
+SEARCH_FRACTION = 0.5
+"""Of a time limit; the rest is for the proof and the gains."""
+
+_MOST_NOT_TRIED = 100
+
+
+class Known:
+    """Keeps a tuning, and saves whatever becomes known."""
+
+    def __init__(self, store: Store, tuning_id: str, tuning: Tuning, space: Space) -> None:
+        self.tuning_id, self.tuning, self.space = tuning_id, tuning, space
+        self._store = store
+        self._before, self._began = tuning.seconds, time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self.tuning.phase == "over"
+
+    @property
+    def subject(self) -> str:
+        """What is trained."""
+        experiment = self.tuning.experiment
+        return f"{experiment.model} on {dataset_words(experiment.dataset)}"
+
+    def is_spent(self, fraction: float = 1.0) -> bool:
+        """Whether that fraction of the time limit has passed."""
+        limit = self.tuning.plan.time_limit_seconds
+        return limit is not None and self._seconds() >= fraction * limit
+
+    def begun(self, words: str, run_id: str | None = None) -> TrialStarted:
+        """Counts a process that trains."""
+        self.keep(runs=self.tuning.runs + 1)
+        return TrialStarted(self.tuning.phase, words, self.tuning.runs, run_id)
+
+    def add(self, trial: TuningTrial) -> TuningKnown:
+        """Saves a trial."""
+        rounds = max(self.tuning.rounds, trial.round)
+        return self.keep(trials=(*self.tuning.trials, trial), rounds=rounds)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether plain FP32 failed, and not for want of memory: so would everything else."""
+        (first, *others) = self.tuning.trials
+        is_memory = first.problem is not None and first.problem.kind is Kind.OUT_OF_MEMORY
+        return not others and first.problem is not None and not is_memory
+
+    def forget(self) -> Problem | None:
+        """Drops the trial that failed, so that it can be made again, and returns its problem."""
+        (trial,) = self.tuning.trials
+        self.keep(trials=())
+        return trial.problem
+
+    def keep(self, **changes: Any) -> TuningKnown:
+        """Saves what has become known."""
+        self.tuning = self.tuning.model_copy(update={**changes, "seconds": self._seconds()})
+        self._store.tunings.record(self.tuning_id, self.tuning)
+        return TuningKnown(self.tuning)
+
+    def turns(self, changes: Changes) -> tuple[Turn, ...]:
+        """The runs that prove these changes."""
+        tuning, trials = self.tuning, self.tuning.trials
+        per_epoch = next((trial.steps_per_epoch for trial in trials if trial.steps_per_epoch), 1)
+        own = tuning.experiment.steps or (tuning.experiment.epochs or 1) * per_epoch
+        return proof_turns(tuning, changes, known_speed(trials, {}) or 1.0, own)
+
+    def not_tried(self) -> tuple[str, ...]:
+        """What was left out, and how many combinations were not run."""
+        tuning, key = self.tuning, "step.activation_checkpointing"
+        sentences = list(tuning.not_tried)
+        is_offered = any(key in option.changes for option in self.space.options["checkpointing"])
+        if is_offered and not any(key in trial.changes for trial in tuning.trials):
+            sentences.append("Activation checkpointing: memory was enough, and it slows every step down.")
+        if self.is_spent(SEARCH_FRACTION):
+            sentences.append("The search ended early, to leave time for the proof.")
+        tried = {repr(sorted(trial.changes.items())) for trial in tuning.trials}
+        if (left := tuning.candidates - len(tried)) > 0:
+            sentences.append(
+                f"{left:,} of {tuning.candidates:,} combinations: the kinds of changes were searched one "
+                "after the other."
+            )
+        failed = ((trial.words, trial.problem) for trial in tuning.trials)
+        sentences += [f"{words}: {problem.message}" for words, problem in failed if problem is not None]
+        return tuple(dict.fromkeys(sentences))[:_MOST_NOT_TRIED]
+
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._began

@@ -1,0 +1,283 @@
+"""Finds the fastest settings in short runs, proves them beside plain FP32, and saves what is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.inspector import Inspector
+from engine.protocol import jobs
+from engine.protocol.events import Event, Failed, Finished, Heartbeat, Ready, Started, Summary
+from engine.protocol.tuning import Proof, Tuning, TuningPlan, TuningTrial
+from engine.runner import Runner
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.sweep.fastest.candidates import Space, baseline_of, changed, space_of
+from engine.sweep.fastest.events import TuningEvent, TuningStarted
+from engine.sweep.fastest.gains import gains, in_order, path
+from engine.sweep.fastest.halving import LONG, Ask, Outcome, search
+from engine.sweep.fastest.known import SEARCH_FRACTION, Known
+from engine.sweep.fastest.proof import BASELINE_LABEL, NOTHING_FASTER, SideRuns, proven, worth_proving
+from engine.sweep.fastest.trials import known_speed, outcome_of, short_run, shown
+from engine.worker.launcher import Launcher
+
+Steps = Generator[TuningEvent, None, Problem | None]
+
+
+class Tuner(Inspector):
+    """Tunes in the thread that iterates; what is known by then is saved where it is stopped."""
+
+    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+        super().__init__(store, launcher, catalog)
+        self._runner: Runner | None = None
+
+    def stop(self) -> None:
+        """Ends the work after the step in flight; what is known by then is kept. Any thread may ask."""
+        super().stop()
+        runner = self._runner
+        if runner is not None:
+            runner.stop()
+
+    def prepare(
+        self, experiment: Experiment, plan: TuningPlan | None = None, *, memory_cap_gib: float | None = None
+    ) -> str:
+        """Saves a tuning to be carried on, and returns its id.
+
+        The cap is the experiment's own unless another is given. Raises ProblemError if the experiment cannot
+        be trained on this machine, or if its code is not trusted.
+        """
+        cap = memory_cap_gib or experiment.memory_cap_gib
+        capped = baseline_of(experiment.model_copy(update={"memory_cap_gib": cap}))
+        ((baseline, device),) = self._prepared([capped])
+        if not device.is_gpu:
+            # a cap slows training on a CPU down; the peak is compared with it instead
+            baseline = baseline.model_copy(update={"memory_cap_gib": None})
+        tuning = Tuning(experiment=baseline, plan=plan or TuningPlan(), memory_cap_gib=cap)
+        space = self._space(tuning)
+        known = {"candidates": space.size, "not_tried": space.not_tried}
+        return self._store.tunings.add(tuning.model_copy(update=known), device_name=device.title)
+
+    def tune(
+        self,
+        experiment: Experiment,
+        plan: TuningPlan | None = None,
+        *,
+        memory_cap_gib: float | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
+    ) -> Iterator[TuningEvent]:
+        """Prepares a tuning and carries it on. Raises ProblemError as `prepare` does."""
+        return self.carry_on(self.prepare(experiment, plan, memory_cap_gib=memory_cap_gib), gives_way)
+
+    def carry_on(
+        self, tuning_id: str, gives_way: Callable[[], bool] = lambda: False
+    ) -> Iterator[TuningEvent]:
+        """TuningStarted, the events of trials and runs, and Finished; Failed where plain FP32 fails.
+
+        Each process that trains begins with TrialStarted, and TuningKnown follows whatever it showed. It
+        goes on where it stands; between processes it ends early if `gives_way`. Raises ProblemError if there
+        is no such tuning, if it is over, or if its experiment cannot be trained here any more.
+        """
+        record = self._store.tunings.find(tuning_id)
+        if record.tuning.phase == "over":
+            message = f"Tuning {record.number:,} is over."
+            raise ProblemError(request_problem(message, "Begin another.", key="tuning", value=tuning_id))
+        self._prepared([record.tuning.experiment])
+        known = Known(self._store, tuning_id, record.tuning, self._space(record.tuning))
+        return self._carried_on(known, lambda: self._stop_asked.is_set() or gives_way())
+
+    def _space(self, tuning: Tuning) -> Space:
+        return space_of(tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib)
+
+    def _carried_on(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
+        problem: Problem | None = None
+        tunings = self._store.tunings
+        tunings.begin(known.tuning_id)
+        try:
+            yield TuningStarted(tuning_id=known.tuning_id, tuning=known.tuning)
+            problem = yield from self._steps(known, is_to_end)
+        finally:
+            if not known.tuning.trials and (problem is not None or self._stop_asked.is_set()):
+                tunings.delete(known.tuning_id)
+            elif problem is not None or known.is_over or self._stop_asked.is_set():
+                tunings.end(known.tuning_id, problem)
+        if problem is not None:
+            yield Failed(problem=problem)
+        else:
+            yield Finished(summary=Summary(), stopped=not known.is_over)
+
+    def _steps(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
+        if known.tuning.phase in ("candidates", "halving"):
+            yield known.keep(phase="halving")
+            problem = yield from self._searched(known, is_to_end)
+            if problem is not None:
+                return problem
+            if is_to_end():
+                return None
+            yield known.keep(phase="proof", not_tried=known.not_tried())
+        if known.tuning.phase == "proof":
+            yield from self._proven(known, is_to_end)
+            if is_to_end():
+                return None
+            yield known.keep(phase="gains")
+        yield from self._gains(known, is_to_end)
+        if not is_to_end():
+            yield known.keep(phase="over")
+        return None
+
+    def _searched(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
+        """Runs the trials that the search asks for; those of an earlier time are known already."""
+        earlier = [trial for trial in known.tuning.trials if trial.round]
+        with closing(search(known.space)) as asked:
+            outcome: Outcome | None = None
+            while True:
+                try:
+                    ask = next(asked) if outcome is None else asked.send(outcome)
+                except StopIteration:
+                    return None
+                changes = known.space.changes(ask.places)
+                if earlier and (earlier[0].round, earlier[0].changes) == (ask.round, changes):
+                    outcome = outcome_of(earlier.pop(0))
+                    continue
+                earlier.clear()
+                if is_to_end() or known.is_spent(SEARCH_FRACTION):
+                    return None
+                trial = yield from self._trial(known, ask)
+                if trial is None:
+                    return None
+                outcome = outcome_of(trial)
+                if trial.problem is not None and known.is_hopeless:
+                    return known.forget()
+
+    def _trial(self, known: Known, ask: Ask) -> Generator[TuningEvent, None, TuningTrial | None]:
+        """A trial in a fresh worker, saved; None where it was stopped."""
+        changes, words = known.space.changes(ask.places), known.space.words(ask.places)
+        trial = TuningTrial(round=ask.round, changes=changes, steps=0, seconds=0.0, words=words)
+        try:
+            experiment = changed(known.tuning.experiment, changes)
+        except ProblemError as error:
+            yield known.add(trial.model_copy(update={"problem": error.problem}))
+            return known.tuning.trials[-1]
+        experiment = short_run(experiment, ask.seconds, known_speed(known.tuning.trials, changes))
+        yield known.begun(words)
+        began = time.monotonic()
+        last: Finished | Failed | None = None
+        for event in self._events(jobs.Train(experiment=experiment)):
+            match event:
+                case Started(steps_per_epoch=steps):
+                    trial = trial.model_copy(update={"steps_per_epoch": steps})
+                    yield event
+                case Finished() | Failed():
+                    last = event
+                case Ready() | Heartbeat():
+                    pass
+                case _:
+                    yield event
+        if last is None or self._stop_asked.is_set():
+            return None
+        took = {"steps": experiment.steps, "seconds": time.monotonic() - began}
+        yield known.add(shown(trial.model_copy(update=took), last, known.tuning))
+        return known.tuning.trials[-1]
+
+    def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
+        """Proves the fastest, or where it breaks the guard the next that differs in what the losses see."""
+        for rank in worth_proving(known.tuning):
+            proof = known.tuning.proof
+            if proof is None or proof.changes != dict(rank.changes):
+                comparison = self._store.add_comparison(f"Fastest of {known.subject}")
+                proof = Proof(changes=dict(rank.changes), comparison=comparison)
+                yield known.keep(proof=proof)
+            proof = yield from self._runs(known, proof, is_to_end)
+            if proof is None:
+                return
+            if proof.is_broken or (proof.is_loss_alike is False and known.tuning.plan.guard == "alike"):
+                yield known.keep(proof=None, proofs=(*known.tuning.proofs, proof))
+                continue
+            winner = changed(known.tuning.experiment, rank.changes)
+            yield known.keep(proof=proof, winner=winner, winner_changes=dict(rank.changes))
+            return
+        yield known.keep(proof=Proof(sentence=NOTHING_FASTER), winner=known.tuning.experiment)
+
+    def _runs(
+        self, known: Known, proof: Proof, is_to_end: Callable[[], bool]
+    ) -> Generator[TuningEvent, None, Proof | None]:
+        """The proof with its runs; None where it ended early."""
+        proof = self._without_unfinished(proof)
+        for turn in known.turns(proof.changes):
+            side = "baseline_ids" if turn.label == BASELINE_LABEL else "winner_ids"
+            if turn.repeat <= len(getattr(proof, side)):
+                continue
+            if is_to_end():
+                return None
+            if known.is_spent() and min(len(proof.baseline_ids), len(proof.winner_ids)) > 1:
+                break
+            run = self._store.add(
+                turn.experiment,
+                name=turn.name(f"Fastest of {known.subject}"),
+                comparison=proof.comparison,
+                label=turn.label,
+            )
+            proof = proof.model_copy(update={side: (*getattr(proof, side), run.id)})
+            yield known.keep(proof=proof)
+            yield known.begun(turn.label, run.id)
+            last = yield from self._run(run.id)
+            if isinstance(last, Failed):
+                # what failed here fails again, with the same words
+                sentence = f"{turn.label} failed. {last.problem.message}"
+                return proof.model_copy(
+                    update={"sentence": sentence, "is_broken": turn.label != BASELINE_LABEL}
+                )
+            if self._stop_asked.is_set():
+                return None
+        return proven(proof, self._side(proof.baseline_ids), self._side(proof.winner_ids))
+
+    def _run(self, run_id: str) -> Generator[TuningEvent, None, Event | None]:
+        """The events of a saved run but its last, which is returned."""
+        last: Event | None = None
+        self._runner = runner = Runner(self._store, self._launcher)
+        try:
+            for last in runner.run(run_id):
+                if not isinstance(last, Finished | Failed):
+                    yield last
+                if self._stop_asked.is_set():
+                    runner.stop()
+        finally:
+            self._runner = None
+        return last
+
+    def _without_unfinished(self, proof: Proof) -> Proof:
+        """The proof without runs that were cut off, which are deleted: their turns come again."""
+        kept: dict[str, tuple[str, ...]] = {}
+        for side in ("baseline_ids", "winner_ids"):
+            ids: tuple[str, ...] = getattr(proof, side)
+            runs = [run for run in self._store.runs() if run.id in ids]
+            finished = {run.id for run in runs if run.status is Status.FINISHED}
+            self._store.delete(run.id for run in runs if run.id not in finished)
+            kept[side] = tuple(run_id for run_id in ids if run_id in finished)
+        return proof.model_copy(update=kept)
+
+    def _side(self, run_ids: tuple[str, ...]) -> SideRuns:
+        runs = [self._store.run(run_id) for run_id in run_ids]
+        speeds = [run.summary.samples_per_second for run in runs if run.summary is not None]
+        return SideRuns(
+            tuple(speed for speed in speeds if speed is not None),
+            tuple(tuple(self._store.samples(run.id).get("loss", ())) for run in runs),
+            runs[0].experiment.step_samples,
+        )
+
+    def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
+        """Measures what each change gained, and saves it."""
+        tuning, space = known.tuning, known.space
+        if tuning.proof is None or not tuning.winner_changes:
+            return
+        steps = path(space, space.of_changes(tuning.winner_changes))
+        done = sum(1 for trial in tuning.trials if not trial.round)
+        for places in list(in_order(steps))[done:]:
+            if is_to_end() or known.is_spent():
+                break
+            if (yield from self._trial(known, Ask(places, 0, LONG))) is None:
+                return
+        yield known.keep(gains=gains(space, steps, known.tuning.trials, tuning.proof))
