@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.settings import LEAST_BLOCKS
+from engine.experiment.sweep.plan import Pilot
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tuning import Tuning, TuningTrial
@@ -57,27 +58,29 @@ def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None
     return next(reversed(own or plain), None)
 
 
-def shown(trial: TuningTrial, last: Finished | Failed, tuning: Tuning) -> TuningTrial:
-    """The trial with what its run's last event shows, and why it cannot be used if so."""
-    if isinstance(last, Failed):
-        return trial.model_copy(update={"problem": last.problem})
-    summary = last.summary
+def shown(
+    trial: TuningTrial, experiment: Experiment, pilot: Pilot | None, last: Finished | Failed, tuning: Tuning
+) -> TuningTrial:
+    """The trial with what its run showed, and why it cannot be used if so."""
+    if isinstance(last, Failed) or pilot is None:
+        problem = last.problem if isinstance(last, Failed) else _no_speed(last.summary)
+        return trial.model_copy(update={"problem": problem})
+    # a run that was ended early has too few blocks for a speed, but it has steps
+    by_steps = None if pilot.step_ms is None else 1e3 * experiment.step_samples / pilot.step_ms
     figures = {
-        "samples_per_second": summary.samples_per_second or None,
-        "peak_mib": peak_of(summary),
-        "final_loss": summary.final_train_loss,
+        "steps": pilot.steps,
+        "seconds": pilot.seconds,
+        "steps_per_epoch": pilot.steps_per_epoch,
+        "samples_per_second": pilot.samples_per_second or by_steps,
+        "peak_mib": pilot.peak_mib,
+        "final_loss": pilot.final_loss,
     }
-    return trial.model_copy(update={**figures, "problem": _why_unusable(summary, tuning)})
+    known = trial.model_copy(update=figures)
+    return known.model_copy(update={"problem": _why_unusable(known, last.summary, tuning)})
 
 
-def peak_of(summary: Summary) -> float | None:
-    """The run's peak: allocated on an accelerator, resident on a CPU."""
-    allocated = summary.peak_allocated_mib
-    return summary.peak_resident_mib if allocated is None else allocated
-
-
-def _why_unusable(summary: Summary, tuning: Tuning) -> Problem | None:
-    peak, cap = peak_of(summary), tuning.memory_cap_gib
+def _why_unusable(trial: TuningTrial, summary: Summary, tuning: Tuning) -> Problem | None:
+    peak, cap = trial.peak_mib, tuning.memory_cap_gib
     if peak is not None and cap is not None and peak > cap * MIB_PER_GIB:
         message = f"It needs {memory_text(peak)}, more than the cap of {memory_text(cap * MIB_PER_GIB)}."
         return Problem(kind=Kind.OUT_OF_MEMORY, message=message, remedy="Allow more memory.")
@@ -87,10 +90,12 @@ def _why_unusable(summary: Summary, tuning: Tuning) -> Problem | None:
     if tuning.plan.guard == "alike" and summary.first_nan_step is not None:
         message = f"Its loss is not a number at step {summary.first_nan_step:,}."
         return Problem(kind=Kind.NOT_A_NUMBER, message=message, remedy="Choose another precision.")
-    if summary.samples_per_second is None:
-        message = summary.speed_note or "Its speed is not known."
-        return request_problem(message, "Try again on an idle machine.")
-    return None
+    return _no_speed(summary) if trial.samples_per_second is None else None
+
+
+def _no_speed(summary: Summary) -> Problem:
+    message = summary.speed_note or "Its speed is not known."
+    return request_problem(message, "Try again on an idle machine.")
 
 
 def outcome_of(trial: TuningTrial) -> Outcome:

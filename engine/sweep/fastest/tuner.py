@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
@@ -11,7 +10,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.inspector import Inspector
 from engine.protocol import jobs
-from engine.protocol.events import Event, Failed, Finished, Heartbeat, Ready, Started, Summary
+from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.protocol.tuning import Proof, Tuning, TuningPlan, TuningTrial
 from engine.runner import Runner
 from engine.store.record import Status
@@ -23,6 +22,7 @@ from engine.sweep.fastest.halving import LONG, Ask, Outcome, search
 from engine.sweep.fastest.known import SEARCH_FRACTION, Known
 from engine.sweep.fastest.proof import BASELINE_LABEL, NOTHING_FASTER, SideRuns, proven, worth_proving
 from engine.sweep.fastest.trials import known_speed, outcome_of, short_run, shown
+from engine.sweep.pilot import PilotWatch
 from engine.worker.launcher import Launcher
 
 Steps = Generator[TuningEvent, None, Problem | None]
@@ -163,23 +163,17 @@ class Tuner(Inspector):
             return known.tuning.trials[-1]
         experiment = short_run(experiment, ask.seconds, known_speed(known.tuning.trials, changes))
         yield known.begun(words)
-        began = time.monotonic()
-        last: Finished | Failed | None = None
-        for event in self._events(jobs.Train(experiment=experiment)):
-            match event:
-                case Started(steps_per_epoch=steps):
-                    trial = trial.model_copy(update={"steps_per_epoch": steps})
-                    yield event
-                case Finished() | Failed():
-                    last = event
-                case Ready() | Heartbeat():
-                    pass
-                case _:
-                    yield event
-        if last is None or self._stop_asked.is_set():
+        watch, last = PilotWatch(), None
+        for last in self._events(jobs.Train(experiment=experiment)):
+            watch.take(last)
+            if not isinstance(last, Finished | Failed):
+                yield last
+            session = self._session
+            if session is not None and not session.is_over and watch.is_enough:
+                session.stop()
+        if self._stop_asked.is_set() or not isinstance(last, Finished | Failed):
             return None
-        took = {"steps": experiment.steps, "seconds": time.monotonic() - began}
-        yield known.add(shown(trial.model_copy(update=took), last, known.tuning))
+        yield known.add(shown(trial, experiment, watch.pilot(), last, known.tuning))
         return known.tuning.trials[-1]
 
     def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:

@@ -1,0 +1,123 @@
+"""The tuner finds, proves and explains the fastest settings; workers only say what a script has them say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Failed, Finished
+from engine.protocol.tuning import Tuning, TuningPlan
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.sweep.fastest.events import TrialStarted, TuningKnown, TuningStarted
+from engine.sweep.fastest.gains import REMAINDER
+from engine.sweep.fastest.tuner import Tuner
+from engine.worker.launcher import Launcher
+from tests.engine.sweep.fastest.conftest import WORKER
+
+Scripted = Callable[[str], Launcher]
+GIVEN = Experiment(dataset="synthetic", samples=640, image_size=8, device="cpu", batch_size=32, steps=40)
+QUICK = TuningPlan(kinds=("precision", "recipe"), repeats=2)
+PRECISION = TuningPlan(kinds=("precision",), repeats=2)
+
+
+def newest(store: Store) -> Tuning:
+    (saved, *_) = store.tunings.newest()
+    return saved.tuning
+
+
+def test_the_fastest_is_found_proven_and_explained(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    first, *_, last = events = list(Tuner(store, scripted(WORKER), catalog).tune(GIVEN, QUICK))
+    assert isinstance(first, TuningStarted) and isinstance(last, Finished) and not last.stopped
+    tuning = newest(store)
+    assert tuning.phase == "over" and store.tunings.newest()[0].is_over
+    assert tuning.winner_changes == {"precision": "bf16", "step.recipe": "channels_last"}
+    assert tuning.winner is not None and tuning.winner.precision is Precision.BF16
+    proof = tuning.proof
+    assert proof is not None and proof.speedup == pytest.approx(1.95) and proof.is_loss_alike
+    runs = [store.run(run_id) for run_id in (*proof.baseline_ids, *proof.winner_ids)]
+    assert {run.comparison for run in runs} == {proof.comparison} and len(runs) == 4
+    assert [gain.words for gain in tuning.gains] == ["BF16 AMP", "Channels last", REMAINDER]
+    product = 1.0
+    for gain in tuning.gains:
+        product *= gain.speedup
+    assert product == pytest.approx(proof.speedup)
+    assert tuning.runs == sum(isinstance(event, TrialStarted) for event in events)
+    assert any("FP16 AMP" in sentence for sentence in tuning.not_tried)
+
+
+def test_it_gives_way_and_goes_on_where_it_stood(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+    tuner = Tuner(store, scripted(WORKER), catalog)
+    tuning_id = tuner.prepare(GIVEN, PRECISION)
+    *_, whole = Tuner(store, scripted(WORKER), catalog).tune(GIVEN, PRECISION)
+    assert isinstance(whole, Finished)
+    wanted = newest(store)
+    begun, last = 0, None
+    # a process or two each time
+    while last is None or last.stopped:
+        most = begun + 2
+        for event in tuner.carry_on(tuning_id, lambda: begun >= most):  # noqa: B023
+            begun += isinstance(event, TrialStarted)
+            last = event if isinstance(event, Finished) else last
+        assert begun <= most
+    tuning = store.tunings.find(tuning_id).tuning
+    assert tuning.phase == "over" and tuning.runs == wanted.runs
+    assert [trial.changes for trial in tuning.trials] == [trial.changes for trial in wanted.trials]
+    with pytest.raises(ProblemError, match="is over"):
+        tuner.carry_on(tuning_id)
+
+
+def test_a_stop_in_the_proof_keeps_what_is_known_and_its_run_is_trained_again(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    tuner = Tuner(store, scripted(WORKER), catalog)
+    for event in tuner.tune(GIVEN, PRECISION):
+        if isinstance(event, TrialStarted) and event.run_id is not None:
+            tuner.stop()
+    (saved,) = store.tunings.newest()
+    assert saved.is_over and saved.tuning.phase == "proof" and saved.tuning.trials
+    *_, last = tuner.carry_on(saved.id)
+    assert isinstance(last, Finished) and newest(store).phase == "over"
+    assert [run.status for run in store.runs()] == [Status.FINISHED] * 4
+
+
+def test_a_winner_whose_losses_leave_the_band_is_passed_over(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    parts = WORKER.replace(
+        'say(event="samples"',
+        "if asked['precision'] == 'bf16': loss = [value + 5 for value in loss]\nsay(event=\"samples\"",
+    )
+    list(Tuner(store, scripted(parts), catalog).tune(GIVEN, QUICK))
+    tuning = newest(store)
+    (broken,) = tuning.proofs
+    assert broken.changes["precision"] == "bf16" and broken.is_loss_alike is False
+    assert tuning.winner_changes == {"step.recipe": "channels_last"}
+    assert tuning.proof is not None and tuning.proof.is_loss_alike
+
+
+@pytest.mark.parametrize(("cap_gib", "batch"), [(None, 64), (0.2, 32)])
+def test_a_batch_grows_as_long_as_it_gains_and_fits_under_the_cap(
+    store: Store, catalog: Catalog, scripted: Scripted, cap_gib: float | None, batch: int
+) -> None:
+    plan = TuningPlan(kinds=("batch",), changes_batch=True, guard="none", repeats=2)
+    list(Tuner(store, scripted(WORKER), catalog).tune(GIVEN, plan, memory_cap_gib=cap_gib))
+    tuning = newest(store)
+    assert tuning.winner is not None and tuning.winner.batch_size == batch
+    assert (cap_gib is not None) == any("more than the cap" in sentence for sentence in tuning.not_tried)
+
+
+def test_where_plain_fp32_fails_its_problem_is_the_end(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    fails = "say(event='failed', problem=dict(kind='worker-died', message='It died.', remedy='Try again.'))\n"
+    seen = list(Tuner(store, scripted(fails), catalog).tune(GIVEN))
+    assert isinstance(seen[-1], Failed) and seen[-1].problem.kind is Kind.WORKER_DIED
+    assert store.tunings.newest() == ()
+    assert any(isinstance(event, TuningKnown) for event in seen)
