@@ -195,11 +195,13 @@ class CompareController(QObject):
         self._writing.stop()
 
     def state(self) -> dict[str, Any]:
-        return {**self.exporting.state(), "tariff": self._panel.table.tariff.state()}
+        own = {"tariff": self._panel.table.tariff.state(), "published": self._panel.published.is_open}
+        return {**self.exporting.state(), **own}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.exporting.restore(state)
         self._panel.table.tariff.restore(state.get("tariff", ("", "")))
+        self._panel.published.opener.setChecked(state.get("published") is True)
 
     def _connect(self, panel: ComparePanel) -> None:
         self.reader.problem.connect(self.problem)
@@ -231,7 +233,7 @@ class CompareController(QObject):
             return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
         title, tariff = self._titles.get(frozenset(run_ids), ""), self._panel.table.tariff.tariff()
-        return Order(run_ids, against, leading, title, tariff)
+        return Order(run_ids, against, leading, title, tariff, self._panel.published.is_open)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())

@@ -18,6 +18,7 @@ from engine.experiment.experiment import Experiment
 from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
 from gui.charts.painter import BarChart
+from gui.compare.foot.published import PublishedCard
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
@@ -170,6 +171,7 @@ class ComparePanel(QScrollArea):
         self.headline.again_wanted.connect(self.again_wanted)
         self.table = FigureTable()
         self.table.target_chosen.connect(self.target_chosen)
+        self.published = PublishedCard()
         self.bars = BarPanel()
         self._lay_out()
         self.clear()
@@ -210,6 +212,7 @@ class ComparePanel(QScrollArea):
         self.curves.set_lines(lines_of(compared), units_of(compared))
         self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
+        self.published.show_comparison(compared.comparison)
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
@@ -239,6 +242,7 @@ class ComparePanel(QScrollArea):
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
             self._comparison = None
+            self.published.hide()
         self.offer.setVisible(is_empty)
         self._rest.setVisible(is_empty)
         self._charts.setVisible(not is_empty)
@@ -263,6 +267,6 @@ class ComparePanel(QScrollArea):
         # else the offer would be at the lower edge
         self._rest = QWidget()
         offer = Placed(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
-        parts = (self.headline, offer, self.table, wide(self._charts), wide(self._rest))
+        parts = (self.headline, offer, self.table, self.published, wide(self._charts), wide(self._rest))
         in_column(*parts, parent=inner, margins=16, spacing=8)
         self.setWidget(inner)

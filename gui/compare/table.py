@@ -21,8 +21,8 @@ from engine.compare.figures import ENERGY, Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.report.tables import FigureText, figure_text
 from engine.words.numbers import times
+from gui.compare.foot.tariff import TariffRow
 from gui.compare.headline import Sign
-from gui.compare.tariff import TariffRow
 from gui.widgets import ElidedLabel, Marker, label, set_property
 from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip

@@ -34,7 +34,8 @@ class Order:
     """The runs to export; `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares. A `tariff` adds what the energy costs.
+    `title` is the title of the report; "" for what it compares. A `tariff` adds what the energy costs,
+    `with_published` the published figures of the same models.
     """
 
     run_ids: tuple[str, ...]
@@ -42,6 +43,7 @@ class Order:
     side: str | None = None
     title: str = ""
     tariff: Tariff = field(default_factory=Tariff)
+    with_published: bool = False
 
     @property
     def words(self) -> str:
@@ -95,7 +97,15 @@ def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
 
 
 def _content(store: Store, order: Order) -> Content:
-    return content_of(store, order.run_ids, order.baseline, order.side, order.title, order.tariff)
+    return content_of(
+        store,
+        order.run_ids,
+        order.baseline,
+        order.side,
+        order.title,
+        order.tariff,
+        with_published=order.with_published,
+    )
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:

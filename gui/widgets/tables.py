@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QStaticText
-from PySide6.QtWidgets import QAbstractButton, QTableView
+from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView, QTableWidget, QTableWidgetItem
 
 from gui.theme.fonts import font
+from gui.widgets.labels import plain_tip
 
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -100,3 +102,53 @@ def cell_text(text: str, weight: int, width: int) -> QStaticText:
     words.setTextFormat(Qt.TextFormat.PlainText)
     words.prepare(font=face)
     return words
+
+
+_WHOLE_ROW = 28
+
+
+def whole_table(
+    name: str,
+    tip: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Container[int] = (),
+    widths: Mapping[int, int] = MappingProxyType({}),
+    tips: Sequence[str] = (),
+) -> QTableWidget:
+    """A table of texts as high as its rows: the page scrolls, not the table.
+
+    Columns without one of the `widths` share what is left; `tips` are those of the first column, by row.
+    """
+    table = QTableWidget(len(rows), len(headings))
+    table.setAccessibleName(name)
+    table.setToolTip(tip)
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    # arrow keys in it would not scroll the page
+    table.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    table.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
+    table.setShowGrid(False)
+    table.setWordWrap(False)
+    table.setProperty("kind", "tight")
+    for policy in (table.setVerticalScrollBarPolicy, table.setHorizontalScrollBarPolicy):
+        policy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(_WHOLE_ROW)
+    header = table.horizontalHeader()
+    header.setHighlightSections(False)
+    header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+    for column, width in widths.items():
+        header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
+        header.resizeSection(column, width)
+    for column, words in enumerate(headings):
+        heading = QTableWidgetItem(words)
+        heading.setTextAlignment(RIGHT if column in right else LEFT)
+        table.setHorizontalHeaderItem(column, heading)
+    for place, row in enumerate(rows):
+        for column, text in enumerate(row):
+            item = QTableWidgetItem(text)
+            item.setTextAlignment(RIGHT if column in right else LEFT)
+            item.setToolTip(plain_tip(tips[place] if tips and not column else text))
+            table.setItem(place, column, item)
+    table.setFixedHeight(header.sizeHint().height() + len(rows) * _WHOLE_ROW + 2)
+    return table

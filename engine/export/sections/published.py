@@ -10,8 +10,19 @@ from engine.export.sections.section import Cells, Section
 from engine.words.numbers import NONE, number, ratio
 
 _MODEL = "Model"
-_HEADINGS = (_MODEL, "Hardware", "Precision", "Batch", "img/s", "Yours", "Accuracy", "Recipe", "Published by")
-_RIGHT = ("Batch", "img/s", "Yours", "Accuracy")
+_HEADINGS = (
+    _MODEL,
+    "Hardware",
+    "Precision",
+    "Batch",
+    "img/s",
+    "Yours",
+    "Accuracy",
+    "Recipe",
+    "Year",
+    "Published by",
+)
+_RIGHT = ("Batch", "img/s", "Yours", "Accuracy", "Year")
 
 
 def published_section(rows: Sequence[PublishedRow]) -> Section:
@@ -41,7 +52,8 @@ def _cells(row: PublishedRow) -> Cells:
         ratio(row.ratio, 1.0) or NONE,
         NONE if accuracy is None else f"{accuracy:.1f} %",
         f"{figure.recipe}, {source.dataset}",
-        f"{source.title}, {source.year}",
+        str(source.year),
+        source.title,
     )
 
 

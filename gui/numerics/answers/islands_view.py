@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QTableWidget
 
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.words.numbers import counted, memory_text, number, share_text, times
 from gui.widgets import label
 from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part
-from gui.widgets.labels import plain_tip
+from gui.widgets.tables import whole_table
 
 _NOTHING_YET = (
     "Which modules must stay in FP32?",
@@ -26,7 +25,6 @@ _NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial.
 _CRITERION = "A trial is good if its loss stays within the band of repeated FP32 runs, never NaN or infinite"
 _HEADINGS = ("Kept in FP32", "Result", "Last loss", "Skipped", "Seconds")
 _WIDTHS = {2: 80, 3: 70, 4: 70}
-_ROW = 28
 
 
 class IslandsView(AnswerPage):
@@ -67,39 +65,16 @@ def _price(islands: Islands) -> tuple[tuple[str, str], ...]:
 
 
 def _table(trials: Sequence[IslandTrial]) -> QTableWidget:
-    """As high as its rows: the page scrolls, not the table."""
-    table = QTableWidget(len(trials), len(_HEADINGS))
-    table.setAccessibleName("Trials")
-    table.setToolTip("The trials, in the order in which they were made")
-    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-    # arrow keys in it would not scroll the page
-    table.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    table.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
-    table.setShowGrid(False)
-    table.setWordWrap(False)
-    table.setProperty("kind", "tight")
-    for policy in (table.setVerticalScrollBarPolicy, table.setHorizontalScrollBarPolicy):
-        policy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    table.verticalHeader().hide()
-    table.verticalHeader().setDefaultSectionSize(_ROW)
-    header = table.horizontalHeader()
-    header.setHighlightSections(False)
-    header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-    for column, width in _WIDTHS.items():
-        header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
-        header.resizeSection(column, width)
-    for column, words in enumerate(_HEADINGS):
-        heading = QTableWidgetItem(words)
-        heading.setTextAlignment(_alignment(column))
-        table.setHorizontalHeaderItem(column, heading)
-    for row, trial in enumerate(trials):
-        for column, text in enumerate(_cells(trial)):
-            item = QTableWidgetItem(text)
-            item.setTextAlignment(_alignment(column))
-            item.setToolTip(plain_tip(", ".join(trial.modules) if column == 0 and trial.modules else text))
-            table.setItem(row, column, item)
-    table.setFixedHeight(header.sizeHint().height() + len(trials) * _ROW + 2)
-    return table
+    tips = [", ".join(trial.modules) or _cells(trial)[0] for trial in trials]
+    return whole_table(
+        "Trials",
+        "The trials, in the order in which they were made",
+        _HEADINGS,
+        [_cells(trial) for trial in trials],
+        _WIDTHS,
+        _WIDTHS,
+        tips,
+    )
 
 
 def _cells(trial: IslandTrial) -> tuple[str, ...]:
@@ -110,8 +85,3 @@ def _cells(trial: IslandTrial) -> tuple[str, ...]:
         f"{trial.skipped:,}",
         f"{trial.seconds:,.1f}",
     )
-
-
-def _alignment(column: int) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignRight if column in _WIDTHS else Qt.AlignmentFlag.AlignLeft
-    return side | Qt.AlignmentFlag.AlignVCenter

@@ -1,0 +1,1 @@
+"""What is folded away below the figures: a tariff of electricity, and published figures."""
