@@ -15,6 +15,7 @@ import typer
 from engine import __version__
 from engine.cli import check, diagnose, machine, output, probe, profile, saved, train
 from engine.cli.session import InterruptError
+from engine.cli.sweep import verbs
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import printable, shortened
 
@@ -30,6 +31,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "diagnose": diagnose.diagnose,
     "profile": profile.profile,
     "runs": saved.runs,
+    "sweeps": verbs.sweeps,
     "show": saved.show,
     "export": saved.export,
     "import": saved.import_,

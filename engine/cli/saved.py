@@ -32,6 +32,12 @@ from resources.looks import DARK, LIGHT
 _ROWS_SHOWN = 20
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or any unambiguous beginning of it.")]
+RunOrSweepId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of a run or a sweep, or any unambiguous beginning of it.")
+]
+RunOrSweepIds = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Ids of runs or sweeps, or their unambiguous beginnings.")
+]
 RunIds = Annotated[
     list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or their unambiguous beginnings.")
 ]
@@ -88,17 +94,35 @@ def show(
     return 0
 
 
-def delete(runs: RunIds, as_json: AsJson = False) -> int:
-    """Delete saved runs and their samples."""
+def delete(runs: RunOrSweepIds, as_json: AsJson = False) -> int:
+    """Delete saved runs and their samples. A sweep is deleted without its runs."""
     with saved_runs(writes=True) as store:
-        names = dict(map(store.name, runs))
+        sweeps = {start: sweep for start in runs if (sweep := sweep_starting(store, start)) is not None}
+        names = dict(store.name(start) for start in runs if start not in sweeps)
         store.remove(names)
+        for sweep_id in sweeps.values():
+            names[sweep_id] = f"{store.sweeps.find(sweep_id).name}, whose runs are kept"
+            store.sweeps.delete(sweep_id)
     if as_json:
         output.json_object({"deleted": list(names)})
     else:
-        for run_id, name in names.items():
-            output.line(f"Deleted {name} ({run_id}).")
+        for work_id, name in names.items():
+            output.line(f"Deleted {name} ({work_id}).")
     return 0
+
+
+def sweep_starting(store: Store, start: str) -> str | None:
+    """The id of the only sweep whose id starts so; None where there is none, as for the id of a run.
+
+    Raises ProblemError where several do, or a run as well.
+    """
+    ids = store.sweeps.starting(start)
+    if start in ids or not ids:
+        return start if ids else None
+    if len(ids) > 1 or any(run.id.startswith(start) for run in store.runs()):
+        message = f"The ids of several runs or sweeps start with '{start}'."
+        raise ProblemError(request_problem(message, "Give more of the id.", key="run", value=start))
+    return ids[0]
 
 
 @contextmanager

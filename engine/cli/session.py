@@ -26,6 +26,7 @@ from engine.cli.output import aside, progress_console, warning
 from engine.compare.figures import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.text import printable
 from engine.inspector import Inspector
@@ -197,6 +198,7 @@ class Session:
     """Open for the length of one verb; `interrupt` says whether Ctrl+C was pressed."""
 
     store: Store
+    launcher: Launcher
     runner: Runner
     interrupt: Interrupt
     watch: Watch
@@ -224,7 +226,7 @@ def open_session(target: Target) -> Iterator[Session]:
         runner, watch = Runner(store, launcher), Watch()
         with Interrupt(runner.stop) as interrupt:
             try:
-                yield Session(store, runner, interrupt, watch)
+                yield Session(store, launcher, runner, interrupt, watch)
             except ProblemError:
                 if interrupt.asked:
                     raise InterruptError from None
@@ -232,14 +234,20 @@ def open_session(target: Target) -> Iterator[Session]:
 
 
 def accept_code(
-    store: Store, asked: Asked, experiments: Iterable[Experiment], *, on_gpu: bool, accepts_all: bool
+    store: Store,
+    asked: Asked,
+    experiments: Iterable[Experiment],
+    *,
+    on_gpu: bool,
+    accepts_all: bool,
+    named: Iterable[Code] = (),
 ) -> None:
-    """Trusts the code of a file that the options name; with `accepts_all` that of all the experiments.
+    """Trusts the code of files that the options name; with `accepts_all` that of all the experiments.
 
-    Raises ProblemError for experiments with other code.
+    `named` is the code of further such files. Raises ProblemError for experiments with other code.
     """
     experiments = tuple(experiments)
-    accepted = [asked.chosen_code(on_gpu)]
+    accepted = [asked.chosen_code(on_gpu), *named]
     if accepts_all:
         accepted += [experiment.own_code for experiment in experiments]
     for code in accepted:

@@ -11,7 +11,7 @@ import typer
 from engine.cli import options, output
 from engine.cli.comparison import show, variants
 from engine.cli.options import Asked, sides_of
-from engine.cli.saved import RunId
+from engine.cli.saved import RunOrSweepId, saved_runs, sweep_starting
 from engine.cli.session import (
     DONE,
     FAILED,
@@ -24,6 +24,8 @@ from engine.cli.session import (
     train,
     warn_if_busy,
 )
+from engine.cli.sweep.options import DryRun, Request, Swept, TimeLimit, ToWithin, is_sweep, plan_from
+from engine.cli.sweep.verbs import compare_grid, resume_sweep
 from engine.compare.comparison import Comparison
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
@@ -75,12 +77,16 @@ def _refuse_search(asked: Asked) -> None:
 
 
 def resume(
-    run: RunId,
+    run: RunOrSweepId,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Continue a run that ended early from its last checkpoint, as if it had never stopped."""
+    """Continue a run that ended early from its last checkpoint, as if it had never stopped; or a sweep."""
+    with saved_runs() as store:
+        sweep_id = sweep_starting(store, run)
+    if sweep_id is not None:
+        return resume_sweep(sweep_id, trust_code=trust_code, as_json=as_json, target=target)
     with open_session(target) as session:
         saved = session.store.run(run)
         if trust_code and saved.experiment.own_code is not None:
@@ -129,6 +135,10 @@ def compare(
             help="How often to train each side; the sides take turns, and each turn has the next seed.",
         ),
     ] = 1,
+    sweep: Swept = None,
+    to_within: ToWithin = "",
+    time_limit: TimeLimit = "",
+    dry_run: DryRun = False,
     name: str | None = None,
     price_per_kwh: options.PricePerKwh = "",
     co2_per_kwh: options.Co2PerKwh = "",
@@ -137,10 +147,23 @@ def compare(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Train the same experiment in several precisions, and say what each gains."""
+    """Train the same experiment in several precisions, and say what each gains.
+
+    With --sweep every combination of the values of several settings is trained: a short pilot of each first,
+    then whole runs, then repeats. Ctrl+C stops a sweep; `ammeter resume ID` goes on with it. Of a sweep,
+    --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and cells, each with
+    index, name, values, status, reason, runs, figures, ratio and ratio_ci.
+    """
     asked = options.asked(ctx.params)
     _refuse_search(asked)
     tariff = tariff_from(price_per_kwh, co2_per_kwh)
+    request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
+    if is_sweep(asked, request):
+        if published or tariff != Tariff():
+            message = "A sweep is not compared with published figures or priced."
+            remedy = "Export its runs with `ammeter export` and these options."
+            raise ProblemError(request_problem(message, remedy, key="sweep"))
+        return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _sides(asked, precision, on_gpu=True)
     with open_session(target) as session:
         catalog = session.runner.catalog()

@@ -43,6 +43,14 @@ class SavedWork(ABC, Generic[Record]):
                 return self._record(connection, row)
         raise ProblemError(self._missing(work_id))
 
+    def starting(self, start: str) -> tuple[str, ...]:
+        """The ids that start so."""
+        with self._connection.reading() as connection:
+            rows = connection.execute(
+                f"SELECT id FROM {self._table} WHERE substr(id, 1, ?) = ?", (len(start), start)
+            ).fetchall()
+        return tuple(row["id"] for row in rows)
+
     def delete(self, work_id: str) -> None:
         """Deletes a record with all that belongs to it."""
         with self._connection.writing() as connection:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cli.options import asked
-from engine.cli.sweep_options import grid_from, is_sweep, plan_from
+from engine.cli.sweep.options import Request, grid_from, is_sweep, plan_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
@@ -18,7 +18,7 @@ from engine.experiment.sweep.plan import Plan
 def grid(
     swept: Sequence[str] = (), *, precisions: Sequence[str] = (), on_gpu: bool = False, **options: Any
 ) -> Grid:
-    return grid_from(asked(options), precisions, swept, on_gpu=on_gpu)
+    return grid_from(asked(options), Request(precisions, swept, Plan()), on_gpu=on_gpu)
 
 
 def axes(found: Grid) -> dict[str, tuple[object, ...]]:
@@ -49,7 +49,13 @@ def test_a_flag_replaces_the_axis_of_the_file_and_a_setting_ends_it(config: str)
     fixed = grid(config=config, batch_size="64")
     assert axes(fixed) == {"seed": (1, 2, 3)}
     assert {cell.experiment.batch_size for cell in fixed.cells} == {64}
-    assert is_sweep(asked({"config": config}), None) and not is_sweep(asked({}), None)
+
+
+def test_a_comparison_is_a_sweep_where_settings_are_swept_or_a_plan_asks_for_more(config: str) -> None:
+    plain = Request((), (), Plan(repeats=3))
+    assert is_sweep(asked({"config": config}), plain) and is_sweep(asked({"preset": "batch-sweep"}), plain)
+    assert is_sweep(asked({}), Request((), ("seed=1,2",), Plan())) and not is_sweep(asked({}), plain)
+    assert is_sweep(asked({}), Request((), (), Plan(precision_percent=2)))
 
 
 def test_a_presets_variants_and_sweep_are_axes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -54,6 +55,16 @@ DryRun = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Request:
+    """What `compare` is asked for besides the settings; `swept` are the texts of --sweep."""
+
+    precisions: Sequence[str]
+    swept: Sequence[str]
+    plan: Plan
+    is_dry: bool = False
+
+
 def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
     """The plan that the options stand for. Raises ProblemError."""
     return Plan(
@@ -63,21 +74,20 @@ def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
     )
 
 
-def is_sweep(asked: Asked, swept: Sequence[str] | None) -> bool:
-    """Whether the options, the TOML file or the preset sweep settings."""
-    return bool(swept or asked.sweep or (asked.preset is not None and asked.preset.sweep))
+def is_sweep(asked: Asked, request: Request) -> bool:
+    """Whether settings are swept, or the options ask for what only a sweep does."""
+    has_axes = request.swept or asked.sweep or (asked.preset is not None and asked.preset.sweep)
+    return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
 
 
-def grid_from(
-    asked: Asked, precisions: Sequence[str] | None, swept: Sequence[str] | None, *, on_gpu: bool
-) -> Grid:
+def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
     """The grid that the options stand for: the preset's variants, then what is swept.
 
     Several precisions are an axis, as they are by default where nothing is swept. Raises ProblemError.
     """
-    base, preset = asked.settings(on_gpu), asked.preset
-    values = _values(asked, precisions or (), values_of_texts(swept or ()), on_gpu=on_gpu)
-    if precisions and len(precisions) == 1:
+    base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
+    values = _values(asked, precisions, values_of_texts(request.swept), on_gpu=on_gpu)
+    if len(precisions) == 1:
         base = layered(base, {"precision": precisions[0]})
     variants: tuple[Axis, ...] = ()
     if preset is not None and not precisions and "precision" not in values:

@@ -1,0 +1,1 @@
+"""Sweeps on the command line: their options, the verbs, and what these print."""

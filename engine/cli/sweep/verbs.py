@@ -1,0 +1,165 @@
+"""The verbs of sweeps: `compare` of a grid, `resume` of a sweep, and `sweeps`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import cast
+
+from engine.cli import output
+from engine.cli.options import AsJson, Asked
+from engine.cli.saved import saved_runs
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Interrupt,
+    Session,
+    accept_code,
+    has_gpu,
+    open_session,
+    warn_if_busy,
+)
+from engine.cli.sweep import shown
+from engine.cli.sweep.options import Request, grid_from
+from engine.compare.evidence import evidence_of
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.checks import Catalog
+from engine.experiment.own.code import Code
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.sweep.grid import Grid
+from engine.protocol.events import Failed
+from engine.store.forecasts import Forecasts
+from engine.store.record import Status
+from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.estimate import estimate_of_grid
+from engine.sweep.events import SweepEvent
+from engine.sweep.fit import fit_of, why_unfit
+from engine.sweep.order import turns
+from engine.sweep.reading import results_of
+from engine.sweep.sweeper import Sweeper
+from engine.words.numbers import duration
+from engine.worker.launcher import Target
+
+
+def compare_grid(
+    asked: Asked, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
+) -> int:
+    """Trains the cells of a grid, or says of a dry run what it would train; returns the exit status."""
+    grid_from(asked, request, on_gpu=True)
+    with open_session(target) as session:
+        catalog = session.runner.catalog()
+        session.raise_if_interrupted()
+        on_gpu = has_gpu(asked, catalog)
+        grid = grid_from(asked, request, on_gpu=on_gpu)
+        experiments = [cell.experiment for cell in grid.cells]
+        accept_code(
+            session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code, named=_named_code(grid)
+        )
+        left_out = _left_out(session, grid, catalog)
+        if request.is_dry:
+            known = session.store.runs(MOST_OTHERS)
+            estimate = estimate_of_grid(grid, request.plan, known, left_out)
+            shown.show_plan(grid, request.plan, left_out, estimate, as_json=as_json)
+            return DONE
+        warn_if_busy(session.watch, experiments[0])
+        sweeper = Sweeper(session.store, session.launcher, catalog)
+        sweep_id = sweeper.prepare(name or "", grid, request.plan)
+        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+
+
+def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
+    """Goes on with a saved sweep; returns the exit status."""
+    with open_session(target) as session:
+        record = session.store.sweeps.find(sweep_id)
+        _refuse_ended(record)
+        if trust_code:
+            for code in {cell.experiment.own_code for cell in record.grid.cells} - {None}:
+                assert code is not None
+                session.store.trusted_code.add(code)
+        warn_if_busy(session.watch, record.grid.cells[0].experiment)
+        sweeper = Sweeper(session.store, session.launcher)
+        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+
+
+def sweeps(as_json: AsJson = False) -> int:
+    """List the saved sweeps, newest first; `ammeter resume ID` goes on with a sweep that was stopped."""
+    with saved_runs() as store:
+        records = store.sweeps.newest()
+    if as_json:
+        output.json_object({"sweeps": [shown.overview(record) for record in records]})
+    elif records:
+        shown.show_list(records)
+    else:
+        output.line(
+            "There are no saved sweeps yet. `ammeter compare --preset batch-sweep` makes the first one."
+        )
+    return DONE
+
+
+def _named_code(grid: Grid) -> list[Code]:
+    """The code of the model files that are swept: it was read here, from where the user said."""
+    places = [place for place, axis in enumerate(grid.axes) if axis.key == "model" and axis.overrides]
+    codes = [cell.experiment.own_code for cell in grid.cells if places]
+    return [code for code in dict.fromkeys(codes) if code is not None]
+
+
+def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
+    """Why cells cannot be trained here or will not fit, by index; forecasts that are missing are made."""
+    forecasts = Forecasts(session.store.path.parent)
+    unknown = fit_of(grid, catalog, forecasts).unknown
+    if unknown:
+        output.aside("Forecasting the memory of the cells.")
+    for experiment in unknown:
+        # a cell without a forecast may fit
+        with suppress(ProblemError):
+            session.runner.forecast(experiment, lambda: session.interrupt.asked)
+        session.raise_if_interrupted()
+    return why_unfit(grid, catalog, forecasts)
+
+
+def _refuse_ended(record: SweepRecord) -> None:
+    limit = record.plan.time_limit_seconds
+    if next(turns(record), None) is None:
+        why = "is complete"
+    elif limit is not None and record.spent_seconds >= limit:
+        why = f"has used its time limit of {duration(limit)}"
+    else:
+        return
+    message, remedy = f"{record.name} {why}.", "Start another sweep to train more."
+    raise ProblemError(request_problem(message, remedy, key="run", value=record.id))
+
+
+def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
+    """Trains what is left of a sweep, prints what is known of it, and returns the exit status."""
+    session.raise_if_interrupted()
+    store, last = session.store, cast(SweepEvent | None, None)
+    grid = store.sweeps.find(sweep_id).grid
+    with Interrupt(sweeper.stop) as interrupt, shown.SweepProgress(grid) as progress:
+        for last in sweeper.carry_on(sweep_id):
+            progress.show(last)
+            if interrupt.asked:
+                # Ctrl+C may have come before the sweep began
+                sweeper.stop()
+    record = store.sweeps.find(sweep_id)
+    runs = [run for cell in record.cells for run in cell.runs]
+    results = results_of(record, evidence_of(store, runs))
+    problem = last.problem if isinstance(last, Failed) else _problem_of_all(record)
+    if not as_json:
+        shown.show_results(record, results)
+        if record.ended is None:
+            output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
+    values = shown.values(record, results)
+    if problem is not None and not interrupt.asked:
+        output.error(problem, as_json, **values)
+    elif as_json:
+        output.json_object(values)
+    if interrupt.asked:
+        return INTERRUPTED
+    return DONE if problem is None else FAILED
+
+
+def _problem_of_all(record: SweepRecord) -> Problem | None:
+    """Why the first cell failed, where no cell came to the end of a run: a cell that fails stops no other."""
+    if any(run.status is Status.FINISHED for cell in record.cells for run in cell.runs):
+        return None
+    return next((cell.problem for cell in record.cells if cell.problem is not None), None)

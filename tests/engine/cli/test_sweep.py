@@ -1,0 +1,106 @@
+"""Sweeps on the command line: what is printed, refused, stopped, gone on with, listed and deleted."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from engine.cli import main
+from engine.cli.sweep.shown import SweepProgress
+from engine.store.store import Store
+from engine.sweep.events import SweepEvent, TurnEnded
+
+Capture = pytest.CaptureFixture[str]
+
+# so few steps need no pilot
+TINY = ["--preset", "hello-amp", "--device", "cpu", "--steps", "2", "--target", "thread"]
+GRID = ["--sweep", "batch_size=10,20", "--sweep", "precision=fp32,bf16"]
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    status = main([*arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_a_grid_is_one_object_is_listed_and_is_deleted_without_its_runs(capsys: Capture) -> None:
+    status, found = answer(capsys, "compare", *TINY, *GRID, "--name", "Night", "--repeats", "2")
+    assert status == 0
+    assert list(found) == [
+        "id", "name", "status", "created", "device_name", "plan", "spent_seconds", "grid", "cells",
+    ]  # fmt: skip
+    assert (found["name"], found["status"], found["plan"]["repeats"]) == ("Night", "finished", 2)
+    assert [axis["values"] for axis in found["grid"]["axes"]] == [[10, 20], ["fp32", "bf16"]]
+    assert found["grid"]["compared"] == "precision"
+    last = found["cells"][-1]
+    assert list(last) == [
+        "index", "name", "values", "status", "reason", "runs", "figures", "ratio", "ratio_ci",
+    ]  # fmt: skip
+    assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
+    assert len({run for cell in found["cells"] for run in cell["runs"]}) == 8
+    assert last["figures"]["final_train_loss"] > 0
+    _, listed = answer(capsys, "sweeps")
+    assert [(sweep["id"], sweep["status"]) for sweep in listed["sweeps"]] == [(found["id"], "finished")]
+    status, refused = answer(capsys, "resume", found["id"][:8])
+    assert status == 2 and refused["error"]["message"] == "Night is complete."
+    assert answer(capsys, "delete", found["id"]) == (0, {"deleted": [found["id"]]})
+    with Store() as store:
+        assert store.sweeps.newest() == () and len(store.runs()) == 8
+
+
+def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = SweepProgress.show
+
+    def interrupted(progress: SweepProgress, event: SweepEvent) -> None:
+        show(progress, event)
+        if isinstance(event, TurnEnded):
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as once:
+        once.setattr(SweepProgress, "show", interrupted)
+        assert main(["compare", *TINY, *GRID]) == 130
+    said = capsys.readouterr().out
+    with Store() as store:
+        (record,) = store.sweeps.newest()
+        assert 1 <= len(store.runs()) < 4 and record.ended is None
+    assert f"`ammeter resume {record.id}` goes on with it." in said
+    status, found = answer(capsys, "resume", record.id[:6], "--target", "thread")
+    assert (status, found["id"], found["status"]) == (0, record.id, "finished")
+    assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
+
+
+def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture) -> None:
+    status, found = answer(capsys, "compare", *TINY, *GRID, "--repeats", "3", "--dry-run")
+    assert (status, found["runs"], found["seconds"]) == (0, 12, None)
+    assert [cell["status"] for cell in found["cells"]] == ["waiting"] * 4
+    cap = ["--sweep", "device=cpu,cuda:7", "--dry-run"]
+    assert main(["compare", *TINY, *cap]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[:2] == ["cuda:7", "no:"] and lines[-2] == "2 cells, 1 run."
+    with Store() as store:
+        assert store.sweeps.newest() == () and store.runs() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sweep", "batch_size="], "Batch size is swept, but has no values."),
+        (["--sweep", "batch_size=8,8"], "Batch size has the value 8 twice."),
+        (["--sweep", "batch_size=8,x"], "The cell batch size x cannot be trained: Batch size is 'x'"),
+        (["--sweep", "bach=8"], "There is no setting named 'bach'."),
+        (["--sweep", "seed=1,2", "--to-within", "0"], "--to-within is '0'"),
+        (["--sweep", "seed=1,2", "--time-limit", "soon"], "--time-limit is 'soon'"),
+        (["--sweep", "seed=1,2", "--published"], "A sweep is not compared with published figures or priced."),
+    ],
+)
+def test_a_wrong_sweep_is_refused_before_anything_runs(
+    capsys: Capture, arguments: list[str], words: str
+) -> None:
+    status, found = answer(capsys, "compare", *TINY, *arguments)
+    assert status == 2 and words in found["error"]["message"]
+    with Store() as store:
+        assert store.sweeps.newest() == () and store.runs() == ()
