@@ -81,7 +81,7 @@ class _KnownSeconds:
     def __init__(self, record: SweepRecord, known_runs: Sequence[RunRecord]) -> None:
         self._experiments = [cell.experiment for cell in record.grid.cells]
         taking = [cell for cell in record.cells if takes_turns(cell)]
-        others = _OtherRuns(known_runs)
+        others = _OtherRuns(known_runs if any(cell.pilot is None for cell in taking) else ())
         self._pilots = {
             cell.index: pilot
             for cell in taking

@@ -69,6 +69,7 @@ class Sweeps(SavedWork[SweepRecord]):
     def __init__(self, connection: Connection, *, is_bare: bool = False) -> None:
         super().__init__(connection)
         self._is_bare = is_bare
+        self._runs: dict[str, tuple[tuple[object, ...], RunRecord]] = {}
 
     @property
     def bare(self) -> Sweeps:
@@ -202,11 +203,18 @@ class Sweeps(SavedWork[SweepRecord]):
         ):
             # one run must not hide the others
             with suppress(ProblemError, ValueError, TypeError, OverflowError, OSError):
-                runs[run["cell"]].append(run_from(run))
+                runs[run["cell"]].append(self._run(run))
         cells = connection.execute(
             "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (sweep_id,)
         ).fetchall()
         return tuple(_cell(cell, tuple(runs[cell["position"]])) for cell in cells)
+
+    def _run(self, row: sqlite3.Row) -> RunRecord:
+        # a sweep is read after every turn; an unchanged run keeps what was parsed of it
+        values, known = tuple(row), self._runs.get(row["id"])
+        if known is None or known[0] != values:
+            known = self._runs[row["id"]] = values, run_from(row)
+        return known[1]
 
     def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
         owner = None if row["owner"] is None else owner_from(row["owner"])
