@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.drawing.shapes import colour as ink_colour
 from engine.experiment.text import printable
+from resources.looks import Palette
 
 FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
 
@@ -34,6 +36,17 @@ def svg(
         f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'
         f"{body}\n</svg>"
     )
+
+
+def svg_file(drawing: Drawing, palette: Palette, metadata: str) -> str:
+    """The text of a file with the drawing on the palette's panel colour."""
+    attributes = {
+        "style": f"background: {palette.bg1}",
+        "width": f"{drawing.width:.0f}",
+        "height": f"{drawing.height:.0f}",
+    }
+    text = svg(drawing, lambda ink: ink_colour(palette, ink), attributes, metadata)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def _element(shape: Shape, colour: Callable[[str], str], keeps_widths: bool) -> str:

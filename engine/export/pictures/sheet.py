@@ -12,8 +12,8 @@ from pathlib import Path
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import LegendEntry, legend
 from engine.drawing.looks import By, ChartName
-from engine.drawing.shapes import Drawing, Shape, Stroke, Words, colour, moved, shortened, text_width
-from engine.drawing.svg import svg
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width
+from engine.drawing.svg import svg_file
 from engine.export.content import Content
 from engine.export.pictures.charts import Chart, Charts
 from engine.export.report.report import Report, report_of
@@ -140,14 +140,8 @@ def write_svg(
     """Writes the picture as SVG."""
     report = report_of(content)
     drawing = picture(content, report, charts, by)
-    ground = f"background: {palette.bg1}"
     metadata = json.dumps(facts_of(report), ensure_ascii=False)
-    text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, metadata)
-    path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
-
-
-def _size(drawing: Drawing) -> dict[str, str]:
-    return {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
+    path.write_text(svg_file(drawing, palette, metadata), encoding="utf-8")
 
 
 def facts_of(report: Report) -> dict[str, str]:

@@ -44,11 +44,11 @@ def _lines(report: Report) -> Iterator[str]:
         [f"{line.title}, {line.unit}" if line.unit else line.title, *map(_figure, line.cells)]
         for line in report.figures
     ]
-    yield from _table(["Metric", *titles], figures, right=True)
+    yield from table_lines(["Metric", *titles], figures, right=True)
     if report.differing:
-        yield from _table(["Differs", *titles], [[one.title, *one.values] for one in report.differing])
+        yield from table_lines(["Differs", *titles], [[one.title, *one.values] for one in report.differing])
     shared = [line for line in (*report.environment, *report.shared) if line.is_shared]
-    yield from _table(["Shared", ""], [[line.title, line.values[0]] for line in shared])
+    yield from table_lines(["Shared", ""], [[line.title, line.values[0]] for line in shared])
     yield f"{escaped(report.made)}."
 
 
@@ -57,7 +57,10 @@ def _figure(cell: FigureText) -> str:
     return f"{cell.value}, {cell.beside}{interval}" if cell.beside else cell.value
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterator[str]:
+def table_lines(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False
+) -> Iterator[str]:
+    """A table, the columns after the first to the `right`; nothing without rows."""
     if not rows:
         return
     yield _row(headings)

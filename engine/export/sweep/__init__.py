@@ -1,0 +1,1 @@
+"""A saved sweep as pictures, tables, data and a report."""

@@ -1,0 +1,41 @@
+"""What a sweep says in sentences: how far it came, and its fastest cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from engine.compare.figures import SPEED
+from engine.sweep.pictures.picture import RATIO_FIGURE, best_of, figure_text, interval_of
+from engine.sweep.results import CellResult, Results
+from engine.words.numbers import counted, pace_text, range_text
+
+
+def answers(results: Results) -> tuple[str, ...]:
+    """The cells by their states, the fastest cell, and the cell that gains most over its baseline."""
+    sentences = [_states(results)]
+    speed = next((figure for figure in results.figures if figure.name == SPEED.name), None)
+    fastest = None if speed is None else best_of(results.cells, speed)
+    if speed is not None and fastest is not None:
+        value = figure_text(speed, fastest.value(speed.name))
+        sentences.append(f"The fastest cell is {fastest.name}: {value}{_only_piloted(fastest)}.")
+    compared = [cell for cell in results.cells if cell.places[results.grid.compared] != 0]
+    gain = best_of(compared, RATIO_FIGURE)
+    if gain is not None and gain.ratio is not None:
+        interval = interval_of(gain, RATIO_FIGURE)
+        known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
+        axis = results.grid.axes[results.grid.compared]
+        sentences.append(
+            f"{gain.name} gains most over {axis.text(0)}: it is {pace_text(gain.ratio)}{known}"
+            f"{_only_piloted(gain)}."
+        )
+    return tuple(sentences)
+
+
+def _states(results: Results) -> str:
+    counts = Counter(cell.status for cell in results.cells)
+    parts = [f"{count:,} {status}" for status, count in counts.most_common()]
+    return f"{counted(len(results.cells), 'cell')}: {', '.join(parts)}."
+
+
+def _only_piloted(cell: CellResult) -> str:
+    return "" if cell.run_ids else ", by its pilot"

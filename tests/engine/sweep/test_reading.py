@@ -1,0 +1,137 @@
+"""A sweep's figures are read as a comparison has them, and every cell says how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence, evidence_from
+from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
+from engine.experiment.problem import Kind, Problem
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Pilot, Plan
+from engine.store.record import RunRecord, Status
+from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.sweep.answers import answers
+from engine.sweep.reading import results_of
+from tests.sweeps import small_grid
+
+GRID = small_grid()
+Make = Callable[..., RunRecord]
+
+
+def sweep(cells: dict[int, CellRecord], repeats: int = 1, grid: Grid = GRID) -> SweepRecord:
+    return SweepRecord(
+        id="5" * 12,
+        number=1,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        name="Night",
+        grid=grid,
+        plan=Plan(repeats=repeats),
+        device_name="a card",
+        comparison="c" * 12,
+        spent_seconds=0.0,
+        ended=None,
+        problem=None,
+        is_claimed=False,
+        cells=tuple(cells.get(index, cell(index)) for index in range(grid.size)),
+    )
+
+
+def cell(index: int, *runs: RunRecord, **known: object) -> CellRecord:
+    blank = CellRecord(index, left_out="", is_held=False, pilot=None, problem=None, runs=runs)
+    return replace(blank, **known)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def repeats(record: Make) -> Callable[[int, list[float]], tuple[RunRecord, ...]]:
+    """Runs of a cell with these speeds, each of a seed of its own."""
+
+    def make(index: int, speeds: list[float], **more: object) -> tuple[RunRecord, ...]:
+        experiment = GRID.cells[index].experiment
+        return tuple(
+            record(
+                100 * index + repeat,
+                experiment.model_copy(update={"seed": repeat}),
+                comparison="c" * 12,
+                samples_per_second=speed,
+                peak_allocated_mib=2_048.0,
+                steps=60,
+                **more,
+            )
+            for repeat, speed in enumerate(speeds, start=1)
+        )
+
+    return make
+
+
+def test_figures_and_ratios_are_those_of_a_comparison(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+    plain, fast = repeats(0, [1_000.0, 1_020.0, 990.0]), repeats(6, [1_810.0, 1_790.0, 1_830.0])
+    results = results_of(sweep({0: cell(0, *plain), 6: cell(6, *fast)}, repeats=3))
+    evidence: list[Evidence] = [evidence_from(run, (), {}) for run in (*plain, *fast)]
+    row = next(row for row in compare(evidence).figures if row.figure.name == SPEED.name)
+    baseline, mine = results.cells[0], results.cells[6]
+    assert baseline.value(SPEED.name) == row.cells[0].value and baseline.ratio == 1.0
+    assert mine.value(SPEED.name) == row.cells[1].value
+    assert mine.intervals is not None and mine.intervals[SPEED.name] == row.cells[1].interval
+    assert (mine.ratio, mine.ratio_interval) == (row.cells[1].ratio, row.cells[1].ratio_interval)
+    assert mine.ratio_interval is not None
+    assert mine.value(PEAK_MEMORY.name) == 2.0
+    assert results.figures[0].name == SPEED.name and mine.status == "done" and len(mine.run_ids) == 3
+    assert "it is 1.80 times as fast (95 % interval" in answers(results)[2]
+
+
+def test_every_cell_says_how_far_it_is(record: Make, repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+    full = Problem(kind=Kind.OUT_OF_MEMORY, message="The memory is full.", remedy="Take less.")
+    pilot = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0)
+    experiment = GRID.cells[0].experiment
+
+    def run(status: Status) -> RunRecord:
+        return record(1, experiment, status=status)
+
+    results = results_of(
+        sweep(
+            {
+                0: cell(0, left_out="It will not fit."),
+                1: cell(1, problem=full),
+                2: cell(2, run(Status.RUNNING)),
+                3: cell(3, run(Status.STOPPED)),
+                4: cell(4, pilot=pilot),
+                5: cell(5, is_held=True),
+                6: cell(6, *repeats(6, [1_000.0])),
+                7: cell(7, *repeats(7, [1_000.0, 1_001.0])),
+            },
+            repeats=2,
+        )
+    )
+    states = [entry.status for entry in results.cells]
+    assert states[:9] == [
+        *("left out", "failed", "running", "stopped", "piloted", "held", "waiting", "done", "waiting")
+    ]
+    assert (results.cells[0].why, results.cells[1].why) == ("It will not fit.", "The memory is full.")
+    # a cell that waits for its second repeat has figures of its first
+    assert results.cells[6].value(SPEED.name) == 1_000.0 and results.cells[6].ratio is None
+
+
+def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:
+    slow = Pilot(
+        steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0, final_loss=2.0
+    )
+    quick = slow.model_copy(update={"samples_per_second": 900.0})
+    results = results_of(sweep({0: cell(0, pilot=slow), 6: cell(6, pilot=quick)}))
+    mine = results.cells[6]
+    assert mine.values == {SPEED.name: 900.0, PEAK_MEMORY.name: 0.5, LOSS.name: 2.0}
+    assert mine.ratio == 1.8 and mine.ratio_interval is None and not mine.run_ids
+    assert [figure.name for figure in results.figures] == [SPEED.name, PEAK_MEMORY.name, LOSS.name]
+    assert answers(results)[1].endswith(", by its pilot.")
+
+
+def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+    hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
+    cells = {0: cell(0, *repeats(0, [1_000.0])), 6: cell(6, *repeats(6, [900.0], **hot))}
+    results = results_of(sweep(cells))
+    assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
