@@ -148,6 +148,7 @@ class ChoiceBox(ComboBox):
         self._wordings: tuple[str, ...] = ()
         self._words = ""
         self._caption = ""
+        self._several = ""
         _inner_row(self, right=_ARROW_WIDTH).addWidget(self._info)
         self.set_choices(choices)
         self.currentTextChanged.connect(self._fit_info)
@@ -177,6 +178,17 @@ class ChoiceBox(ComboBox):
             self.addItem(value, value)
             row = self.count() - 1
         self.setCurrentIndex(row)
+
+    def choices(self) -> Choices:
+        """The (value, text) pairs that are offered."""
+        return [(str(self.itemData(row) or ""), self.itemText(row)) for row in range(self.count())]
+
+    def set_values(self, values: Sequence[str]) -> None:
+        """Shows a value, or several: "SGD, AdamW"."""
+        self.set_value(values[0])
+        words = dict(self.choices())
+        self._several = ", ".join(words.get(value, value) for value in values) if len(values) > 1 else ""
+        self._fit_info()
 
     def set_caption(self, words: str) -> None:
         """Shows a muted caption instead of the choice's text; empty for none."""
@@ -209,8 +221,9 @@ class ChoiceBox(ComboBox):
     def _fit_info(self) -> None:
         """Shows the whole text if it fits beside the fact, else the part before its first comma."""
         metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
-        whole = self._caption or self.currentText()
-        short = whole.partition(",")[0] if self._wordings or self._caption else whole
+        whole = self._several or self._caption or self.currentText()
+        is_shortened = not self._several and (self._wordings or self._caption)
+        short = whole.partition(",")[0] if is_shortened else whole
         for words, fact in [(whole, fact) for fact in self._wordings[:1] or ("",)] + [
             (short, fact) for fact in (*self._wordings, "")
         ]:
@@ -252,6 +265,14 @@ _PART_WORDS = {
 }
 
 
+RECIPES: Choices = (
+    (PLAIN, "Plain"),
+    (FAST, "Fast"),
+    *((part, words) for part, (words, _) in _PART_WORDS.items()),
+)
+"""The recipes to choose several from: both whole ones, and each part alone."""
+
+
 class RecipeEdit(QWidget):
     """Takes and gives the recipe as the experiment's text; `edited` carries it.
 
@@ -264,6 +285,12 @@ class RecipeEdit(QWidget):
         super().__init__()
         self._value = PLAIN
         self._chose_parts = False
+        self.several = QLineEdit()
+        self.several.setReadOnly(True)
+        self.several.setAccessibleName(f"{setting_title('step.recipe')}: several values")
+        self.several.setToolTip(setting_help("step.recipe"))
+        self.several.setProperty("several", "true")
+        self.several.hide()
         self.choice = Segmented(_CHOICES, setting_title("step.recipe"), setting_help("step.recipe"))
         for key, tip in _CHOICE_TIPS.items():
             self.choice.button(key).setToolTip(tip)
@@ -277,11 +304,23 @@ class RecipeEdit(QWidget):
         for place, box in enumerate(self.boxes.values()):
             grid.addWidget(box, place // 2, place % 2)
             grid.setColumnStretch(place % 2, 1)
-        in_column(self.choice, parent=self)
+        in_column(self.choice, self.several, parent=self)
         self.set_value(PLAIN)
 
     def value(self) -> str:
         return self._value
+
+    def set_values(self, recipes: Sequence[str]) -> None:
+        """Shows a recipe, or several: "Plain, Fast"."""
+        self.set_value(recipes[0])
+        words = dict(RECIPES)
+        is_several = len(recipes) > 1
+        self.several.setText(", ".join(words.get(recipe, recipe) for recipe in recipes) if is_several else "")
+        self.several.setCursorPosition(0)
+        self.several.setVisible(is_several)
+        self.choice.setHidden(is_several)
+        if is_several:
+            self.parts.hide()
 
     def set_value(self, recipe: str) -> None:
         """Shows a recipe; the check boxes stay visible unless it changed from outside."""

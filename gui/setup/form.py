@@ -16,16 +16,17 @@ from engine.experiment.own.code import OWN
 from engine.experiment.presets import Preset
 from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
-from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
+from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
 from gui.setup.folder import PathEdit
+from gui.setup.grid.several import FieldValues, tip_of
 from gui.setup.grid.values import cleaned
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
-from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
+from gui.widgets import Button, Field, PrecisionChip, divider, label, set_property, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 
@@ -85,10 +86,12 @@ class SetupForm(QWidget):
         self.check = Button("Check", "link", TIPS["check"])
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
         self.path = PathEdit(setting_title("path"), setting_help("path"))
-        self.batch_size = NumberEdit(setting_title("batch_size"), setting_help("batch_size"))
+        self.batch_size = NumberEdit(
+            setting_title("batch_size"), tip_of("batch_size", setting_help("batch_size"))
+        )
         self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
-        self.length = LengthEdit("Length", TIPS["length"])
+        self.length = LengthEdit("Length", tip_of("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()
         self.repeat = NumberEdit("Repeat", TIPS["repeat"])
         self._times = InnerNote("times")
@@ -111,6 +114,16 @@ class SetupForm(QWidget):
             "hours": Field("At most", self.hours),
         }
         self.preset_field = Field("Preset", self.preset)
+        self.values = {
+            key: FieldValues(key, setting_title(key), self._fields[key], choices)
+            for key, choices in (
+                ("model", self.model.choices),
+                ("dataset", self.dataset.choices),
+                ("path", None),
+                ("batch_size", None),
+                ("step.recipe", lambda: RECIPES),
+            )
+        }
         self._lay_out()
         self._connect()
 
@@ -125,19 +138,17 @@ class SetupForm(QWidget):
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.preset_field.set_hint(smaller or "")
         if catalog is not None:
-            model = catalog.model(draft.text("model").strip())
+            model = catalog.model(draft.single.text("model").strip())
             brings_data = model is not None and model.task == OWN
             datasets = (entry for entry in catalog.datasets if entry.name != OWN or brings_data)
             self.dataset.set_choices([(entry.name, entry.title) for entry in datasets])
-        self.model.set_value(draft.text("model"))
-        self.dataset.set_value(draft.text("dataset"))
-        self.path.set_value(draft.text("path"))
-        self.path.take_file(draft.text("dataset") == ARRAYS)
+        for values in self.values.values():
+            values.show(draft)
+        self.path.take_file(draft.single.text("dataset") == ARRAYS)
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
-        self.recipe.set_value(draft.text("step.recipe"))
-        self.batch_size.set_value(draft.text("batch_size"))
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
+        set_property(self.length, "several", "true" if draft.length_key in draft.several else "false")
         self.repeat.set_value(draft.repeats)
         self.within.set_value(draft.within_percent)
         self.hours.set_value(draft.most_hours)
@@ -178,6 +189,8 @@ class SetupForm(QWidget):
         return (field or self.more.form.fields[key]).problem()
 
     def _show_facts(self, draft: Draft, catalog: Catalog | None) -> None:
+        if "model" in draft.several or "dataset" in draft.several:
+            catalog = None
         model = catalog.model(draft.text("model")) if catalog else None
         dataset = catalog.dataset(draft.text("dataset")) if catalog else None
         code = draft.code
@@ -259,6 +272,8 @@ class SetupForm(QWidget):
         }
         for key, control in texts.items():
             control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
+            self.values[key].edited.connect(lambda text, key=key: self.edited.emit(key, text))
+        self.values["model"].edited.connect(self.model.edited)
         self.find_max.clicked.connect(self.limit_asked)
         self.length.edited.connect(self.length_edited)
         self.repeat.edited.connect(self.repeat_edited)

@@ -20,6 +20,7 @@ from engine.experiment.own.code import OWN
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
+from gui.setup.grid.several import FieldValues, tip_of
 from gui.setup.grid.values import cleaned
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
@@ -91,7 +92,7 @@ SUMMARY_LINES = 3
 def option_lines(draft: Draft) -> tuple[str, ...]:
     """The most important settings under "More options", in three short lines."""
     names = dict(OPTIONS["optimizer.name"].choices)
-    optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
+    optimizer = ", ".join(names.get(name, name) for name in draft.values("optimizer.name"))
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
     accumulated = cleaned("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
@@ -114,6 +115,7 @@ class OptionsForm(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.fields: dict[str, Field] = {}
+        self.values: dict[str, FieldValues] = {}
         self._grids: list[tuple[Group, QGridLayout]] = []
         self._headings: dict[str, QLabel] = {}
         self._shown: dict[str, list[Option]] = {}
@@ -138,8 +140,8 @@ class OptionsForm(QWidget):
             device = self.control("device")
             assert isinstance(device, ChoiceBox)
             device.set_choices(devices)
-        for key in self.fields:
-            self.control(key).set_value(draft.text(key))
+        for values in self.values.values():
+            values.show(draft)
         self.name.set_value(draft.name)
         for group, grid in self._grids:
             self._arrange(group, grid, draft, catalog)
@@ -164,6 +166,9 @@ class OptionsForm(QWidget):
             field = Field(option.label, self._make_control(option), parent=self)
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
             self.fields[option.key] = field
+            choices = field.control.choices if isinstance(field.control, ChoiceBox) else None
+            values = self.values[option.key] = FieldValues(option.key, option.label, field, choices)
+            values.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
         self._grids.append((group, grid))
         return grid
 
@@ -172,7 +177,8 @@ class OptionsForm(QWidget):
         if option.shape is Shape.CHOICE:
             control = ChoiceBox(option.label, option.tip, option.choices)
         else:
-            control = NumberEdit(option.label, option.tip, unit=option.unit, hint=option.hint)
+            tip = tip_of(option.key, option.tip)
+            control = NumberEdit(option.label, tip, unit=option.unit, hint=option.hint)
         control.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
         return control
 

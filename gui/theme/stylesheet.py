@@ -146,6 +146,7 @@ QLineEdit, QComboBox, QAbstractSpinBox {
 QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
 QLineEdit:hover, QComboBox:hover, QAbstractSpinBox:hover { border-color: $text3; }
 QLineEdit:focus, QAbstractSpinBox:focus { border-color: $pri; }
+QLineEdit[several="true"], QComboBox[several="true"] { border: 1px solid $pri; font-weight: 600; }
 QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
 QLineEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled {
     color: $off; border-color: $line; background: $bg1;

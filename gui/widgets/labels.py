@@ -150,7 +150,7 @@ class Field(QWidget):
         self._problem = label("", "problem")
         self._problem.setWordWrap(True)
         self._problem.hide()
-        head = in_row(self._label, Stretch(1), self._note)
+        head = self._head = in_row(self._label, Stretch(1), self._note)
         if link is not None:
             head.addWidget(link)
         column = in_column(head, control, parent=self, margins=(0, 0, 0, 12), spacing=4)
@@ -161,6 +161,11 @@ class Field(QWidget):
         self._label.setBuddy(control)
         if not control.accessibleName():
             control.setAccessibleName(text)
+
+    def add_link(self, widget: QWidget) -> None:
+        """Puts another small button to the right of the label."""
+        self._head.addSpacing(8)
+        self._head.addWidget(widget)
 
     def set_note(self, text: str) -> None:
         """Sets the small text to the right of the label."""

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
 )
 
-from gui.setup.controls import FLUSH, GAP, ChoiceBox
+from gui.setup.controls import FLUSH, GAP, ChoiceBox, Choices
 from gui.setup.model.matching import Group, Row, narrowed
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -146,6 +146,13 @@ class SearchBox(ChoiceBox):
         longest = max((row.shown + row.fact for group in groups for row in group.rows), key=len, default="")
         room = QFontMetrics(self.font()).horizontalAdvance(longest) + _AROUND_ROW
         self.list.setMinimumWidth(min(room, _WIDEST_LIST))
+
+    def choices(self) -> Choices:
+        rows = (row.value for group in self._groups for row in group.rows if not row.text)
+        return [(value, value) for value in dict.fromkeys(rows)]
+
+    def set_values(self, values: Sequence[str]) -> None:
+        self.set_value(", ".join(values))
 
     def value(self) -> str:
         return self.currentText().strip() if self.isEditable() else ""

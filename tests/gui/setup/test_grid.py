@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit, QToolButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets
 from gui.session.experiments import Request
 from gui.setup.draft import Draft
+from gui.setup.grid.several import SeveralPopup
 from gui.setup.grid.values import values_of
 from gui.setup.panel import SetupPanel
 
@@ -154,3 +156,36 @@ def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
     panel.use_settings(experiment)
     assert panel.form.batch_size.text() == "32"
     assert panel.foot.run_button.text() == "Train in FP32"
+
+
+def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
+    panel: SetupPanel, qtbot: QtBot, surveyed: Callable[[], Request | None]
+) -> None:
+    panel.form.more.set_open(True)
+    mark = panel.form.more.form.fields["optimizer.name"].findChild(QToolButton)
+    assert mark is not None and mark.text() == "+"
+    mark.click()
+    popup = panel.findChild(SeveralPopup)
+    assert popup is not None
+    first = panel.text("optimizer.name")
+    for row in range(popup.list.count()):
+        popup.list.item(row).setCheckState(Qt.CheckState.Checked)
+    popup.close()
+    request = surveyed()
+    assert request is not None and request.grid is not None
+    axis = request.grid.axes[-1]
+    assert axis.key == "optimizer.name" and len(axis.values) == 3 and axis.values[0] == first
+    assert panel.form.more.form.control("optimizer.name").property("several") == "true"
+    mark.click()
+    assert panel.text("optimizer.name") == first
+    assert panel.request() is not None and panel.foot.run_button.text() == "Compare 2 precisions"
+    assert panel.form.more.form.control("optimizer.name").property("several") == "false"
+
+
+def test_recipes_and_models_are_swept_too(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
+    panel.form.edited.emit("step.recipe", "plain, fast")
+    assert panel.form.recipe.several.text() == "Plain, Fast"
+    panel.form.values["model"].edited.emit("small-cnn, resnet50")
+    assert panel.form.model.currentText() == "small-cnn, resnet50"
+    request = surveyed()
+    assert request is not None and request.grid is not None and request.grid.size == 8
