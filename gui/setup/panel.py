@@ -269,7 +269,9 @@ class SetupPanel(QFrame):
 
     def save_preset(self) -> None:
         """Asks for a title and saves the form as the user's preset."""
-        self.own_presets.save(self._outcome.experiments, self._presets)
+        survey = self.surveyor.survey() if self.is_sweeping else None
+        grid = None if survey is None else survey.grid
+        self.own_presets.save(self._outcome.experiments, self._presets, grid)
 
     def _rename_preset(self) -> None:
         if self._draft is not None:

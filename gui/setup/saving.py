@@ -19,18 +19,27 @@ from engine.experiment.presets import (
     save_own,
 )
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.sweep.grid import VARIANT, Grid
 from gui.setup.draft import Draft
+from gui.setup.grid.values import NONE
+from gui.setup.grid.words import cells_words
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 
 def save_preset(
-    title: str, experiments: Sequence[tuple[str, Experiment]], *, replace: bool = False
+    title: str,
+    experiments: Sequence[tuple[str, Experiment]],
+    grid: Grid | None = None,
+    *,
+    replace: bool = False,
 ) -> Preset:
-    """Saves labelled experiments as one preset of the user. Raises ProblemError."""
+    """Saves labelled experiments, or a grid of them, as one preset of the user. Raises ProblemError."""
     base = experiments[0][1]
     variants = [Variant(name, _overrides(base, experiment)) for name, experiment in experiments]
-    return save_own(title, base, variants if len(variants) > 1 else (), replace=replace)
+    swept = () if grid is None else (axis for axis in grid.axes if axis.key not in (VARIANT, "precision"))
+    sweep = {axis.key: [NONE if value is None else value for value in axis.values] for axis in swept}
+    return save_own(title, base, variants if len(variants) > 1 else (), sweep=sweep, replace=replace)
 
 
 def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
@@ -60,10 +69,15 @@ class OwnPresets(QObject):
         super().__init__(parent)
         self._window = parent
 
-    def save(self, experiments: Sequence[tuple[str, Experiment]], presets: Sequence[Preset]) -> None:
-        """Asks for a title and saves labelled experiments under it."""
+    def save(
+        self,
+        experiments: Sequence[tuple[str, Experiment]],
+        presets: Sequence[Preset],
+        grid: Grid | None = None,
+    ) -> None:
+        """Asks for a title and saves labelled experiments, or a grid of them, under it."""
         own = [preset.title for preset in presets if preset.is_own]
-        saved = self._answer(save_dialog(experiments, own, self._window))
+        saved = self._answer(save_dialog(experiments, own, self._window, grid))
         if saved is not None:
             self._show(Draft(saved))
 
@@ -170,11 +184,16 @@ class TitleDialog(QDialog):
 
 
 def save_dialog(
-    experiments: Sequence[tuple[str, Experiment]], own_titles: Sequence[str], parent: QWidget | None = None
+    experiments: Sequence[tuple[str, Experiment]],
+    own_titles: Sequence[str],
+    parent: QWidget | None = None,
+    grid: Grid | None = None,
 ) -> TitleDialog:
     """Asks for the title to save the form under; a preset of the user with that title is replaced."""
     taken = {title.casefold() for title in own_titles}
     names = ", ".join(name for name, _ in experiments)
+    if grid is not None:
+        names = f"{cells_words(grid.size)} of {' × '.join(axis.title for axis in grid.axes)}"
 
     def replaces(title: str) -> bool:
         return title.strip().casefold() in taken
@@ -182,7 +201,7 @@ def save_dialog(
     return TitleDialog(
         "Save as a preset",
         f"Saves the form as it is now: {names}.",
-        lambda title: save_preset(title, experiments, replace=replaces(title)),
+        lambda title: save_preset(title, experiments, grid, replace=replaces(title)),
         parent,
         lambda title: "Replace" if replaces(title) else "Save",
     )

@@ -12,6 +12,8 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Plan
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -280,6 +282,9 @@ class MainWindow(QMainWindow):
         return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
 
     def _submit(self, request: Request) -> None:
+        if request.grid is not None and request.plan is not None:
+            self._submit_sweep(request.title, request.grid, request.plan)
+            return
         try:
             run_ids = self.experiments.submit(
                 request.title, request.experiments, request.name, request.repeats
@@ -291,6 +296,15 @@ class MainWindow(QMainWindow):
         if self.experiments.running is None:
             self._followed.show_group(run_ids[0])
         self.show_workspace("train")
+
+    def _submit_sweep(self, name: str, grid: Grid, plan: Plan) -> None:
+        try:
+            self.experiments.submit_sweep(name, grid, plan)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        self.notice.drop()
+        self.show_workspace("sweep")
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()

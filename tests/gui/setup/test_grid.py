@@ -16,6 +16,7 @@ from gui.setup.draft import Draft
 from gui.setup.grid.several import SeveralPopup
 from gui.setup.grid.values import values_of
 from gui.setup.panel import SetupPanel
+from gui.setup.saving import save_preset
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -148,6 +149,17 @@ def test_a_preset_with_a_sweep_fills_the_fields(
     assert len(panel.form.batch_size.text().split(", ")) > 1
     request = surveyed()
     assert request is not None and request.grid is not None
+
+
+def test_a_saved_preset_has_the_sweep(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
+    panel.form.edited.emit("batch_size", "32, 64")
+    panel.form.edited.emit("step.clip_norm", "none, 1")
+    request = surveyed()
+    assert request is not None
+    saved = save_preset("My sweep", request.experiments, request.grid)
+    draft = Draft(saved)
+    assert draft.text("batch_size") == "32, 64" and draft.values("step.clip_norm") == ("none", "1")
+    assert [precision.value for precision in draft.ticked] == ["fp32", "bf16"]
 
 
 def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
