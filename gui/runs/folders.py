@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QWidget
 
@@ -19,7 +19,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
 
-_WIDTH = 152
+_WIDTH, _ROW = 152, 26
 _NAME = Qt.ItemDataRole.UserRole
 _TERM = re.compile(r'(?:^|\s)folder:(?:"[^"]*"?|\S*)', re.IGNORECASE)
 
@@ -47,6 +47,7 @@ class FolderList(QListWidget):
         self._counts: dict[str, int] = {}
         self._made: set[str] = set()
         self.setFixedWidth(_WIDTH)
+        self.setProperty("kind", "guide")
         self.setAccessibleName("Folders of the runs")
         self.setToolTip("Click a folder to see its runs; drop runs on it; F2 renames it, Delete deletes it")
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -76,6 +77,13 @@ class FolderList(QListWidget):
         if counts != self._counts:
             self._counts = dict(counts)
             self._fill()
+
+    def mark(self, text: str) -> None:
+        """Highlights the folder that the filter names."""
+        found = _TERM.search(text)
+        named = found[0].partition(":")[2].strip('"').casefold() if found else ""
+        places = (row for row in range(self.count()) if self._folder(self.item(row)).casefold() == named)
+        self.setCurrentRow(next(places, -1))
 
     def ask_for_new(self, then: Callable[[str], object] = lambda _name: None) -> TitleDialog:
         """Opens a dialog that asks for the name of a new folder, and passes that to `then`."""
@@ -178,6 +186,7 @@ class FolderList(QListWidget):
             item = QListWidgetItem(f"{name} ({count:,})" if name else "All runs")
             item.setData(_NAME, name)
             item.setToolTip(plain_tip(f"{name}: {counted(count, 'run')}" if name else "All runs"))
+            item.setSizeHint(QSize(0, _ROW))
             item.setIcon(icon("folder" if name else "table", ink, 14))
             self.addItem(item)
             if name == current:

@@ -312,6 +312,7 @@ class RunsPanel(QWidget):
 
     def _filter(self, text: str) -> None:
         self.model.set_filter(text)
+        self.folders.mark(text)
         self._refresh()
 
     def _rename(self, run_id: str, name: str) -> None:

@@ -145,17 +145,17 @@ class SavedRuns(QObject):
     def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
         """Pins or unpins runs."""
         self._changed_store(lambda: self._store.set_pinned(run_ids, is_pinned))
-        self.reload()
+        self._read_again(run_ids)
 
     def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
         """Gives runs a colour of their own; None for their precisions' colours."""
         self._changed_store(lambda: self._store.set_colour(run_ids, colour))
-        self.reload()
+        self._read_again(run_ids)
 
     def set_folders(self, folders: Mapping[str, str]) -> bool:
         """Puts runs, by id, into folders; whether the store could."""
         is_done = self._changed_store(lambda: self._store.set_folders(folders))
-        self.reload()
+        self._read_again(tuple(folders))
         return is_done
 
     def delete(self, run_ids: Sequence[str]) -> bool:
@@ -201,6 +201,7 @@ class SavedRuns(QObject):
             # refused before it began and deleted by the runner, or unreadable
             self.reload()
             return
+        self._recolour()
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
@@ -212,6 +213,13 @@ class SavedRuns(QObject):
         self._unreadable = {run.id: run for run in listing.unreadable}
         self._recolour()
         self.list_changed.emit()
+
+    def _read_again(self, run_ids: Sequence[str]) -> None:
+        # reading thousands of runs for the sake of a single one would be felt
+        if len(run_ids) == 1:
+            self.refresh(run_ids[0])
+        else:
+            self.reload()
 
     def _recolour(self) -> None:
         for run_id, live in self._live.items():

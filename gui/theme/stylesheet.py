@@ -95,6 +95,7 @@ QToolButton[kind="icon"], QPushButton[kind="icon"] {
     min-width: 26px; max-width: 26px; min-height: 26px; max-height: 26px;
 }
 QToolButton[kind="icon"]:hover, QPushButton[kind="icon"]:hover { background: $bg2; border-color: $line2; }
+QToolButton[kind="icon"]::menu-indicator { image: none; }
 QToolButton[kind="icon"]:pressed { background: $bg3; }
 QToolButton[kind="icon"]:checked { background: $bg2; border-color: $line2; }
 QPushButton[kind="toggle"], QToolButton[kind="toggle"] {

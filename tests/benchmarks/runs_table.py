@@ -1,5 +1,7 @@
 """How long the runs table takes to show many runs, to filter, to sort and to read them anew.
 
+First with the usual columns, then with more of them, pins, folders and a chosen baseline.
+
     QT_QPA_PLATFORM=offscreen python tests/benchmarks/runs_table.py [--runs 10000]
 
 Every run has settings of its own, so that nothing is known from another run. "To show" is from the closed
@@ -32,6 +34,15 @@ from gui.window.app import make_application
 
 _MODELS = ("small-cnn", "resnet18", "resnet50", "vit_b_16")
 _TAGS = ("paper", "figure 2", "laptop", "again")
+_FOLDERS = ("thesis", "week 47")
+_MORE = (
+    Column["optimizer.learning_rate"],
+    Column["seed"],
+    Column.STEP_RATIO,
+    Column.PEAK_RATIO,
+    Column.LOSS,
+    Column.FOLDER,
+)
 _SIZE = (1_120, 640)
 
 
@@ -44,6 +55,7 @@ def main() -> None:
         path = Path(folder) / "ammeter.sqlite"
         with Store(path) as store:
             store.whole_runs.add(WholeRun(record, (), {}) for record in _records(count))
+            _mark(store)
         _measure(path)
 
 
@@ -65,6 +77,16 @@ def _measure(path: Path) -> None:
             order = Qt.SortOrder.DescendingOrder
             _print(f"sorted by {column.name.lower()}", [_timed(panel, _sorting(panel, column, order))])
         _print("read anew, one changed", [_timed(panel, lambda: _change(store, runs, panel))])
+        for column in _MORE:
+            panel.table.choose(column, True)
+        against = panel.model.run(0).id
+        _print("a baseline chosen", [_timed(panel, lambda: panel.model.set_baseline(against))])
+        for column in _MORE:
+            times = [_timed(panel, _sorting(panel, column, order)) for order in Qt.SortOrder]
+            print(f"  sorted by {column.name}: {_ms(times[0])}, then {_ms(times[1])}")
+        _print("filter of all this, a key at a time", _typing(panel, 'folder:"thesis" seed'))
+        panel.filter.clear()
+        _print("a run pinned", [_timed(panel, lambda: _pin(runs, panel))])
         panel.deleteLater()
 
 
@@ -81,6 +103,20 @@ def _change(store: Store, runs: SavedRuns, panel: RunsPanel) -> None:
     store.set_note(runs.records()[0].id, "Changed.")
     runs.reload()
     panel.set_runs(runs.records())
+
+
+def _pin(runs: SavedRuns, panel: RunsPanel) -> None:
+    run_id = panel.model.run(panel.model.rowCount() - 1).id
+    runs.set_pinned((run_id,), True)
+    panel.update_run(next(run for run in runs.records() if run.id == run_id))
+
+
+def _mark(store: Store) -> None:
+    """Puts a third of the runs into folders, and pins and colours some."""
+    ids = [run.id for run in store.runs()]
+    store.set_folders({run_id: _FOLDERS[place % 2] for place, run_id in enumerate(ids[::3])})
+    store.set_pinned(ids[5::500], True)
+    store.set_colour(ids[::50], "teal")
 
 
 def _timed(panel: RunsPanel, do: Callable[[], object]) -> float:
@@ -116,6 +152,8 @@ def _records(count: int) -> Iterator[RunRecord]:
                 steps=200,
                 recipe="plain",
                 samples_per_second=dice.uniform(500, 5_000),
+                step_ms=dice.uniform(10, 100),
+                final_train_loss=dice.random(),
                 peak_allocated_mib=dice.uniform(1_000, 20_000),
                 final_validation_accuracy=dice.random(),
             ),

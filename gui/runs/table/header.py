@@ -75,7 +75,7 @@ class RunsHeader(QHeaderView):
             painter.restore()
             return
         words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
-        inner = rect.adjusted(_PAD, 0, -_PAD, 0)
+        inner = rect.adjusted(2 if column in NUMBERS else _PAD, 0, -_PAD, 0)
         painter.setFont(self._font)
         painter.setPen(QColor(palette.text2 if is_sorted else palette.text3))
         side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft

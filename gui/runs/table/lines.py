@@ -77,6 +77,14 @@ class Search:
         """Whether the run passes the filter."""
         return all(fits(line) for fits in self._terms)
 
+    def among(self, lines: Iterable[Line]) -> list[Line]:
+        """Those of the lines that pass the filter, in their order."""
+        found = list(lines)
+        # term by term: asking for all terms of every line takes twice as long
+        for fits in self._terms:
+            found = [line for line in found if fits(line)]
+        return found
+
 
 def _term(match: re.Match[str]) -> Callable[[Line], bool]:
     key, *values = match.groups()
@@ -152,7 +160,7 @@ class RunsList:
         """The lines that pass the filter, in order."""
         if self._in_order is None:
             self._in_order = ordered(self.lines.values(), self._column, self._is_descending, self.baselines)
-        return [line for line in self._in_order if self._search(line)]
+        return self._search.among(self._in_order)
 
     def tags(self) -> tuple[str, ...]:
         """The tags in use, the most frequent first."""

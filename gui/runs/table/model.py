@@ -157,6 +157,8 @@ class RunsModel(QAbstractTableModel):
 
     def ticks(self) -> Qt.CheckState:
         """Whether all, some or none of the shown runs are ticked; queued runs do not count."""
+        if not self._checked:
+            return Qt.CheckState.Unchecked
         ticked = {line.run.id in self._checked for line in self._shown if _can_tick(line.run)}
         if len(ticked) > 1:
             return Qt.CheckState.PartiallyChecked

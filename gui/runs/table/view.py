@@ -34,6 +34,8 @@ from gui.theme.theme import theme
 
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
+_SCROLLED_NAME = 140
+"""The width of the name in a table that scrolls anyway."""
 
 
 def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
@@ -261,6 +263,8 @@ class RunsTable(QTableView):
         mode = QHeaderView.ResizeMode.Stretch if fits else QHeaderView.ResizeMode.Fixed
         if header.sectionResizeMode(Column.NAME) != mode:
             header.setSectionResizeMode(Column.NAME, mode)
+        if not fits:
+            widths[Column.NAME] = max(widths[Column.NAME], _SCROLLED_NAME)
         for column, width in widths.items():
             if (column is not Column.NAME or not fits) and self.columnWidth(column) != width:
                 self.setColumnWidth(column, width)

@@ -26,7 +26,7 @@ _WIDTHS = {
     Column.RATIO: (84, 68),
     Column.STATUS: (156, 124),
 }
-_OTHER = (96, 88)
+_OTHER = (104, 96)
 """Of a column that is shown only on request."""
 _ROOMY, _COMPACT = ({column: _WIDTHS.get(column, _OTHER)[place] for column in Column} for place in (0, 1))
 # room for the longest precision and a speed of seven figures, in order of need

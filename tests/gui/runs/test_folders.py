@@ -63,6 +63,7 @@ def test_a_click_filters_by_the_folder_alone(panel: RunsPanel, qtbot: QtBot, row
     place = panel.folders.visualItemRect(item).center()
     qtbot.mouseClick(panel.folders.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert panel.filter.text() == 'finished folder:"week 4"' and rows.numbers() == [1]
+    assert panel.folders.currentRow() == 1
     panel.filter.setText("folder:week")
     assert sorted(rows.numbers()) == [1, 2, 3]
     panel.folders.chosen.emit("")
