@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.cli import check, diagnose, machine, output, probe, profile, saved, train
+from engine.cli import check, diagnose, fastest, machine, output, probe, profile, saved, train
 from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
@@ -30,6 +30,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "check": check.check,
     "diagnose": diagnose.diagnose,
     "profile": profile.profile,
+    "fastest": fastest.fastest,
     "runs": saved.runs,
     "sweeps": verbs.sweeps,
     "show": saved.show,

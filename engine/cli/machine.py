@@ -24,6 +24,7 @@ from engine.export.template import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
+from engine.words.settings import as_typed
 from engine.worker.launcher import Launcher, Target
 
 
@@ -69,7 +70,7 @@ def settings(as_json: AsJson = False) -> int:
         ]
         output.json_object({"settings": entries})
         return 0
-    rows = [(key, output.as_typed(value), setting_help(key)) for key, value in defaults.items()]
+    rows = [(key, as_typed(value), setting_help(key)) for key, value in defaults.items()]
     output.table(("Setting", "Default", "About"), rows)
     return 0
 

@@ -180,13 +180,6 @@ def aside(text: str) -> None:
         _console(sys.stderr).print(printable(text), soft_wrap=True)
 
 
-def as_typed(value: object) -> str:
-    """A setting's value as --set takes it."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Names and values, one pair a line."""
     table = Table.grid(padding=(0, 2))

@@ -26,7 +26,7 @@ from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
 from engine.export.trackers.mlflow_client import is_mlflow
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.words.settings import applying_settings
+from engine.words.settings import applying_settings, as_typed
 from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
@@ -166,10 +166,10 @@ def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
     if run.note:
         output.line(f"\n{run.note}")
     output.line("\nSettings")
-    output.pairs((key, output.as_typed(value)) for key, value in applying_settings(run.experiment).items())
+    output.pairs((key, as_typed(value)) for key, value in applying_settings(run.experiment).items())
     if run.environment is not None:
         output.line("\nEnvironment")
-        output.pairs((key, output.as_typed(value)) for key, value in run.environment.model_dump().items())
+        output.pairs((key, as_typed(value)) for key, value in run.environment.model_dump().items())
     if columns:
         _show_curves(columns)
 

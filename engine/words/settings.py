@@ -195,3 +195,10 @@ def setting_text(key: str, value: Any) -> str:
     if key == "seed" or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
+
+
+def as_typed(value: object) -> str:
+    """A setting's value as --set takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -70,7 +70,7 @@ def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
     return Plan(
         repeats=repeats,
         precision_percent=_percent(to_within) if to_within else None,
-        time_limit_seconds=_seconds(time_limit) if time_limit else None,
+        time_limit_seconds=time_limit_seconds(time_limit),
     )
 
 
@@ -149,7 +149,10 @@ def _percent(text: str) -> float:
     return percent
 
 
-def _seconds(text: str) -> float:
+def time_limit_seconds(text: str) -> float | None:
+    """The seconds that --time-limit gives; None where it is empty. Raises ProblemError."""
+    if not text:
+        return None
     match = _TIME.fullmatch(text.strip().lower())
     parts = [] if match is None else match.groups(default="0")
     seconds = sum(int(part) * unit for part, unit in zip(parts, _UNITS, strict=False))

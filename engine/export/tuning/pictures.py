@@ -1,0 +1,44 @@
+"""The waterfall of a tuning as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import __version__
+from engine.drawing.bitmap import write_bitmap
+from engine.drawing.shapes import Drawing, Words, moved
+from engine.drawing.svg import svg_file
+from engine.experiment.problem import ProblemError, request_problem
+from engine.store.saved.tunings import TuningRecord
+from engine.sweep.fastest.waterfall import waterfall_drawing
+from engine.sweep.fastest.words import title_of
+from resources.looks import LIGHT, Palette
+
+_WIDTH, _MARGIN, _HEADING = 760.0, 24.0, 66.0
+
+
+def picture(record: TuningRecord) -> Drawing:
+    """The waterfall under its title. Raises ProblemError where there are no gains."""
+    tuning = record.tuning
+    if not tuning.gains:
+        message = "There are no gains to draw: " + (
+            "the search is not over." if tuning.proof is None else "nothing is faster than plain FP32."
+        )
+        raise ProblemError(request_problem(message, "Export another format.", key="to"))
+    drawn = waterfall_drawing(tuning, _WIDTH - 2 * _MARGIN)
+    shapes = (
+        Words(_MARGIN, 32, title_of(tuning), "text", 16, 600),
+        Words(_MARGIN, 52, f"{record.device_name} · Ammeter {__version__}", "text2", 12),
+        *moved(drawn.shapes, _MARGIN, _HEADING),
+    )
+    return Drawing(_WIDTH, drawn.height + _HEADING + _MARGIN, shapes, drawn.description)
+
+
+def write_png(record: TuningRecord, path: Path, *, palette: Palette = LIGHT) -> None:
+    """Writes the picture as PNG."""
+    write_bitmap(picture(record), palette, path, {"Title": title_of(record.tuning)})
+
+
+def write_svg(record: TuningRecord, path: Path, *, palette: Palette = LIGHT) -> None:
+    """Writes the picture as SVG."""
+    path.write_text(svg_file(picture(record), palette, title_of(record.tuning)), encoding="utf-8")

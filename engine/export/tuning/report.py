@@ -1,0 +1,51 @@
+"""The report of a tuning as a self-contained web page, and its tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from engine import __version__
+from engine.export.report.markdown import escaped, table_lines
+from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
+from engine.export.tuning.tables import GAINS, sections
+from engine.store.saved.tunings import TuningRecord
+from engine.sweep.fastest.waterfall import waterfall_drawing
+from engine.sweep.fastest.words import title_of
+
+
+def write_html(record: TuningRecord, path: Path) -> None:
+    """Writes the page."""
+    path.write_text(page(record), encoding="utf-8")
+
+
+def page(record: TuningRecord) -> str:
+    """The page as text."""
+    tuning = record.tuning
+    drawn = {GAINS: [page_figure(waterfall_drawing(tuning, PAGE_WIDTH))]} if tuning.gains else {}
+    first, *others = sections(tuning)
+    return sections_page(
+        record,
+        title_of(tuning),
+        [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
+        [replace(first, title="Result"), *others],
+        drawn,
+        noun="tuning",
+        warnings=() if record.problem is None else (record.problem.message,),
+    )
+
+
+def write_markdown(record: TuningRecord, path: Path) -> None:
+    """Writes the sentences and tables, to paste into an issue or a README."""
+    path.write_text("\n".join(_lines(record)) + "\n", encoding="utf-8")
+
+
+def _lines(record: TuningRecord) -> Iterator[str]:
+    for section in sections(record.tuning):
+        yield f"## {escaped(section.title)}\n"
+        yield from (f"{escaped(sentence)}\n" for sentence in section.sentences)
+        if section.rows:
+            yield from table_lines(section.headings, section.rows)
+            yield ""
+    yield f"{escaped(f'Made by Ammeter {__version__} on {record.device_name}')}."

@@ -1,0 +1,112 @@
+"""A tuning in words, tables, a picture and files; it is proven by losses within FP32's band."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from engine.cli.options import asked
+from engine.experiment.experiment import Experiment, Precision, experiment_from, flattened
+from engine.experiment.problem import ProblemError
+from engine.export.tuning.formats import TUNING_FORMATS
+from engine.export.tuning.tables import GAINS, sections
+from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
+from engine.store.store import Store
+from engine.sweep.fastest.proof import SideRuns, is_alike
+from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
+from engine.sweep.fastest.words import answers, command_of
+
+WINNER = Experiment(precision=Precision.BF16, batch_size=128, path="/a b/c")
+CHANGES = {"precision": "bf16", "batch_size": 128}
+TUNING = Tuning(
+    experiment=Experiment(path="/a b/c"),
+    candidates=24,
+    trials=(
+        TuningTrial(round=1, changes={}, steps=15, seconds=2, samples_per_second=100, words="FP32, plain"),
+        TuningTrial(
+            round=2, changes=CHANGES, steps=60, seconds=4, samples_per_second=190, words="BF16 AMP, batch 128"
+        ),
+    ),
+    winner=WINNER,
+    winner_changes=CHANGES,
+    gains=(
+        Gain(words="BF16 AMP", changes={"precision": "bf16"}, speedup=1.5, speedup_ci=(1.45, 1.55)),
+        Gain(words="batch 128", changes={"batch_size": 128}, speedup=1.3),
+        Gain(words="Whole runs against short ones", changes={}, speedup=0.98),
+    ),
+    proof=Proof(changes=CHANGES, speedup=1.911, sentence="The winner trains 1.91 times as fast."),
+    not_tried=("TF32: a format of NVIDIA GPUs.",),
+    runs=12,
+    seconds=95,
+)
+
+
+def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried() -> None:
+    said = " ".join(answers(TUNING))
+    assert "1.91 times as fast" in said and "batch size 128" in said
+    assert "12 runs" in said and "2 of 24 combinations" in said
+    gained = next(section for section in sections(TUNING) if section.title == GAINS)
+    assert [row[0] for row in gained.rows] == [
+        "FP32, plain",
+        "BF16 AMP",
+        "batch 128",
+        "Whole runs against short ones",
+        "Fastest",
+    ]
+    assert gained.rows[1][1:] == ("1.50", "1.45 and 1.55", "1.50")
+    assert float(gained.rows[-1][1]) == pytest.approx(1.911, abs=0.005)
+
+
+def test_the_command_line_repeats_the_winner() -> None:
+    _, _, *words = shlex.split(command_of(WINNER))
+    settings = [word for word in words if word != "--set"]
+    again = experiment_from(asked({"set_": settings}).settings(True))
+    assert flattened(again) == flattened(WINNER)
+
+
+def test_bars_of_the_waterfall_join_and_stay_in_the_picture() -> None:
+    steps = waterfall_steps(TUNING)
+    assert all(before.end == after.begin for before, after in pairwise(steps[:-1]))
+    drawing = waterfall_drawing(TUNING, 600)
+    assert "× 1.91" in drawing.description and drawing.width == 600
+
+
+def test_every_format_is_written(store: Store, tmp_path: Path) -> None:
+    tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
+    record = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    for form in TUNING_FORMATS.formats:
+        path = TUNING_FORMATS.export(record, tmp_path / f"x{form.suffix}")
+        assert path.stat().st_size
+    found = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert found["winner_changes"] == CHANGES and found["device"] == "a card"
+    assert "bfloat16" in (tmp_path / "x.py").read_text(encoding="utf-8")
+    assert "| BF16 AMP |" in (tmp_path / "x.md").read_text(encoding="utf-8")
+    begun = store.tunings.find(store.tunings.add(Tuning(experiment=WINNER), device_name="a card"))
+    for ending, said in ((".py", "no winner yet"), (".svg", "no gains to draw")):
+        with pytest.raises(ProblemError, match=said):
+            TUNING_FORMATS.export(begun, tmp_path / f"y{ending}")
+
+
+def curve(level: float, steps: int) -> tuple[float, ...]:
+    return tuple(level + 1 / (step + 1) for step in range(steps))
+
+
+@pytest.mark.parametrize(
+    ("levels", "step_samples", "alike"),
+    [((1.01, 1.02), 32, True), ((1.3, 1.31), 32, False), ((float("nan"), 1.0), 32, False)],
+)
+def test_losses_are_alike_within_the_band_of_fp32s_repeats(
+    levels: tuple[float, ...], step_samples: int, *, alike: bool
+) -> None:
+    fp32 = SideRuns((100, 100, 100), tuple(curve(level, 40) for level in (1.0, 1.01, 1.02)), 32)
+    mine = SideRuns((200, 200), tuple(curve(level, 40) for level in levels), step_samples)
+    assert is_alike(fp32, mine) is alike
+
+
+def test_a_band_needs_repeats() -> None:
+    one = SideRuns((100,), (curve(1.0, 40),), 32)
+    assert is_alike(one, one) is None
