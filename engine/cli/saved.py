@@ -23,8 +23,10 @@ from engine.export.archive.reader import Imported, import_archive
 from engine.export.content import Content, content_of
 from engine.export.data import json_column
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
+from engine.export.sweep.formats import SWEEP_FORMATS
 from engine.export.trackers.mlflow_client import is_mlflow
 from engine.store.record import RunRecord
+from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.words.settings import applying_settings, as_typed
 from resources.looks import DARK, LIGHT
@@ -220,7 +222,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 
 
 def export(
-    runs: RunIds,
+    runs: RunOrSweepIds,
     to: To,
     baseline: Baseline = None,
     lead: Lead = None,
@@ -234,9 +236,18 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves."""
-    picture, tariff = _picture(to, plot, by, theme), tariff_from(price_per_kwh, co2_per_kwh)
+    """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves.
+
+    A sweep is exported as a report, its pictures, or its cells: the ending is .html, .png, .svg, .csv, .json
+    or .md.
+    """
+    tariff = tariff_from(price_per_kwh, co2_per_kwh)
     with saved_runs() as store:
+        if (sweep_id := sweep_starting(store, runs[0])) is not None:
+            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme, price_per_kwh, co2_per_kwh)
+            _export_sweep(store.sweeps.find(sweep_id), to, force, as_json, others=any(of_runs) or published)
+            return 0
+        picture = _picture(to, plot, by, theme)
         content = content_of(store, runs, baseline, lead, title, tariff, with_published=published)
         sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
@@ -245,6 +256,17 @@ def export(
         for sentence in sentences:
             output.line(sentence)
     return 0
+
+
+def _export_sweep(record: SweepRecord, to: str, force: bool, as_json: bool, *, others: bool) -> None:
+    if others:
+        message = f"{record.name} is a sweep: it is exported alone, and takes no option but --to and --force."
+        raise ProblemError(request_problem(message, "Leave out the rest.", key="run", value=record.id))
+    path = SWEEP_FORMATS.export(record, to, force=force)
+    if as_json:
+        output.json_object({"to": to, "sweep": record.id})
+    else:
+        output.line(f"Wrote {record.name} to {path}.")
 
 
 def _send(content: Content, to: str) -> tuple[str, ...]:

@@ -10,16 +10,19 @@ from rich.progress import SpinnerColumn
 
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
-from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
 from engine.export.data import json_value
+from engine.export.sections.section import Section
+from engine.export.sweep.data import as_json
+from engine.export.sweep.report import cells_section
 from engine.protocol.events import Log, Samples
-from engine.statistics import Interval
 from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.answers import answers
 from engine.sweep.events import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted
+from engine.sweep.order import turns
 from engine.sweep.results import CellResult, Results
-from engine.words.numbers import NONE, counted, duration, times
+from engine.words.numbers import counted, duration
 
 
 class SweepProgress(ProgressLine):
@@ -70,17 +73,16 @@ def _left_words(estimate: Estimate | None) -> str:
 
 
 def show_plan(
-    grid: Grid, plan: Plan, left_out: Mapping[int, str], estimate: Estimate | None, *, as_json: bool
+    grid: Grid, plan: Plan, left_out: Mapping[int, str], estimate: Estimate | None, *, is_json: bool
 ) -> None:
     """What a sweep of the grid would train."""
     runs = plan.repeats * (grid.size - len(left_out))
-    if as_json:
-        cells = [_planned(grid, index, left_out.get(index, "")) for index in range(grid.size)]
+    if is_json:
         output.json_object(
             {
                 "plan": plan.model_dump(mode="json"),
                 "grid": _grid(grid),
-                "cells": cells,
+                "cells": _planned(grid, left_out),
                 "runs": runs,
                 "seconds": None if estimate is None else estimate.seconds_left,
                 "is_rough": estimate is None or estimate.is_rough,
@@ -106,44 +108,36 @@ def _axis_texts(grid: Grid, places: Sequence[int]) -> list[str]:
     return [axis.text(place) for axis, place in zip(grid.axes, places, strict=True)]
 
 
-def _planned(grid: Grid, index: int, why: str) -> dict[str, Any]:
-    cell = CellResult(index, grid.cells[index].places, "", "left out" if why else "waiting", why=why)
-    return {key: value for key, value in _cell(grid, cell).items() if key in _OF_PLAN}
-
-
-_OF_PLAN = ("index", "name", "values", "status", "reason")
+def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
+    cells = [
+        CellResult(
+            cell.index,
+            cell.places,
+            grid.name(cell.places),
+            "left out" if cell.index in left_out else "waiting",
+            why=left_out.get(cell.index, ""),
+        )
+        for cell in grid.cells
+    ]
+    results = Results(grid, tuple(cells), ())
+    return [as_json(results, cell) for cell in cells]
 
 
 def show_results(record: SweepRecord, results: Results) -> None:
-    """A table of the cells, and what became of the sweep."""
-    figures = [figure for figure in results.figures if figure.name in _SHOWN]
-    numbers = [f"{figure.title}, {figure.unit}" if figure.unit else figure.title for figure in figures]
-    headings = [*(axis.title for axis in record.grid.axes), *numbers, "Ratio", "Runs", "State"]
-    rows = [
-        [
-            *_axis_texts(record.grid, cell.places),
-            *(figure.text(cell.value(figure.name)) for figure in figures),
-            _ratio_text(cell),
-            f"{len(cell.run_ids):,}",
-            f"{cell.status}: {cell.why}" if cell.why else cell.status,
-        ]
-        for cell in results.cells
-    ]
-    output.table(headings, rows, [*numbers, "Ratio", "Runs"])
+    """What it says of the cells, a table of them, and what became of the sweep."""
+    output.sections([Section("Result", answers(results)), cells_section(results)])
     output.line(f"\n{record.name} saved as {record.id}.")
+    if record.ended is None:
+        output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
+    elif (used := time_used(record)) and next(turns(record), None) is not None:
+        output.line(f"It {used}")
 
 
-_SHOWN = (SPEED.name, PEAK_MEMORY.name, ACCURACY.name, LOSS.name)
-
-
-def _ratio_text(cell: CellResult) -> str:
-    if cell.ratio is None:
-        return NONE
-    caution = ", not clean" if cell.is_disturbed else ""
-    if cell.ratio_interval is None:
-        return f"{times(cell.ratio)}×{caution}"
-    low, high = cell.ratio_interval
-    return f"{times(cell.ratio)}× ({times(low)} to {times(high)}){caution}"
+def time_used(record: SweepRecord) -> str:
+    """Says that no time is left, as the end of a sentence; empty where some is."""
+    limit = record.plan.time_limit_seconds
+    is_used = limit is not None and record.spent_seconds >= limit
+    return f"has used its time limit of {duration(limit)}." if is_used and limit is not None else ""
 
 
 def values(record: SweepRecord, results: Results) -> dict[str, Any]:
@@ -151,7 +145,7 @@ def values(record: SweepRecord, results: Results) -> dict[str, Any]:
     return {
         **overview(record),
         "grid": _grid(record.grid),
-        "cells": [_cell(record.grid, cell) for cell in results.cells],
+        "cells": [json_value(as_json(results, cell)) for cell in results.cells],
     }
 
 
@@ -180,26 +174,6 @@ def status(record: SweepRecord) -> str:
 def _grid(grid: Grid) -> dict[str, Any]:
     axes = [{"key": axis.key, "title": axis.title, "values": list(axis.values)} for axis in grid.axes]
     return {"base": grid.base, "axes": axes, "compared": grid.axes[grid.compared].key}
-
-
-def _cell(grid: Grid, cell: CellResult) -> dict[str, Any]:
-    pairs = zip(grid.axes, cell.places, strict=True)
-    figures = {name: json_value(value) for name, value in (cell.values or {}).items()}
-    return {
-        "index": cell.index,
-        "name": grid.name(cell.places),
-        "values": {axis.key: axis.values[place] for axis, place in pairs},
-        "status": cell.status,
-        "reason": cell.why or None,
-        "runs": list(cell.run_ids),
-        "figures": figures,
-        "ratio": cell.ratio,
-        "ratio_ci": _ends(cell.ratio_interval),
-    }
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
 
 
 def show_list(records: Sequence[SweepRecord]) -> None:

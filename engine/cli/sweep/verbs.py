@@ -37,7 +37,6 @@ from engine.sweep.fit import fit_of, why_unfit
 from engine.sweep.order import turns
 from engine.sweep.reading import results_of
 from engine.sweep.sweeper import Sweeper
-from engine.words.numbers import duration
 from engine.worker.launcher import Target
 
 
@@ -59,7 +58,7 @@ def compare_grid(
         if request.is_dry:
             known = session.store.runs(MOST_OTHERS)
             estimate = estimate_of_grid(grid, request.plan, known, left_out)
-            shown.show_plan(grid, request.plan, left_out, estimate, as_json=as_json)
+            shown.show_plan(grid, request.plan, left_out, estimate, is_json=as_json)
             return DONE
         warn_if_busy(session.watch, experiments[0])
         sweeper = Sweeper(session.store, session.launcher, catalog)
@@ -118,15 +117,10 @@ def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
 
 
 def _refuse_ended(record: SweepRecord) -> None:
-    limit = record.plan.time_limit_seconds
-    if next(turns(record), None) is None:
-        why = "is complete"
-    elif limit is not None and record.spent_seconds >= limit:
-        why = f"has used its time limit of {duration(limit)}"
-    else:
-        return
-    message, remedy = f"{record.name} {why}.", "Start another sweep to train more."
-    raise ProblemError(request_problem(message, remedy, key="run", value=record.id))
+    why = "is complete." if next(turns(record), None) is None else shown.time_used(record)
+    if why:
+        remedy = "Start another sweep to train more."
+        raise ProblemError(request_problem(f"{record.name} {why}", remedy, key="run", value=record.id))
 
 
 def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
@@ -146,8 +140,6 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
     problem = last.problem if isinstance(last, Failed) else _problem_of_all(record)
     if not as_json:
         shown.show_results(record, results)
-        if record.ended is None:
-            output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
     values = shown.values(record, results)
     if problem is not None and not interrupt.asked:
         output.error(problem, as_json, **values)

@@ -45,17 +45,17 @@ def write_json(record: SweepRecord, path: Path) -> None:
 def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
     """A cell as plain values, as `ammeter` prints them too."""
     return {
-        "cell": entry.index,
+        "index": entry.index,
         "name": entry.name,
-        "settings": dict(_settings(results, entry)),
-        "state": entry.status,
-        "why": entry.why or None,
+        "values": dict(_settings(results, entry)),
+        "status": entry.status,
+        "reason": entry.why or None,
         "runs": list(entry.run_ids),
         "figures": dict(entry.values or {}),
-        "intervals": {name: list(interval) for name, interval in (entry.intervals or {}).items()},
+        "figures_ci": {name: list(interval) for name, interval in (entry.intervals or {}).items()},
         "ratio": entry.ratio,
-        "ratio_interval": None if entry.ratio_interval is None else list(entry.ratio_interval),
-        "is_disturbed": entry.is_disturbed,
+        "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
+        "clean": not entry.is_disturbed,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_a_grid_is_one_object_is_listed_and_is_deleted_without_its_runs(capsys: Capture) -> None:
+def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
+    capsys: Capture, tmp_path: Path
+) -> None:
     status, found = answer(capsys, "compare", *TINY, *GRID, "--name", "Night", "--repeats", "2")
     assert status == 0
     assert list(found) == [
@@ -36,7 +39,8 @@ def test_a_grid_is_one_object_is_listed_and_is_deleted_without_its_runs(capsys: 
     assert found["grid"]["compared"] == "precision"
     last = found["cells"][-1]
     assert list(last) == [
-        "index", "name", "values", "status", "reason", "runs", "figures", "ratio", "ratio_ci",
+        "index", "name", "values", "status", "reason", "runs", "figures", "figures_ci", "ratio", "ratio_ci",
+        "clean",
     ]  # fmt: skip
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 8
@@ -45,6 +49,11 @@ def test_a_grid_is_one_object_is_listed_and_is_deleted_without_its_runs(capsys: 
     assert [(sweep["id"], sweep["status"]) for sweep in listed["sweeps"]] == [(found["id"], "finished")]
     status, refused = answer(capsys, "resume", found["id"][:8])
     assert status == 2 and refused["error"]["message"] == "Night is complete."
+    table = tmp_path / "night.csv"
+    assert answer(capsys, "export", found["id"][:8], "--to", str(table))[0] == 0
+    assert len(table.read_text(encoding="utf-8").splitlines()) == 5
+    for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.pdf"]):
+        assert answer(capsys, "export", found["id"], *wrong)[0] == 2
     assert answer(capsys, "delete", found["id"]) == (0, {"deleted": [found["id"]]})
     with Store() as store:
         assert store.sweeps.newest() == () and len(store.runs()) == 8

@@ -69,7 +69,7 @@ def test_json_has_the_grid_and_the_cells(record: SweepRecord, tmp_path: Path) ->
     value = json.loads(SWEEP_FORMATS.export(record, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert value["axes"][1] == {"key": "batch_size", "values": [32, 64]} and value["plan"]["repeats"] == 1
     best = value["cells"][2]
-    assert best["settings"] == {"precision": "bf16", "batch_size": 32} and best["ratio"] == 1.5
+    assert best["values"] == {"precision": "bf16", "batch_size": 32} and best["ratio"] == 1.5
     assert best["figures"]["final_train_loss"] == "NaN" and len(best["runs"]) == 1
 
 
