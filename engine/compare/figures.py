@@ -254,11 +254,16 @@ def row_of(figure: Figure, sides: Sequence[Side], baseline: Side, blocks: Blocks
     return FigureRow(figure, tuple(_cell(figure, side, baseline, blocks) for side in sides))
 
 
-def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
-    values, base_values = _values(figure, side), _values(figure, baseline)
-    value, base = _over_repeats(figure, values), _over_repeats(figure, base_values)
+def own_cell(figure: Figure, side: Side, blocks: Blocks) -> Cell:
+    """The figure of a side with its interval, compared with nothing."""
+    values = _values(figure, side)
     interval, kind = _interval(figure, side, values, blocks)
-    cell = Cell(value, values, interval, kind)
+    return Cell(_over_repeats(figure, values), values, interval, kind)
+
+
+def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
+    cell, base_values = own_cell(figure, side, blocks), _values(figure, baseline)
+    value, base = cell.value, _over_repeats(figure, base_values)
     if value is None or base is None or not is_comparable(figure, side, baseline):
         return cell
     if side is baseline:
@@ -269,7 +274,7 @@ def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
         ratio=ratio,
         ratio_interval=ratio_interval,
         difference=value - base,
-        within_spread=_is_within_spread(value - base, values, base_values),
+        within_spread=_is_within_spread(value - base, cell.values, base_values),
     )
 
 

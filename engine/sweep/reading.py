@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.compare.evidence import Evidence, doubts_of
-from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Blocks, figures, row_of
+from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Blocks, figures, own_cell, row_of
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep.plan import Pilot
@@ -20,7 +20,7 @@ from engine.sweep.results import CellResult, CellStatus, Results
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
     """The results of all cells; figures, intervals and ratios are those that a comparison has.
 
-    `evidence` of its runs, as far as there is any, adds doubts and the intervals within single runs.
+    `evidence` of its runs, as far as there is any, adds the intervals within single runs.
     """
     return _Reader(record, evidence).results()
 
@@ -35,7 +35,6 @@ class _Reader:
     def __init__(self, record: SweepRecord, evidence: Sequence[Evidence]) -> None:
         self._record = record
         self._grid = record.grid
-        self._evidence = {known.run.id: known for known in evidence}
         self._blocks: Blocks = {known.run.id: known.block_speeds for known in evidence}
         self._sides = [_side(cell, self._grid.cells[cell.index].experiment) for cell in record.cells]
         runs = [run for side in self._sides if side is not None for run in side.runs]
@@ -64,14 +63,13 @@ class _Reader:
             intervals=known.intervals or None,
             ratio=ratio,
             ratio_interval=ratio_interval,
-            is_disturbed=side is not None and self._is_disturbed(side),
+            is_disturbed=side is not None and any(doubt.spoils for doubt in doubts_of(side, side, {})),
         )
 
     def _of_runs(self, side: Side) -> _Figures:
         values, intervals = {}, {}
         for figure in self._figures:
-            # against itself, since only the speed's ratio is shown
-            cell = row_of(figure, (side,), side, self._blocks).cells[0]
+            cell = own_cell(figure, side, self._blocks)
             if cell.value is not None:
                 values[figure.name] = cell.value
             if cell.interval is not None:
@@ -101,9 +99,6 @@ class _Reader:
             mine, theirs = cell.pilot.samples_per_second, baseline_cell.pilot.samples_per_second
             return (None if mine is None or theirs is None else mine / theirs), None
         return None, None
-
-    def _is_disturbed(self, side: Side) -> bool:
-        return any(doubt.spoils for doubt in doubts_of(side, side, self._evidence))
 
     def _status(self, cell: CellRecord) -> CellStatus:
         statuses = [run.status for run in cell.runs]

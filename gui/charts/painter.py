@@ -165,7 +165,8 @@ class Picture(QWidget, Generic[S]):
     """A drawing, as wide as the widget, whose parts can be hovered, walked through by keys, and clicked.
 
     A subclass draws it, and tells what its spots are. `chosen` carries the spot that is clicked, or on which
-    Enter is pressed. One that `fills_height` is as high as the widget; else the widget is as high as it.
+    Enter is pressed. One that `fills_height` is as high as the widget, and is drawn where it is seen; else
+    the widget is as high as it.
     """
 
     chosen = Signal(object)
@@ -176,6 +177,7 @@ class Picture(QWidget, Generic[S]):
         self._drawing = Drawing(0, 0, ())
         self._spots: Sequence[S] = ()
         self._current: S | None = None
+        self._is_stale = False
         self._painted: QPixmap | None = None
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -199,10 +201,11 @@ class Picture(QWidget, Generic[S]):
 
     def stops(self) -> Sequence[S]:
         """The spots that arrow keys go to, in their order."""
-        return self._spots
+        return self.spots()
 
     def spots(self) -> Sequence[S]:
         """The parts of the picture."""
+        self._draw_if_stale()
         return self._spots
 
     def current(self) -> S | None:
@@ -226,13 +229,23 @@ class Picture(QWidget, Generic[S]):
         self.chosen.emit(spot)
 
     def redraw(self) -> None:
-        """Draws it again, for another content or width."""
-        self._drawing, self._spots = self.drawn(max(_LEAST_WIDTH, self.width()))
-        self._current = None
-        self.setAccessibleDescription(self._drawing.description)
+        """Draws it again, for another content or size."""
+        self._is_stale = True
         if not self.fills_height:
+            self._draw_if_stale()
             self.setFixedHeight(round(self._drawing.height))
         self._repaint()
+
+    def _draw_if_stale(self) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            self._drawing, self._spots = self.drawn(max(_LEAST_WIDTH, self.width()))
+            if self._current not in self._spots:
+                self._current = None
+            self.setAccessibleDescription(self._description())
+
+    def _description(self) -> str:
+        return self._drawing.description if self._current is None else self.tip(self._current)
 
     def sizeHint(self) -> QSize:
         return QSize(_LEAST_WIDTH, round(self._drawing.height))
@@ -243,6 +256,7 @@ class Picture(QWidget, Generic[S]):
             self.redraw()
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        self._draw_if_stale()
         painter = QPainter(self)
         painter.drawPixmap(0, 0, self._pixmap())
         painter.setPen(QPen(QColor(theme().palette.text), 2))
@@ -291,12 +305,12 @@ class Picture(QWidget, Generic[S]):
         self._mark(None)
 
     def _spot_at(self, position: QPointF) -> S | None:
-        return next((spot for spot in self._spots if spot.holds(position.x(), position.y())), None)
+        return next((spot for spot in self.spots() if spot.holds(position.x(), position.y())), None)
 
     def _mark(self, spot: S | None) -> None:
         if spot != self._current:
             self._current = spot
-            self.setAccessibleDescription(self._drawing.description if spot is None else self.tip(spot))
+            self.setAccessibleDescription(self._description())
             self.update()
 
     def _repaint(self) -> None:

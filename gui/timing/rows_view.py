@@ -10,8 +10,6 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QMenu,
     QStackedLayout,
-    QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -28,10 +26,10 @@ from gui.timing.rows_model import RowsModel
 from gui.widgets import Button, EmptyState, Segmented, draw_marker, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.filter_edit import FilterEdit
-from gui.widgets.tables import Index, cell_font, cell_text, set_up
+from gui.widgets.tables import PADDING, Index, PlainCells, cell_font, cell_text, set_up
 
 _ROW_HEIGHT, _HEADER, _HIGH_HEADER = 28, 28, 46
-_PADDING, _ICON, _MARKER, _GAP = 4, 12, 7, 6
+_ICON, _MARKER, _GAP = 12, 7, 6
 _LEAST_NAME = 180
 _NOTHING_YET = (
     "Which kernels, operations and modules take a step's time?",
@@ -65,8 +63,8 @@ class _Header(QHeaderView):
         if side is None or len(self._rows.timing.sides) < 2:
             return
         places = [place for place, column in enumerate(self._rows.columns) if column.side == side]
-        left = self.sectionViewportPosition(places[0]) + _PADDING
-        room = sum(map(self.sectionSize, places)) - 2 * _PADDING
+        left = self.sectionViewportPosition(places[0]) + PADDING
+        room = sum(map(self.sectionSize, places)) - 2 * PADDING
         palette = theme().palette
         painter.save()
         # the name goes over the columns of its side, of which this paints a part
@@ -84,7 +82,7 @@ class _Header(QHeaderView):
         painter.restore()
 
 
-class _Cells(QStyledItemDelegate):
+class _Cells(PlainCells):
     """Paints a name, a figure, or whether there are Tensor Cores in it."""
 
     def __init__(self, table: QTableView, model: RowsModel) -> None:
@@ -95,17 +93,14 @@ class _Cells(QStyledItemDelegate):
         palette, rect = theme().palette, option.rect
         column = self._rows.columns[index.column()]
         text = column.text(self._rows.rows()[index.row()])
-        if QStyle.StateFlag.State_Selected in option.state:
-            painter.fillRect(rect, QColor(palette.bg2))
-        painter.setPen(QColor(palette.line))
-        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
+        self.paint_ground(painter, option)
         if not text:
             return
         weight = 500 if column.heading in _STRONG else 400
-        words = cell_text(text, weight, rect.width() - 2 * _PADDING)
-        left, top = float(rect.left() + _PADDING), rect.center().y() - words.size().height() / 2
+        words = cell_text(text, weight, rect.width() - 2 * PADDING)
+        left, top = float(rect.left() + PADDING), rect.center().y() - words.size().height() / 2
         if index.column() != NAME:
-            left = rect.right() - _PADDING - words.size().width()
+            left = rect.right() - PADDING - words.size().width()
         if column.shows_units:
             mark = _mark("cross-outline" if text == NO_UNITS else "check", palette.text2, _ratio_of(painter))
             painter.drawPixmap(QPointF(left - _ICON - 4, rect.center().y() - _ICON / 2 + 0.5), mark)

@@ -52,6 +52,7 @@ SMALLEST: dict[str, list[str]] = {
     "start": ["--repeats", "1"],
     "sweep_kills": ["--kills", "2", "--cells", "2", "--repeats", "1"],
     "sweep_time": ["--device", "cpu", "--grid", "steps", "--cells", "1", "--steps", "16"],
+    "sweep_views": ["--cells", "12"],
     "telemetry_tax": ["--device", "cpu", "--pairs", "2", "--steps", "2", "--recipe", "plain"],
     "timm_models": ["--name", "test_resnet", "--steps", "2", "--device", "cpu"],
     "verdicts": ["--device", "cpu", "--only", "copies"],

@@ -50,9 +50,10 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class ParallelPicture(CellPicture):
-    """The picture with its coordinates, and the cells that pass all ranges."""
+    """The picture with its coordinates, the `count` of its cells, and those that pass all ranges."""
 
     coordinates: tuple[Coordinate, ...]
+    count: int
     passing: tuple[int, ...]
 
 
@@ -141,6 +142,7 @@ class _Picture:
             Drawing(self._width, self._bottom + _FOOT, tuple(shapes), self._description(len(passing))),
             tuple(reversed(spots)),
             self.coordinates,
+            len(self._cells),
             tuple(sorted(kept)),
         )
 

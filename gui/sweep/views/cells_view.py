@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QHeaderView, QStackedLayout, QTableView, QWidget
 from engine.sweep.results import Results
 from engine.words.numbers import counted
 from gui.sweep.views.cells_model import CellsModel
+from gui.theme.theme import theme
 from gui.widgets import label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.filter_edit import FilterEdit
-from gui.widgets.tables import set_up
+from gui.widgets.tables import PlainCells, set_up
 
 _ROW_HEIGHT, _PADDING = 28, 24
 _LEAST_COLUMN, _MOST_COLUMN, _MEASURED = 56, 240, 60
@@ -30,6 +31,7 @@ class CellsTable(QTableView):
         self.setModel(self.cells)
         set_up(self, "Cells of the sweep", "All cells", _ROW_HEIGHT)
         self.setProperty("kind", "tight")
+        self.setItemDelegate(PlainCells(self))
         self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
         self.setHorizontalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
@@ -39,6 +41,7 @@ class CellsTable(QTableView):
         header.setStretchLastSection(True)
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
+        theme().changed.connect(self.viewport().update)
 
     def show_results(self, results: Results | None) -> None:
         """Shows the cells of these results; widths change only with the columns."""

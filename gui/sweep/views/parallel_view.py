@@ -79,7 +79,8 @@ class ParallelView(PictureView):
     @property
     def coordinates(self) -> tuple[Coordinate, ...]:
         """The upright lines, as they are drawn."""
-        return () if self._picture is None else self._picture.coordinates
+        picture = self._drawn()
+        return () if picture is None else picture.coordinates
 
     def ranges(self) -> dict[str, Range]:
         """The ranges by the keys of their coordinates."""
@@ -89,7 +90,7 @@ class ParallelView(PictureView):
         """Keeps the cells between two heights on a coordinate, in pixels."""
         low, high = sorted((coordinate.fraction(one), coordinate.fraction(other)))
         self._ranges[coordinate.key] = (low, high)
-        self.canvas.redraw()
+        self._redraw()
 
     def forget(self, key: str | None = None) -> None:
         """Forgets the range on a coordinate, or all."""
@@ -97,26 +98,43 @@ class ParallelView(PictureView):
             self._ranges.clear()
         else:
             self._ranges.pop(key, None)
-        self.canvas.redraw()
+        self._redraw()
 
     def choose_passing(self) -> None:
         """Chooses the cells that pass the ranges; none where there is no range."""
-        cells = self._picture.passing if self._picture is not None and self._ranges else ()
-        self.cells_chosen.emit(cells)
+        picture = self._drawn() if self._ranges else None
+        self.cells_chosen.emit(() if picture is None else picture.passing)
 
     def offer(self, results: Results, *, is_other_grid: bool) -> None:
         self.shade.offer(figure_entries(results), results.figures[0].name)
         if is_other_grid:
             self._ranges.clear()
 
+    def show_results(self, results: Results | None) -> None:
+        super().show_results(results)
+        self._say()
+
     def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
         figures = shown_figures(results)
         shade = figure_named(results, self.shade.key())
         self._picture = parallel(results, figures, shade, self._ranges, size)
-        kept, count = len(self._picture.passing), len(results.cells)
-        self._count.set_whole_text(f"{kept:,} of {count:,} cells" if self._ranges else _HOW)
-        self.all.setVisible(bool(self._ranges))
         return self._picture
+
+    def _drawn(self) -> ParallelPicture | None:
+        """The picture as it is now."""
+        self.canvas.spots()
+        return self._picture
+
+    def _redraw(self) -> None:
+        self.canvas.redraw()
+        self._say()
+
+    def _say(self) -> None:
+        """How many cells pass the ranges, or how to make some."""
+        picture = self._drawn() if self._ranges else None
+        kept = "" if picture is None else f"{len(picture.passing):,} of {picture.count:,} cells"
+        self._count.set_whole_text(kept or _HOW)
+        self.all.setVisible(bool(self._ranges))
 
     def _keep_all(self) -> None:
         self.forget()
