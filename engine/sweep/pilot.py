@@ -86,7 +86,8 @@ class PilotWatch:
 
     def pilot(self) -> Pilot | None:
         """What was measured, once the worker has ended; None without a step."""
-        summary, seconds, step_ms = self._summary, self._clock() - self._began, self._step_ms()
+        summary, step_ms = self._summary, self._step_ms()
+        seconds = max(0.0, self._clock() - self._began - (summary.paused_seconds or 0.0))
         steps = summary.steps or len(self._step_times)
         if not steps:
             return None

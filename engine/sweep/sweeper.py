@@ -162,6 +162,7 @@ class Sweeper(Inspector):
             session = self._session
             if session is not None and not session.is_over and (self._skip_asked.is_set() or watch.is_enough):
                 session.stop()
+        self._give_back_pause(record, last)
         if self._stop_asked.is_set() or self._skip_asked.is_set() or isinstance(last, Failed):
             return self._problem_of(last)
         pilot = watch.pilot()
@@ -180,9 +181,8 @@ class Sweeper(Inspector):
             if self._stop_asked.is_set() or self._skip_asked.is_set():
                 # either may have come before there was a session; asking twice does no harm
                 self._runner.stop()
+        self._give_back_pause(record, last)
         if isinstance(last, Finished):
-            # a pause is no time spent
-            self._store.sweeps.spend(record.id, -(last.summary.paused_seconds or 0.0))
             return self._problem_of(last) if last.stopped else None
         problem = self._problem_of(last)
         if problem is not None and problem.kind in _OF_ALL_CELLS:
@@ -214,6 +214,11 @@ class Sweeper(Inspector):
             cell=turn.cell,
             repeat=turn.repeat,
         )
+
+    def _give_back_pause(self, record: SweepRecord, last: Event | None) -> None:
+        # a pause is no time spent
+        if isinstance(last, Finished) and last.summary.paused_seconds:
+            self._store.sweeps.spend(record.id, -last.summary.paused_seconds)
 
     def _problem_of(self, last: Event | None) -> Problem | None:
         """Why a turn ended early; None where the whole sweep was stopped."""

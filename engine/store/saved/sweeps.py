@@ -156,10 +156,11 @@ class Sweeps(SavedWork[SweepRecord]):
         self._set(sweep_id, owner=None)
 
     def spend(self, sweep_id: str, seconds: float) -> None:
-        """Adds to the time that was spent on a sweep."""
+        """Adds to the time that was spent on a sweep; a pause is taken off again."""
         with self._connection.writing() as connection:
             connection.execute(
-                "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?", (seconds, sweep_id)
+                "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?",
+                (seconds, sweep_id),
             )
 
     def end(self, sweep_id: str, problem: Problem | None = None) -> None:

@@ -16,6 +16,7 @@ from engine.protocol.events import Finished, Samples, Summary
 from engine.store.queue.owner import Owner, this_process
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.store.whole_runs import WholeRun
 from tests.sweeps import small_grid
 
 GONE = Owner(host=this_process().host, boot=this_process().boot, pid=this_process().pid, started=0.0)
@@ -132,6 +133,18 @@ def test_a_run_goes_with_its_sweep_into_a_new_file(
         another.put_back(twin)
         assert another.sweeps.find(sweep).cells[4].runs == (another.run(run.id),)
     twin.close()
+
+
+def test_a_run_that_travels_leaves_its_sweep_behind(
+    store: Store, path: Path, train: Callable[..., RunRecord]
+) -> None:
+    run = train()
+    with Store(path.with_name("another.sqlite")) as another:
+        another.whole_runs.add([WholeRun(run, store.events(run.id), {})])
+        assert another.run(run.id).sweep is None and another.sweeps.newest() == ()
+    # it is the same run where it came from
+    (arrival,) = store.whole_runs.add([WholeRun(run, store.events(run.id), {})])
+    assert not arrival.is_new and store.run(run.id) == run
 
 
 def test_two_programs_never_carry_on_the_same_sweep(store: Store, path: Path, sweep: str) -> None:

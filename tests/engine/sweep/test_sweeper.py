@@ -222,3 +222,12 @@ def _piloted(store: Store, catalog: Catalog, scripted: Scripted, grid: Grid) -> 
     for _ in range(grid.size):
         list(sweeper.carry_on(sweep_id, gives_way=lambda: True))
     return sweep_id
+
+
+def test_a_pause_is_no_time_spent(store: Store, catalog: Catalog, scripted: Scripted, pair: Grid) -> None:
+    paused = TRAINED.replace("peak_resident_mib=7.0", "peak_resident_mib=7.0, paused_seconds=1000.0")
+    sweeper = Sweeper(store, scripted(paused), catalog)
+    sweep_id = sweeper.prepare("", pair, Plan())
+    list(sweeper.carry_on(sweep_id, gives_way=lambda: True))
+    # this pause is longer than all the rest
+    assert store.sweeps.find(sweep_id).spent_seconds < 0
