@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QKeyEvent
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QWidget
 
 from engine.experiment.problem import ProblemError, request_problem
@@ -46,6 +46,7 @@ class FolderList(QListWidget):
         super().__init__(parent)
         self._counts: dict[str, int] = {}
         self._made: set[str] = set()
+        self._named = ""
         self.setFixedWidth(_WIDTH)
         self.setProperty("kind", "guide")
         self.setAccessibleName("Folders of the runs")
@@ -79,11 +80,10 @@ class FolderList(QListWidget):
             self._fill()
 
     def mark(self, text: str) -> None:
-        """Highlights the folder that the filter names."""
+        """Highlights the folder that the filter names, if any."""
         found = _TERM.search(text)
-        named = found[0].partition(":")[2].strip('"').casefold() if found else ""
-        places = (row for row in range(self.count()) if self._folder(self.item(row)).casefold() == named)
-        self.setCurrentRow(next(places, -1))
+        self._named = found[0].partition(":")[2].strip('"').casefold() if found else ""
+        self._highlight()
 
     def ask_for_new(self, then: Callable[[str], object] = lambda _name: None) -> TitleDialog:
         """Opens a dialog that asks for the name of a new folder, and passes that to `then`."""
@@ -147,6 +147,11 @@ class FolderList(QListWidget):
         if item is not None and has_runs(event.mimeData()):
             event.acceptProposedAction()
             self.runs_dropped.emit(dropped_runs(event.mimeData()), self._folder(item))
+        self._highlight()
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self._highlight()
 
     def _accept(self, event: QDragMoveEvent) -> None:
         item = self._at(event.position())
@@ -177,8 +182,13 @@ class FolderList(QListWidget):
             menu.addAction("Delete, and keep its runs").triggered.connect(lambda _=False: self.delete(folder))
         menu.popup(self.viewport().mapToGlobal(place))
 
+    def _highlight(self) -> None:
+        places = (
+            row for row in range(self.count()) if self._folder(self.item(row)).casefold() == self._named
+        )
+        self.setCurrentRow(next(places, -1))
+
     def _fill(self) -> None:
-        current = self._folder(self.currentItem())
         self.clear()
         ink = theme().palette.text2
         for name in ("", *self.names()):
@@ -189,6 +199,5 @@ class FolderList(QListWidget):
             item.setSizeHint(QSize(0, _ROW))
             item.setIcon(icon("folder" if name else "table", ink, 14))
             self.addItem(item)
-            if name == current:
-                self.setCurrentItem(item)
+        self._highlight()
         self.setVisible(bool(self.names()))

@@ -211,11 +211,11 @@ class RunsPanel(QWidget):
 
     def _place_entries(self, run: RunRecord) -> list[Entry]:
         entries = [Entry("Unpin\tP" if run.is_pinned else "Pin to the top\tP", lambda: self._pin(run))]
-        if self.model.baseline == run.id:
-            entries.append(Entry("No baseline", lambda: self.model.set_baseline(None)))
-        else:
+        if self.model.baseline != run.id:
             unborn = None if run.status.is_over else "It has no figures yet."
             entries.append(Entry("Use as baseline", lambda: self.model.set_baseline(run.id), unborn))
+        if self.model.baseline is not None:
+            entries.append(Entry("No baseline", lambda: self.model.set_baseline(None)))
         if (sweep := run.sweep) is not None:
             entries.append(Entry("Show its sweep", lambda: self.sweep_requested.emit(sweep)))
         return entries

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
@@ -109,3 +109,18 @@ def test_what_the_store_refuses_is_told(table: Table, qtbot: QtBot) -> None:
     with qtbot.waitSignal(table.experiments.problem) as signal:
         table.runs.note_requested.emit(table.ids[0], "x" * 10_001)
     assert "10,001 characters" in signal.args[0].message
+
+
+def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(table: Table) -> None:
+    first, second, _ = table.ids
+    table.runs.pin_requested.emit((first,), True)
+    table.runs.colour_requested.emit((first, second), "teal")
+    table.runs.folders_requested.emit({first: "thesis", second: "thesis"})
+    run = table.store.run(first)
+    assert (run.is_pinned, run.colour, run.folder) == (True, "teal", "thesis")
+    assert table.runs.model.run(0).id == first and table.runs.folders.names() == ("thesis",)
+    table.runs.folders.delete("thesis")
+    assert table.store.run(second).folder == "" and table.runs.folders.names() == ()
+    assert table.notice.text() == "Deleted the folder “thesis”; its runs stay."
+    next(button for button in table.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
+    assert (table.store.run(first).folder, table.store.run(second).folder) == ("thesis", "thesis")
