@@ -12,8 +12,6 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -122,6 +120,7 @@ class MainWindow(QMainWindow):
         others.workspace_wanted.connect(self.show_workspace)
         others.experiment_wanted.connect(self._go_to_form)
         others.problem.connect(self._tell)
+        others.runs_wanted.connect(self._show_runs)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.workspace)
         return others
@@ -283,7 +282,7 @@ class MainWindow(QMainWindow):
 
     def _submit(self, request: Request) -> None:
         if request.grid is not None and request.plan is not None:
-            self._submit_sweep(request.title, request.grid, request.plan)
+            self.others.sweeps.submit(request.title, request.grid, request.plan)
             return
         try:
             run_ids = self.experiments.submit(
@@ -296,15 +295,6 @@ class MainWindow(QMainWindow):
         if self.experiments.running is None:
             self._followed.show_group(run_ids[0])
         self.show_workspace("train")
-
-    def _submit_sweep(self, name: str, grid: Grid, plan: Plan) -> None:
-        try:
-            self.experiments.submit_sweep(name, grid, plan)
-        except ProblemError as error:
-            self._tell(error.problem)
-            return
-        self.notice.drop()
-        self.show_workspace("sweep")
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
@@ -340,6 +330,10 @@ class MainWindow(QMainWindow):
 
     def _open_run(self, run_id: str) -> None:
         self._followed.show_group(run_id)
+        self.show_workspace("train")
+
+    def _show_runs(self, run_ids: tuple[str, ...]) -> None:
+        self._followed.show(run_ids)
         self.show_workspace("train")
 
     def _open_details(self, run_id: str) -> None:

@@ -45,6 +45,7 @@ class Key(StrEnum):
     MEMORY_LIMIT = "memory_limit"
     NUMERICS = "numerics"
     TIMING = "timing"
+    SWEEP = "sweep"
     EXPORT = "export"
     SHOW = "show"
     REDUCED_MOTION = "reduced_motion"

@@ -21,6 +21,7 @@ from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
+from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
 from gui.timing.controller import TimingController
 from gui.timing.export import TRACE_WRITTEN
@@ -30,7 +31,7 @@ from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
-_WORKSPACES = {"search": "memory", "diagnosis": "numerics", "timing": "timing"}
+_WORKSPACES = {"search": "memory", "diagnosis": "numerics", "timing": "timing", "sweep": "sweep"}
 """The workspace of each kind of orders."""
 
 
@@ -38,12 +39,13 @@ class OtherWorkspaces(QObject):
     """Makes the panels in the window's body, and joins their controllers.
 
     `workspace_wanted` carries the workspace to show; `experiment_wanted` asks for the form; `problem` carries
-    the Problem to report.
+    the Problem to report, `runs_wanted` runs to show in Train.
     """
 
     workspace_wanted = Signal(str)
     experiment_wanted = Signal()
     problem = Signal(object)
+    runs_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class OtherWorkspaces(QObject):
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
         self.timings = TimingController(setup, self.timing_panel, experiments, self)
+        self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.column, self.compare, self._notice, window
         )
@@ -93,6 +96,7 @@ class OtherWorkspaces(QObject):
             "search": self.memory_limit.stop,
             "diagnosis": self.numerics_panel.head.stop,
             "timing": self.timing_panel.head.stop,
+            "sweep": self.sweep_panel.head.stop,
         }
         self._connect()
 
@@ -102,6 +106,7 @@ class OtherWorkspaces(QObject):
             Key.MEMORY_LIMIT: self.memory_limit,
             Key.NUMERICS: self.numerics_panel,
             Key.TIMING: self.timing_panel,
+            Key.SWEEP: self.sweep_panel,
             Key.EXPORT: self.comparisons,
             Key.SHOW: self.shows,
         }
@@ -117,6 +122,7 @@ class OtherWorkspaces(QObject):
             self.numerics.open_newest()
         if key == "timing":
             self.timings.open_newest()
+        self.sweeps.set_in_sight(key == "sweep")
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
@@ -127,6 +133,7 @@ class OtherWorkspaces(QObject):
         self.comparisons.stop()
         self.numerics.stop()
         self.timings.stop()
+        self.sweeps.stop()
         self.shows.stop()
 
     def focus_stop(self, what: str | None) -> None:
@@ -140,9 +147,12 @@ class OtherWorkspaces(QObject):
         self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
         self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
         self.timings.workspace_wanted.connect(lambda: self.workspace_wanted.emit("timing"))
-        for panel in (self.numerics_panel, self.timing_panel):
+        self.sweeps.workspace_wanted.connect(lambda: self.workspace_wanted.emit("sweep"))
+        self.sweeps.comparison_wanted.connect(self.comparisons.compare)
+        self.sweeps.runs_wanted.connect(self.runs_wanted)
+        for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel):
             panel.guide_wanted.connect(self._show_guide)
-        for controller in (self.limits, self.numerics, self.timings):
+        for controller in (self.limits, self.numerics, self.timings, self.sweeps):
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
         self._setup.changes_used.connect(self._tell_changes)

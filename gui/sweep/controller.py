@@ -1,0 +1,218 @@
+"""Connects the form, the runs, the workspace Sweep and the engine's sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QInputDialog
+
+from engine.compare.evidence import Evidence
+from engine.experiment.problem import Problem
+from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.plan import Plan
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.orders.controller import WorkController
+from gui.session.orders.sweeps import SweepView
+from gui.setup.panel import SetupPanel
+from gui.sweep.panel import SweepPanel
+from gui.sweep.reading import ReadSweep, read_sweep
+from gui.sweep.words import saved_entry, unfinished_entry
+from gui.widgets.saved_menu import SavedEntry
+
+_LEFT_OUT_BY_HAND = "It was left out by hand."
+
+
+class SweepController(WorkController[SweepView]):
+    """Queues sweeps, shows and exports them.
+
+    `comparison_wanted` carries runs to compare, `runs_wanted` runs to show in Train.
+    """
+
+    comparison_wanted = Signal(object)  # tuple[str, ...]
+    runs_wanted = Signal(object)  # tuple[str, ...]
+
+    def __init__(
+        self,
+        store_path: Path,
+        setup: SetupPanel,
+        panel: SweepPanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+    ) -> None:
+        self._setup, self._panel = setup, panel
+        self._sweeps = experiments.sweeps
+        super().__init__(
+            experiments,
+            experiments.sweeps,
+            self._show_sweep,
+            stop_button=panel.head.stop,
+            menu=panel.head.menu,
+            parent=parent,
+        )
+        # an export must not delay what is shown
+        self._reading = Background(self)
+        self.reader = SweepReader(store_path, self._reading, self)
+        self.reader.read.connect(self._take)
+        self.reader.failed.connect(self._report)
+        self._connect()
+
+    def submit(self, name: str | None, grid: Grid, plan: Plan) -> None:
+        """Queues a sweep and shows it."""
+        experiments = (cell.experiment for cell in grid.cells)
+        self._enqueue(experiments, lambda: self._experiments.submit_sweep(name, grid, plan))
+
+    def open(self, sweep_id: str) -> None:
+        """Shows a saved sweep."""
+        self._show(sweep_id)
+        self.workspace_wanted.emit()
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Sets whether the workspace is visible."""
+        self.reader.set_in_sight(is_in_sight)
+        if is_in_sight:
+            self.open_newest()
+
+    def stop(self) -> None:
+        self._reading.stop()
+        super().stop()
+
+    def _show_sweep(self, view: SweepView | None) -> None:
+        self._panel.show_view(view)
+        self.reader.set_sweep(None if view is None else view.key)
+
+    def _take(self, read: ReadSweep) -> None:
+        if read.record.id == self._key:
+            self._panel.show_results(read.results)
+
+    def _go_on(self) -> None:
+        view = self._panel.view()
+        if view is not None:
+            experiments = (cell.experiment for cell in view.grid.cells)
+            self._enqueue(experiments, lambda: self._sweeps.carry_on(view.key))
+
+    def _repeat(self) -> None:
+        if (view := self._panel.view()) is not None:
+            experiments = (cell.experiment for cell in view.grid.cells)
+            self._enqueue(experiments, lambda: self._sweeps.repeat(view.key))
+
+    def _rename(self) -> None:
+        view = self._panel.view()
+        if view is not None:
+            name, is_given = QInputDialog.getText(
+                self._panel, "Rename the sweep", "Name of the sweep", text=view.name
+            )
+            if is_given:
+                self._sweeps.rename(view.key, name)
+
+    def _compare(self, cells: tuple[int, ...]) -> None:
+        results = self._panel.page.results()
+        if results is None:
+            return
+        grid = results.grid
+        if len(cells) == 1:
+            cells = (grid.baseline(grid.cells[cells[0]]).index, *cells)
+        run_ids = (run_id for cell in dict.fromkeys(cells) for run_id in results.cells[cell].run_ids)
+        self.comparison_wanted.emit(tuple(run_ids))
+
+    def _use(self, cell: int) -> None:
+        if (results := self._panel.page.results()) is not None:
+            self._setup.use_settings(results.grid.cells[cell].experiment)
+            self.reported.emit(f"The settings of {results.cells[cell].name} are in the form.")
+
+    def _fill_in_example(self) -> None:
+        batch = self._setup.text("batch_size").replace(",", "")
+        size = int(batch) if batch.isdecimal() else 0
+        sizes = [f"{value}" for value in (size // 2, size, size * 2) if value] or ["32", "64", "128"]
+        self._setup.use_changes((("batch_size", ", ".join(sizes)),))
+
+    def _hold(self, cell: int, is_held: bool) -> None:
+        change = self._sweeps.hold if is_held else self._sweeps.release
+        change(self._key or "", cell)
+
+    def _connect(self) -> None:
+        panel, page = self._panel, self._panel.page
+        menu = panel.head.menu
+        menu.set_source(self._menu_entries)
+        menu.offer("Rename this sweep…", self._rename)
+        menu.offer("Repeat this sweep", self._repeat)
+        panel.example_wanted.connect(self._fill_in_example)
+        panel.go_on.clicked.connect(self._go_on)
+        page.comparison_wanted.connect(self._compare)
+        page.runs_wanted.connect(self.runs_wanted)
+        page.use_wanted.connect(self._use)
+        page.hold_wanted.connect(self._hold)
+        page.leave_out_wanted.connect(
+            lambda cell, is_out: self._sweeps.leave_out(
+                self._key or "", cell, _LEFT_OUT_BY_HAND if is_out else ""
+            )
+        )
+        self._sweeps.turn_ended.connect(self._refresh)
+        self._sweeps.run_began.connect(lambda _run_id: self._refresh(self._sweeps.running or ""))
+
+    def _refresh(self, sweep_id: str) -> None:
+        if sweep_id == self._key:
+            self.reader.refresh()
+
+    def _menu_entries(self) -> list[SavedEntry]:
+        unfinished = self._sweeps.unfinished()
+        keys = [view.key for view in unfinished]
+        saved = self._sweeps.saved().items()
+        return [
+            *map(unfinished_entry, unfinished),
+            *(saved_entry(key, record) for key, record in saved if key not in keys),
+        ]
+
+
+class SweepReader(QObject):
+    """Reads a sweep in a thread while the workspace is visible, and again after `refresh`.
+
+    `read` carries a ReadSweep, `failed` the Problem if the store could not be read.
+    """
+
+    read = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, store_path: Path, background: Background, parent: QObject) -> None:
+        super().__init__(parent)
+        self._store_path, self._background = store_path, background
+        self._sweep_id: str | None = None
+        self._known: Mapping[str, Evidence] = {}
+        self._is_in_sight = self._is_stale = self._is_reading = False
+
+    def set_sweep(self, sweep_id: str | None) -> None:
+        """Sets which sweep is read."""
+        if sweep_id != self._sweep_id:
+            self._sweep_id, self._known = sweep_id, {}
+            self.refresh()
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
+        self._is_in_sight = is_in_sight
+        self._begin()
+
+    def refresh(self) -> None:
+        """Reads again what may have changed."""
+        self._is_stale = True
+        self._begin()
+
+    def _begin(self) -> None:
+        sweep_id, path, known = self._sweep_id, self._store_path, self._known
+        if sweep_id is None or not (self._is_in_sight and self._is_stale) or self._is_reading:
+            return
+        self._is_stale, self._is_reading = False, True
+        self._background.do(lambda: read_sweep(path, sweep_id, known), self._take, self._fail)
+
+    def _take(self, read: ReadSweep) -> None:
+        self._is_reading = False
+        if read.record.id == self._sweep_id:
+            self._known = read.evidence
+            self.read.emit(read)
+        self._begin()
+
+    def _fail(self, problem: Problem) -> None:
+        self._is_reading = False
+        self.failed.emit(problem)
+        self._begin()

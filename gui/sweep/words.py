@@ -1,0 +1,102 @@
+"""The sentences of the workspace Sweep."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
+from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.events import Estimate
+from engine.sweep.results import CellResult, Results
+from engine.words.numbers import counted, duration, number, share_text
+from gui.session.orders.sweeps import SweepView
+from gui.widgets.saved_menu import SavedEntry
+
+_FINAL = ("done", "failed", "left out")
+_ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))
+
+
+def counts(results: Results) -> str:
+    """How many cells are done and how many runs there are: "7 of 12 cells, 14 runs"."""
+    done = sum(cell.status in _FINAL for cell in results.cells)
+    runs = sum(len(cell.run_ids) for cell in results.cells)
+    return f"{done:,} of {counted(len(results.cells), 'cell')}, {counted(runs, 'run')}"
+
+
+def fraction_done(results: Results) -> float:
+    """How many of the cells are done, 0 to 1."""
+    return sum(cell.status in _FINAL for cell in results.cells) / len(results.cells)
+
+
+def state(view: SweepView, now: datetime) -> str:
+    """What a sweep does now, and when it will be over."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        how = "carried on by another window" if view.is_elsewhere else "over" if view.is_over else "not over"
+        return ", ".join(part for part in (how, view.device_name, when) if part)
+    return "  ·  ".join(part for part in (_turn(view), _time_left(view.estimate, now)) if part)
+
+
+def _turn(view: SweepView) -> str:
+    turn = view.turn
+    if turn is None:
+        return "starting a process"
+    name = view.cell_name(turn.cell)
+    if turn.kind == "run":
+        return f"{name}, run {turn.repeat}"
+    share = f" {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"Pilot of {name}{': ' + view.doing if view.doing else ''}{share}"
+
+
+def _time_left(estimate: Estimate | None, now: datetime) -> str:
+    if estimate is None:
+        return ""
+    end = (now + timedelta(seconds=estimate.seconds_left)).astimezone()
+    clock = end.strftime("%H:%M" if end.date() == now.astimezone().date() else "%d %b, %H:%M")
+    about = "roughly " if estimate.is_rough else ""
+    return f"{about}{duration(estimate.seconds_left)} left, until {clock}"
+
+
+def facts_of(cell: CellResult, results: Results) -> str:
+    """A cell's figures in a line, its ratio with the interval first."""
+    parts, grid = [], results.grid
+    if cell.ratio is not None and grid.baseline(grid.cells[cell.index]).index != cell.index:
+        parts.append(f"{number(cell.ratio)}× its baseline{_interval(cell.ratio_interval)}")
+    for figure in results.figures:
+        if (value := cell.value(figure.name)) is not None and figure.name in _ON_CARD:
+            interval = (cell.intervals or {}).get(figure.name)
+            parts.append(_figure_text(figure, value, interval))
+    return "  ·  ".join(parts)
+
+
+def _figure_text(figure: Figure, value: float, interval: tuple[float, float] | None) -> str:
+    return f"{figure.title} {figure.text_with_unit(value)}{_interval(interval, figure.digits)}"
+
+
+def _interval(interval: tuple[float, float] | None, digits: int | None = None) -> str:
+    return "" if interval is None else f" ({number(interval[0], digits)} to {number(interval[1], digits)})"
+
+
+def status_of(cell: CellResult) -> str:
+    """What a cell's state is, and why."""
+    disturbed = ", disturbed" if cell.is_disturbed else ""
+    runs = f", {counted(len(cell.run_ids), 'run')}" if cell.run_ids else ""
+    return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"
+
+
+def saved_entry(key: str, record: SweepRecord) -> SavedEntry:
+    """A saved sweep in a menu."""
+    cells = counted(record.grid.size, "cell")
+    left = "" if record.ended is not None else ", not over"
+    axes = ", ".join(axis.title for axis in record.grid.axes)
+    return SavedEntry(
+        key, f"{record.name}: {cells}{left}", record.created, f"{axes}, on {record.device_name}"
+    )
+
+
+def unfinished_entry(view: SweepView) -> SavedEntry:
+    """A sweep in progress or in the queue, in the menu of the saved ones."""
+    doing = "waiting" if view.is_waiting else "in progress"
+    return SavedEntry(view.key, f"{view.name}: {doing}", view.created, f"{counted(view.grid.size, 'cell')}")
