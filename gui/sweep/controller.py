@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QInputDialog
 
 from engine.compare.evidence import Evidence
+from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
@@ -126,7 +127,9 @@ class SweepController(WorkController[SweepView]):
         batch = self._setup.text("batch_size").replace(",", "")
         size = int(batch) if batch.isdecimal() else 0
         sizes = [f"{value}" for value in (size // 2, size, size * 2) if value] or ["32", "64", "128"]
-        self._setup.use_changes((("batch_size", ", ".join(sizes)),))
+        precisions = [experiment.precision for _, experiment in self._setup.outcome().experiments]
+        half = (("precision", Precision.BF16.value),) if precisions == [Precision.FP32] else ()
+        self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
 
     def _hold(self, cell: int, is_held: bool) -> None:
         change = self._sweeps.hold if is_held else self._sweeps.release

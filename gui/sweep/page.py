@@ -74,10 +74,14 @@ class SweepPage(QWidget):
         if results is None:
             self.choose(())
             return
-        self.counts.set_whole_text(counts(results))
         self._stale = set(self._views)
         self._fill_tab()
         self.choose(self._chosen)
+
+    def show_time(self, time_left: str) -> None:
+        """Shows how many cells are done, and when all will be."""
+        known = "" if self._results is None else counts(self._results)
+        self.counts.set_whole_text("  ·  ".join(part for part in (known, time_left) if part))
 
     def results(self) -> Results | None:
         return self._results

@@ -13,7 +13,7 @@ from engine.sweep.results import Results
 from gui.session.orders.head import WorkHead
 from gui.session.orders.sweeps import SweepView
 from gui.sweep.page import SweepPage
-from gui.sweep.words import fraction_done, state
+from gui.sweep.words import fraction_done, state, time_left
 from gui.widgets import Button, EmptyState
 from gui.widgets.boxes import in_column, wide
 
@@ -82,10 +82,10 @@ class SweepPanel(QFrame):
         if view is None:
             self.head.show_view(None, "", 0.0, None, is_known=False)
             return
+        self.page.show_time(time_left(view, datetime.now(UTC)))
         self.go_on.setEnabled(not view.is_elsewhere)
-        doing = state(view, datetime.now(UTC))
         fraction = 0.0 if results is None else fraction_done(results)
-        self.head.show_view(view, f"{view.name}: {doing}", fraction, None, is_known=results is not None)
+        self.head.show_view(view, f"{view.name}: {state(view)}", fraction, None, is_known=results is not None)
 
     def _lay_out(self) -> None:
         panel = QFrame()

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.events import Estimate
 from engine.sweep.results import CellResult, Results
 from engine.words.numbers import counted, duration, number, share_text
 from gui.session.orders.sweeps import SweepView
@@ -28,15 +27,15 @@ def fraction_done(results: Results) -> float:
     return sum(cell.status in _FINAL for cell in results.cells) / len(results.cells)
 
 
-def state(view: SweepView, now: datetime) -> str:
-    """What a sweep does now, and when it will be over."""
+def state(view: SweepView) -> str:
+    """What a sweep does now, or that it is over."""
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
         when = view.created.astimezone().strftime("%d %b, %H:%M")
         how = "carried on by another window" if view.is_elsewhere else "over" if view.is_over else "not over"
         return ", ".join(part for part in (how, view.device_name, when) if part)
-    return "  ·  ".join(part for part in (_turn(view), _time_left(view.estimate, now)) if part)
+    return _turn(view)
 
 
 def _turn(view: SweepView) -> str:
@@ -50,8 +49,10 @@ def _turn(view: SweepView) -> str:
     return f"Pilot of {name}{': ' + view.doing if view.doing else ''}{share}"
 
 
-def _time_left(estimate: Estimate | None, now: datetime) -> str:
-    if estimate is None:
+def time_left(view: SweepView, now: datetime) -> str:
+    """How long a sweep in progress still takes, and the clock time of its end; empty if unknown."""
+    estimate = view.estimate
+    if estimate is None or not view.is_live:
         return ""
     end = (now + timedelta(seconds=estimate.seconds_left)).astimezone()
     clock = end.strftime("%H:%M" if end.date() == now.astimezone().date() else "%d %b, %H:%M")

@@ -96,7 +96,8 @@ class MainWindow(QMainWindow):
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
         self.setup = SetupPanel(self._body.side)
-        self.setup.surveyor.set_evidence(self._evidence)
+        runs = self.experiments.runs
+        self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
         self._body.add("train", self.live, self.setup)
         self._middle.settle(self.height())
         self._memory = DeviceMemory(self)
@@ -158,11 +159,9 @@ class MainWindow(QMainWindow):
         self.runs.open_requested.connect(self._open_run)
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
-        self.runs.find_nan_requested.connect(lambda run: self.others.numerics.find_nonfinite(run))
         self.live.why_not_explained = self.experiments.why_not_explained
         for panel in (self.runs, self.live):
             panel.explain_requested.connect(lambda run_ids: self.others.timings.explain(run_ids))
-        self.runs.ranges_requested.connect(lambda run: self.others.numerics.show_samples(run))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)
@@ -273,9 +272,6 @@ class MainWindow(QMainWindow):
         self.live.fit_explain()
         if self._has_others:
             self.others.limits.refresh()
-
-    def _evidence(self) -> Evidence:
-        return Evidence(self.experiments.forecasts(), self.experiments.runs.records())
 
     def _may_look_around(self) -> bool:
         return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())

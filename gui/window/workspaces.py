@@ -155,6 +155,9 @@ class OtherWorkspaces(QObject):
         for controller in (self.limits, self.numerics, self.timings, self.sweeps):
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
+        self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
+        self._runs.ranges_requested.connect(self.numerics.show_samples)
+        self._runs.sweep_requested.connect(self.sweeps.open)
         self._setup.changes_used.connect(self._tell_changes)
         self._experiments.ended.connect(self._offer_to_find)
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))

@@ -1,0 +1,106 @@
+"""The form, the runs, the workspace Sweep and the engine together: a sweep from the form to its card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep.plan import Plan
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
+
+WAIT_MS = 60_000
+
+
+@pytest.fixture
+def window(
+    qtbot: QtBot,
+    launcher: Launcher,
+    store: Store,
+    home: Path,
+    seen_before: Callable[[Path], Settings],
+    tiny: Experiment,
+) -> Iterator[MainWindow]:
+    window = MainWindow(store, launcher, seen_before(home))
+    window.show()
+    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
+    window.setup.use_settings(tiny)
+    yield window
+    window.close_without_asking()
+    window.deleteLater()
+
+
+def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
+    qtbot: QtBot, window: MainWindow, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    window.show_workspace("sweep")
+    assert window.setup.run_action.text() == "Find the fastest" and panel.empty.isVisible()
+    panel.empty.button.click()
+    assert window.setup.text("batch_size") == "5"
+    qtbot.waitUntil(lambda: "Find" not in window.setup.run_action.text(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
+    with qtbot.waitSignal(sweeps.began, timeout=WAIT_MS):
+        window.setup.run_action.trigger()
+    assert window.workspace == "sweep"
+    view = panel.view()
+    assert view is not None and panel.head.stop.isVisible() and not panel.go_on.isVisible()
+    qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
+    assert f"{view.grid.size} of {view.grid.size} cells" in panel.page.counts.whole_text()
+    assert not panel.go_on.isVisible() and "over" in panel.head.note.whole_text()
+    panel.page.choose((view.grid.size - 1,))
+    card = panel.page.card
+    assert card.isVisible() and "baseline" in card.figures.text()
+    card.compare.click()
+    assert window.workspace == "compare" and len(window.runs.checked()) == 2
+    (run_id,) = panel.page.results().cells[1].run_ids  # type: ignore[union-attr]
+    window.runs.sweep_requested.emit(store.runs()[0].sweep)
+    assert window.workspace == "sweep"
+    panel.page.choose((1,))
+    card.use.click()
+    assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
+    card.show_runs.click()
+    assert window.workspace == "train" and [run.run_id for run in window.live.runs()] == [run_id]
+    monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
+    window.show_workspace("sweep")
+    panel.head.menu.aboutToShow.emit()
+    entries = {action.text(): action for action in panel.head.menu.actions()}
+    entries["Delete this sweep…"].trigger()
+    assert panel.view() is None and panel.empty.isVisible() and store.runs()
+
+
+def _done(window: MainWindow) -> int:
+    results = window.others.sweep_panel.page.results()
+    return 0 if results is None else sum(cell.status == "done" for cell in results.cells)
+
+
+def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
+    qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
+) -> None:
+    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    grid = grid_of(endless.model_dump(mode="json"), [Axis(key="steps", values=(endless.steps, 20))])
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        window.others.sweeps.submit("Lengths", grid, Plan())
+    panel.head.stop.click()
+    qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
+    assert panel.go_on.isVisible() and "not over" in panel.head.note.whole_text()
+    qtbot.waitUntil(lambda: panel.page.results() is not None, timeout=WAIT_MS)
+    panel.page.choose((0,))
+    panel.page.card.leave_out.click()
+    panel.page.choose((1,))
+    panel.page.card.hold.click()
+    qtbot.waitUntil(lambda: panel.page.card.hold.text() == "Release", timeout=WAIT_MS)
+    panel.page.card.hold.click()
+    qtbot.waitUntil(lambda: panel.page.card.hold.text() == "Hold", timeout=WAIT_MS)
+    panel.go_on.click()
+    qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
+    assert [len(cell.runs) for cell in store.sweeps.find(sweeps.newest() or "").cells][1] == 1
+    qtbot.waitUntil(lambda: _done(window) == 1, timeout=WAIT_MS)
