@@ -27,7 +27,8 @@ from resources.looks import DARK
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 14.0
 _HIT = 9.0
-_MOST_WHISKERS = 12
+_MOST_WHISKERS, _MOST_WITH_INTERVALS = 12, 10
+_MARK, _SMALL_MARK, _MANY = 9.0, 6.0, 200
 _MOST_LEGEND_ROWS = 3
 _LEAST_PLOT = 60.0
 
@@ -92,7 +93,7 @@ class _Picture:
         self._top = _HEAD + self._legend.height + 8
         self._bottom = max(self._top + _LEAST_PLOT, self._height - _BOTTOM)
         self._up = self._span()
-        self._ticks = self._up.ticks(max(2, int((self._bottom - self._top) / 55)))
+        self._ticks = self._up.ticks(max(2, int((self._bottom - self._top) / 50)))
         self._left = 12 + max((text_width(tick.text, 11) for tick in self._ticks), default=0.0)
         self._places = places_along(self._axis, self._left, self._width - _RIGHT)
 
@@ -105,7 +106,7 @@ class _Picture:
         for cell in self._cells:
             value = finite(cell, self._figure)
             if value is not None:
-                values += [value, *self._reach(cell, value)]
+                values += [value, *(self._reach(cell, value) if self._has_intervals() else ())]
         return span_of(values, self._bottom, self._top)
 
     def _reach(self, cell: CellResult, value: float) -> tuple[float, float]:
@@ -117,15 +118,17 @@ class _Picture:
     def picture(self) -> CellPicture:
         shapes = [*self._head(), *self._axes()]
         spots: list[CellSpot] = []
+        mark = _MARK if len(self._cells) <= _MANY else _SMALL_MARK
         of_lines = [self._line(place) for place in range(len(self._looks))]
-        for look, cells in zip(self._looks, of_lines, strict=True):
-            shapes += self._intervals(look, cells)
+        if self._has_intervals():
+            for look, cells in zip(self._looks, of_lines, strict=True):
+                shapes += self._intervals(look, cells)
         for look, cells in zip(self._looks, of_lines, strict=True):
             points = [self._point(cell) for cell in cells]
             if len(points) > 1:
                 shapes.append(Stroke(tuple(points), look.ink, 2.0, look.dash))
             for cell, (across, down) in zip(cells, points, strict=True):
-                shapes += look.mark(across, down, 9)
+                shapes += look.mark(across, down, mark)
                 spots.append(CellSpot(cell.index, across - _HIT, down - _HIT, 2 * _HIT, 2 * _HIT))
         if not spots:
             middle = (self._left + self._width) / 2, (self._top + self._bottom) / 2
@@ -133,6 +136,11 @@ class _Picture:
         height = self._bottom + _BOTTOM
         drawing = Drawing(self._width, height, tuple(shapes), self._description(of_lines))
         return CellPicture(drawing, tuple(reversed(spots)))
+
+    def _has_intervals(self) -> bool:
+        """Whether the lines have intervals, and are few enough to show them."""
+        known = any(interval_of(cell, self._figure) is not None for cell in self._cells)
+        return known and len(self._looks) <= _MOST_WITH_INTERVALS
 
     def _line(self, place: int) -> list[CellResult]:
         """The cells of a line that have a value, in the order of the axis."""
@@ -165,7 +173,7 @@ class _Picture:
         yield Words(0, 15, self._figure.title, "text", 13, 600)
         after = text_width(self._figure.title, 13, 600) + 8
         fixed = fixed_words(self._results, self._free, self._at)
-        whiskers = "95 % intervals" if any(interval_of(cell, self._figure) for cell in self._cells) else ""
+        whiskers = "95 % intervals" if self._has_intervals() else ""
         beside = ", ".join(part for part in (self._figure.unit, whiskers, fixed) if part)
         yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
         yield from moved(self._legend.shapes, 0, _HEAD)

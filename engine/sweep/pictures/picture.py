@@ -159,9 +159,14 @@ def places_along(axis: Axis, start: float, end: float) -> tuple[float, ...]:
 
 
 def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:
-    """Which of some words at these places can be shown without meeting, from the first to the last."""
+    """Which of some words at these places can be shown without meeting: every n-th of evenly spaced ones."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    steps = [places[right] - places[left] for left, right in pairwise(order)]
+    if steps and max(steps) - min(steps) < 1e-6 * max(steps):
+        stride = max(1, math.ceil(max(sizes) / steps[0])) if steps[0] else len(order)
+        return tuple(order[::stride])
     kept: list[int] = []
-    for number in sorted(range(len(places)), key=places.__getitem__):
+    for number in order:
         if not kept or places[number] - places[kept[-1]] >= (sizes[number] + sizes[kept[-1]]) / 2:
             kept.append(number)
     return tuple(kept)

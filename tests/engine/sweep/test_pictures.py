@@ -11,6 +11,7 @@ import pytest
 
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
+from engine.experiment.sweep.grid import Axis, grid_of
 from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
@@ -20,12 +21,14 @@ from engine.sweep.pictures.picture import (
     CellPicture,
     Shades,
     cell_words,
+    kept_apart,
     shown_figures,
     usual_axes,
     usual_lines,
     usual_places,
 )
 from engine.sweep.pictures.scatter import scatter
+from engine.sweep.results import CellResult, Results
 from tests.sweeps import small_results
 
 RESULTS = small_results()
@@ -44,6 +47,12 @@ PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
 
 def words(drawing: Drawing) -> list[str]:
     return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
+
+
+def upright(drawing: Drawing) -> int:
+    """How many upright lines it has: the whiskers."""
+    strokes = [shape for shape in drawing.shapes if isinstance(shape, Stroke)]
+    return sum(len({x for x, _ in stroke.points}) == 1 for stroke in strokes)
 
 
 @pytest.mark.parametrize("size", [(420.0, 300.0), (1_200.0, 700.0)])
@@ -96,8 +105,7 @@ def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() ->
     # batch sizes are to scale: 64 is a third of the way from 32 to 128
     left, middle, right = (x for x, _ in bf16.points)
     assert (middle - left) / (right - left) == pytest.approx(1 / 3)
-    whiskers = [line for line in strokes if line.width == 1.5 and line.points[0][0] == line.points[1][0]]
-    assert len(whiskers) >= 5
+    assert upright(picture.drawing) == 5
 
 
 def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band() -> None:
@@ -163,3 +171,31 @@ def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
     assert words(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
+
+
+def test_many_lines_have_neither_bands_nor_whiskers() -> None:
+    rates = tuple((place + 1) / 1_000 for place in range(12))
+    grid = grid_of(
+        {}, [Axis(key="batch_size", values=(32, 64)), Axis(key="optimizer.learning_rate", values=rates)]
+    )
+    cells = tuple(
+        CellResult(
+            cell.index,
+            cell.places,
+            grid.name(cell.places),
+            "done",
+            ("run",),
+            values={SPEED.name: 100.0 + cell.index},
+            intervals={SPEED.name: (90.0, 110.0 + cell.index)},
+        )
+        for cell in grid.cells
+    )
+    many = Results(grid, cells, (SPEED,))
+    assert upright(lines(many, 0, 1, SPEED, (0, 0), (800.0, 400.0)).drawing) == 0
+    assert upright(lines(many, 1, 0, SPEED, (0, 0), (800.0, 400.0)).drawing) == len(cells)
+
+
+def test_words_of_an_even_axis_are_left_out_evenly() -> None:
+    places = [10.0 * place for place in range(12)]
+    assert kept_apart(places, [25.0] * 12) == (0, 3, 6, 9)
+    assert kept_apart([0.0, 5.0, 40.0], [10.0] * 3) == (0, 2)
