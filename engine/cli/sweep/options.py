@@ -23,8 +23,8 @@ Swept = Annotated[
     flag(
         "--sweep",
         "Train every combination of the values of several settings: --sweep batch_size=32,64,128 --sweep "
-        "precision=fp32,bf16. Takes the keys of --set; semicolons part values that contain commas. A TOML "
-        "file has a table [sweep]. Repeatable.",
+        "precision=fp32,bf16. Takes the keys of --set; semicolons part values that contain commas. In a "
+        "TOML file it is the table sweep. Repeatable.",
         "KEY=VALUES",
     ),
 ]

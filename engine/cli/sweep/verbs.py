@@ -72,8 +72,7 @@ def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Targ
         record = session.store.sweeps.find(sweep_id)
         _refuse_ended(record)
         if trust_code:
-            for code in {cell.experiment.own_code for cell in record.grid.cells} - {None}:
-                assert code is not None
+            for code in _codes(record.grid):
                 session.store.trusted_code.add(code)
         warn_if_busy(session.watch, record.grid.cells[0].experiment)
         sweeper = Sweeper(session.store, session.launcher)
@@ -97,9 +96,14 @@ def sweeps(as_json: AsJson = False) -> int:
 
 def _named_code(grid: Grid) -> list[Code]:
     """The code of the model files that are swept: it was read here, from where the user said."""
-    places = [place for place, axis in enumerate(grid.axes) if axis.key == "model" and axis.overrides]
-    codes = [cell.experiment.own_code for cell in grid.cells if places]
-    return [code for code in dict.fromkeys(codes) if code is not None]
+    is_swept = any(axis.key == "model" and axis.overrides for axis in grid.axes)
+    return _codes(grid) if is_swept else []
+
+
+def _codes(grid: Grid) -> list[Code]:
+    """The code of all cells, each once."""
+    codes = (cell.experiment.own_code for cell in grid.cells)
+    return list({(code.sha256, code.folder): code for code in codes if code is not None}.values())
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:

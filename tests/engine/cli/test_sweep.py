@@ -18,6 +18,14 @@ Capture = pytest.CaptureFixture[str]
 
 # so few steps need no pilot
 TINY = ["--preset", "hello-amp", "--device", "cpu", "--steps", "2", "--target", "thread"]
+NET = """
+import torch
+from torch import nn
+def model():
+    return nn.Linear({width}, 3)
+def batch(size):
+    return torch.zeros(size, {width}), torch.zeros(size, dtype=torch.int64)
+"""
 GRID = ["--sweep", "batch_size=10,20", "--sweep", "precision=fp32,bf16"]
 
 
@@ -29,12 +37,12 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
     capsys: Capture, tmp_path: Path
 ) -> None:
-    status, found = answer(capsys, "compare", *TINY, *GRID, "--name", "Night", "--repeats", "2")
+    status, found = answer(capsys, "compare", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
         "id", "name", "status", "created", "device_name", "plan", "spent_seconds", "grid", "cells",
     ]  # fmt: skip
-    assert (found["name"], found["status"], found["plan"]["repeats"]) == ("Night", "finished", 2)
+    assert (found["name"], found["status"], found["plan"]["repeats"]) == ("Night", "finished", 1)
     assert [axis["values"] for axis in found["grid"]["axes"]] == [[10, 20], ["fp32", "bf16"]]
     assert found["grid"]["compared"] == "precision"
     last = found["cells"][-1]
@@ -43,7 +51,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
         "clean",
     ]  # fmt: skip
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
-    assert len({run for cell in found["cells"] for run in cell["runs"]}) == 8
+    assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4
     assert last["figures"]["final_train_loss"] > 0
     _, listed = answer(capsys, "sweeps")
     assert [(sweep["id"], sweep["status"]) for sweep in listed["sweeps"]] == [(found["id"], "finished")]
@@ -56,7 +64,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
         assert answer(capsys, "export", found["id"], *wrong)[0] == 2
     assert answer(capsys, "delete", found["id"]) == (0, {"deleted": [found["id"]]})
     with Store() as store:
-        assert store.sweeps.newest() == () and len(store.runs()) == 8
+        assert store.sweeps.newest() == () and len(store.runs()) == 4
 
 
 def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(
@@ -92,6 +100,19 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture
     assert lines[2].split()[:2] == ["cuda:7", "no:"] and lines[-2] == "2 cells, 1 run."
     with Store() as store:
         assert store.sweeps.newest() == () and store.runs() == ()
+
+
+def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_path: Path) -> None:
+    for folder, width in (("narrow", 2), ("wide", 4)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "net.py").write_text(NET.format(width=width), encoding="utf-8")
+    paths = [str(tmp_path / folder / "net.py") for folder in ("narrow", "wide")]
+    swept = ["--sweep", f"model={','.join(paths)}", "--steps", "1", "--device", "cpu", "--target", "thread"]
+    status, found = answer(capsys, "compare", *swept, "--time-limit", "1h")
+    assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done", "done"]
+    with Store() as store:
+        codes = [run.experiment.own_code for run in reversed(store.runs())]
+    assert [code.text.count("Linear(4") for code in codes if code is not None] == [0, 1]
 
 
 @pytest.mark.parametrize(
