@@ -256,7 +256,8 @@ def _clock(run: LiveRun) -> str:
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:
-    return StatRow(run.precision, run.label, text, after, absent, run.status == "queued", detail)
+    hollow = run.status == "queued"
+    return StatRow(run.precision, run.label, text, after, absent, hollow, detail, run.colour)
 
 
 def _scale_text(run: LiveRun, scale: float | None) -> tuple[str, bool]:

@@ -140,7 +140,7 @@ class LiveDetails(QFrame):
         self.explain.set_obstacle(not_explained)
         lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
         memory = [memory_parts(run.summary) for run in runs]
-        heads = [(run.precision, run.label, run.is_over) for run in runs]
+        heads = [(run.precision, run.colour, run.label, run.is_over) for run in runs]
         if (heads, lines, memory) == self._content:
             return
         self._content = (heads, lines, memory)
@@ -174,7 +174,7 @@ class LiveDetails(QFrame):
             if not parts:
                 self._put(_words("–", "legend"), row, column)
                 continue
-            bar = ShareBar(run.precision)
+            bar = ShareBar(run.precision, colour=run.colour)
             bar.set_shares(
                 [Share(size, f"{name} {size / scale:,.{decimals}f} {unit}") for name, size in parts]
             )
@@ -209,7 +209,7 @@ def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
     in_row(
-        Marker(run.precision),
+        Marker(run.precision, colour=run.colour),
         label(run.label, "value"),
         Stretch(1),
         parent=holder,

@@ -165,7 +165,7 @@ class LiveStrip(QWidget):
         if self._marker is None:
             self._marker = Marker(current.precision)
             self._row.insertWidget(2, self._marker)
-        self._marker.set_precision(current.precision, current.status == "queued")
+        self._marker.set_precision(current.precision, current.status == "queued", current.colour)
         place = f", {runs.index(current) + 1} of {len(runs)}" if len(runs) > 1 else ""
         over = all(run.is_over for run in runs)
         if over and len(runs) > 1 and {run.status for run in runs} == {"finished"}:
@@ -188,12 +188,12 @@ class LiveStrip(QWidget):
         if fraction is not None:
             set_text(self.step, f"{fraction:.0%}".replace("%", " %"))
             set_text(self.left, "")
-            self.progress.set_progress(fraction, run.precision)
+            self.progress.set_progress(fraction, run.precision, run.colour)
             return
         total = run.total_steps
         word = "" if self._narrow else "step "
         set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
-        self.progress.set_progress(run.step / total if total else 0.0, run.precision)
+        self.progress.set_progress(run.step / total if total else 0.0, run.precision, run.colour)
         seconds = None if run.is_paused else run.seconds_left()
         set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.widgets.boxes import Stretch, in_column, in_row
+from resources.looks import OWN_COLOURS
 
 _WIDEST = 100
 
@@ -54,9 +55,10 @@ def set_property(target: QWidget, name: str, value: object) -> None:
         target.style().polish(target)
 
 
-def set_precision(target: QLabel, precision: Precision | None) -> None:
-    """Gives the text a precision's colour; None takes it away."""
-    set_property(target, "precision", precision.value if precision is not None else "")
+def set_precision(target: QLabel, precision: Precision | None, colour: str | None = None) -> None:
+    """Gives the text a precision's colour, or a run's own `colour`; without a precision neither."""
+    name = "" if precision is None else colour if colour in OWN_COLOURS else precision.value
+    set_property(target, "precision", name)
 
 
 def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:

@@ -114,10 +114,11 @@ class Marker(QWidget):
         self.setFixedSize(size + 4, size + 4)
         theme().changed.connect(self.update)
 
-    def set_precision(self, precision: Precision, hollow: bool = False) -> None:
+    def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
+        """Shows the precision's marker, in a run's own `colour` if it has one."""
         fill: MarkFill = "hollow" if hollow else "full"
-        if (precision, fill) != (self._precision, self._fill):
-            self._precision, self._fill = precision, fill
+        if (precision, fill, colour) != (self._precision, self._fill, self._colour):
+            self._precision, self._fill, self._colour = precision, fill, colour
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -24,7 +24,7 @@ _GAP, _MARKER = 6, 24
 
 @dataclass(frozen=True)
 class StatRow:
-    """One run's line: `value` in the precision's colour, then `after` in small neutral ink.
+    """One run's line: `value` in the precision's colour or the run's own, then `after` in small neutral ink.
 
     An `absent` value ("not used", "–") is small and grey. `detail` is the row's tooltip.
     """
@@ -36,6 +36,7 @@ class StatRow:
     absent: bool = False
     hollow: bool = False
     detail: str = ""
+    colour: str | None = None
 
 
 class _Row:
@@ -51,10 +52,10 @@ class _Row:
         grid.addLayout(values, number, 2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def show(self, row: StatRow) -> None:
-        self.marker.set_precision(row.precision, row.hollow)
+        self.marker.set_precision(row.precision, row.hollow, row.colour)
         self.name.set_whole_text(row.name)
         set_text(self.value, "" if row.absent else row.value)
-        set_precision(self.value, row.precision)
+        set_precision(self.value, row.precision, row.colour)
         self.value.setVisible(not row.absent)
         after = row.value if row.absent else row.after
         set_text(self.after, after)

@@ -19,6 +19,7 @@ from gui.charts.lines import Line, Trace
 from gui.charts.overlay import OverlayPlot
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
+from gui.widgets.stat_card import StatCard, StatRow
 from resources.looks import DARK, LIGHT
 
 
@@ -63,3 +64,16 @@ def test_an_open_curve_takes_the_colour_that_is_chosen(store: Store, qapp: Calla
     assert (live.colour, live.revision > before) == ("lime", True)
     runs.set_colour((run_id,), None)
     assert live.colour is None
+
+
+def test_a_figure_on_a_card_has_the_colour_of_its_curve(qtbot: QtBot) -> None:
+    card = StatCard("Throughput")
+    qtbot.addWidget(card)
+    card.resize(200, 96)
+    inks = theme().palette.own["lime"].color, theme().palette.look(Precision.FP32).color
+    for own, ink, other in (("lime", *inks), (None, *reversed(inks))):
+        card.set_rows([StatRow(Precision.FP32, "FP32", "880", colour=own)])
+        picture = card.grab().toImage()
+        places = ((x, y) for x in range(picture.width()) for y in range(picture.height()))
+        seen = {picture.pixelColor(x, y).name().upper() for x, y in places}
+        assert ink in seen and other not in seen
