@@ -21,14 +21,19 @@ def answers(results: Results) -> tuple[str, ...]:
     compared = [cell for cell in results.cells if cell.places[results.grid.compared] != 0]
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
-        interval = interval_of(gain, RATIO_FIGURE)
-        known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
-        axis = results.grid.axes[results.grid.compared]
-        sentences.append(
-            f"{gain.name} gains most over {axis.text(0)}: it is {pace_text(gain.ratio)}{known}"
-            f"{_only_piloted(gain)}."
-        )
+        sentences.append(_gain(gain, gain.ratio, results))
     return tuple(sentences)
+
+
+def _gain(cell: CellResult, ratio: float, results: Results) -> str:
+    baseline = results.grid.axes[results.grid.compared].text(0)
+    if ratio <= 1:
+        return f"No cell is faster than the same with {baseline}."
+    interval = interval_of(cell, RATIO_FIGURE)
+    known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
+    doubt = ", which may be no gain at all" if interval is not None and interval[0] <= 1 else ""
+    fast = f"{pace_text(ratio)}{known}{doubt}{_only_piloted(cell)}"
+    return f"{cell.name} gains most over {baseline}: it is {fast}."
 
 
 def _states(results: Results) -> str:

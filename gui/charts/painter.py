@@ -199,6 +199,10 @@ class Picture(QWidget, Generic[S]):
         """The frame around a spot."""
         raise NotImplementedError
 
+    def draw_frame(self, painter: QPainter, spot: S) -> None:
+        """Marks a spot, with the painter's pen."""
+        painter.drawRect(self.outline(spot))
+
     def stops(self) -> Sequence[S]:
         """The spots that arrow keys go to, in their order."""
         return self.spots()
@@ -261,10 +265,10 @@ class Picture(QWidget, Generic[S]):
         painter.drawPixmap(0, 0, self._pixmap())
         painter.setPen(QPen(QColor(theme().palette.text), 2))
         for spot in self.marked():
-            painter.drawRect(self.outline(spot))
+            self.draw_frame(painter, spot)
         if self._current is not None:
             painter.setPen(QPen(QColor(theme().palette.text), 1))
-            painter.drawRect(self.outline(self._current))
+            self.draw_frame(painter, self._current)
         painter.end()
 
     def event(self, event: QEvent) -> bool:

@@ -66,6 +66,8 @@ def parallel(
 ) -> ParallelPicture:
     """The axes and these figures side by side, the cells in the shades of one of them.
 
+    A figure that is the same in all cells is left out.
+
     `ranges` are by the keys of coordinates; the lines of cells that do not pass them all are pale.
     """
     return _Picture(results, figures, shade, ranges, size).picture()
@@ -83,6 +85,7 @@ class _Picture:
         self._results, self._shade, self._ranges = results, shade, ranges
         self._width, height = size
         self._axes = [place for place, axis in enumerate(results.grid.axes) if len(axis.values) > 1]
+        figures = [figure for figure in figures if figure is shade or _differs(results, figure)]
         self._figures = figures
         self._cells = [cell for cell in results.cells if self._has_figure(cell)]
         self._bottom = max(_HEAD + 60, height - _FOOT)
@@ -214,6 +217,10 @@ class _Picture:
         titles = ", ".join(coordinate.title for coordinate in self.coordinates)
         kept = f"; {passing:,} pass the ranges" if self._ranges else ""
         return f"Parallel coordinates of {titles}: {len(self._cells):,} cells{kept}."
+
+
+def _differs(results: Results, figure: Figure) -> bool:
+    return len({value for cell in results.cells if (value := finite(cell, figure)) is not None}) > 1
 
 
 def _spot(cell: int, line: tuple[Point, ...]) -> CellSpot:

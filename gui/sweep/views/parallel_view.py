@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 
@@ -31,13 +33,14 @@ class _Canvas(CellCanvas):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         super().mousePressEvent(event)
         x, y = event.position().x(), event.position().y()
-        near = (entry for entry in self._of.coordinates if abs(entry.x - x) <= _REACH)
-        self._brushed = next(near, None) if event.button() is Qt.MouseButton.LeftButton else None
+        self._brushed = self._near(x) if event.button() is Qt.MouseButton.LeftButton else None
         self._from = y
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._brushed is None:
             super().mouseMoveEvent(event)
+            if self._near(event.position().x()) is not None:
+                self.setCursor(Qt.CursorShape.SizeVerCursor)
         elif abs(event.position().y() - self._from) >= _LEAST_BRUSH:
             self._of.brush(self._brushed, self._from, event.position().y())
 
@@ -49,6 +52,9 @@ class _Canvas(CellCanvas):
         if abs(event.position().y() - self._from) < _LEAST_BRUSH:
             self._of.forget(coordinate.key)
         self._of.choose_passing()
+
+    def _near(self, x: float) -> Coordinate | None:
+        return next((entry for entry in self._of.coordinates if abs(entry.x - x) <= _REACH), None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self._of.ranges():
@@ -99,6 +105,12 @@ class ParallelView(PictureView):
         else:
             self._ranges.pop(key, None)
         self._redraw()
+
+    def mark_cells(self, cells: Iterable[int]) -> None:
+        """Frames cells that were chosen elsewhere; those that pass the ranges are seen anyway."""
+        chosen = tuple(cells)
+        picture = self._drawn() if self._ranges else None
+        super().mark_cells(() if picture is not None and chosen == picture.passing else chosen)
 
     def choose_passing(self) -> None:
         """Chooses the cells that pass the ranges; none where there is no range."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.figures import Figure
@@ -42,6 +43,16 @@ class CellCanvas(Picture[CellSpot]):
 
     def outline(self, spot: CellSpot) -> QRectF:
         return QRectF(spot.x, spot.y, spot.width, spot.height)
+
+    def draw_frame(self, painter: QPainter, spot: CellSpot) -> None:
+        if not spot.line:
+            super().draw_frame(painter, spot)
+            return
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        pen = painter.pen()
+        painter.setPen(QPen(pen.color(), pen.width() + 2))
+        painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in spot.line]))
+        painter.setPen(pen)
 
     def stops(self) -> Sequence[CellSpot]:
         return sorted(self.spots(), key=lambda spot: (spot.cell, spot.x))

@@ -135,3 +135,10 @@ def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[R
     cells = {0: cell(0, *repeats(0, [1_000.0])), 6: cell(6, *repeats(6, [900.0], **hot))}
     results = results_of(sweep(cells))
     assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
+
+
+def test_a_gain_within_its_interval_of_none_is_doubted(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+    plain = cell(0, *repeats(0, [1_000.0, 1_300.0]))
+    slow, unsure = cell(6, *repeats(6, [900.0, 950.0])), cell(6, *repeats(6, [1_400.0, 1_200.0]))
+    assert answers(results_of(sweep({0: plain, 6: slow})))[2] == "No cell is faster than the same with FP32."
+    assert "which may be no gain at all" in answers(results_of(sweep({0: plain, 6: unsure})))[2]

@@ -83,6 +83,11 @@ def test_a_range_brushed_on_a_coordinate_keeps_its_cells(qtbot: QtBot) -> None:
         qtbot.mouseRelease(view.canvas, Qt.MouseButton.LeftButton, pos=upper)
     assert chosen.args == [(4, 11)]
     assert list(view.ranges()) == ["batch_size"]
+    # what passes is seen anyway
+    view.mark_cells((4, 11))
+    assert not list(view.canvas.marked())
+    view.mark_cells((4,))
+    assert [spot.cell for spot in view.canvas.marked()] == [4]
     with qtbot.waitSignal(view.cells_chosen) as chosen:
         view.all.click()
     assert chosen.args == [()] and not view.ranges()
