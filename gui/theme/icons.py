@@ -58,6 +58,11 @@ _SHAPES = {
     "pencil": '<path d="M3 13l.7-3L10.9 2.8l2.3 2.3L6 12.3z"/>',
     "download": '<path d="M8 2.4v7.4M4.9 6.9L8 10l3.1-3.1M2.8 13.4h10.4"/>',
     "code": '<path d="M5.4 4.4L1.8 8l3.6 3.6M10.6 4.4L14.2 8l-3.6 3.6"/>',
+    "queue": '<path d="M2.8 4h10.4M2.8 8h10.4M2.8 12h5.4"/><path d="M11.4 10.4l2.6 1.6-2.6 1.6z"/>',
+    "handle": '<path d="M6 4v.1M10 4v.1M6 8v.1M10 8v.1M6 12v.1M10 12v.1"/>',
+    "first": '<path d="M3.4 2.8h9.2M8 13.2V6M4.8 9L8 5.8 11.2 9"/>',
+    "clock": '<circle cx="8" cy="8" r="5.6"/><path d="M8 4.8V8l2.4 1.6"/>',
+    "pulse": '<path d="M1.8 8.4h3L6.6 4l2.8 8 1.6-3.6h3.2"/>',
     "table": '<rect x="2.4" y="3" width="11.2" height="10" rx="1.2"/><path d="M2.4 6.6h11.2M6.4 6.6V13"/>',
 }
 

@@ -41,6 +41,7 @@ SHORTCUTS = (
     Shortcut("undo", "Ctrl+Z", "Restore the last deleted runs"),
     Shortcut("filter", "Ctrl+F", "Filter the runs"),
     Shortcut("fold", "Ctrl+J", "Fold or unfold the runs"),
+    Shortcut("waiting", "Ctrl+K", "Show the queue, or the runs again"),
     Shortcut("log", "Ctrl+L", "Show the log, or the runs again"),
     Shortcut("theme", "Ctrl+T", "Switch between dark and light"),
     Shortcut("help", "F1", "Open this guide"),

@@ -7,9 +7,11 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QWidget
 
 from gui.runs.panel import RunsPanel
-from gui.widgets import IconButton, label
+from gui.runs.queue.panel import QueuePanel
+from gui.widgets import Button, IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.notice import Notice
+from gui.widgets.shortcuts import keys_of
 from gui.window.log import LogPanel
 from gui.window.top_bar import SIDE_WIDTH
 
@@ -20,8 +22,11 @@ CLOSED_HEIGHT = 40
 _LOW_WINDOW = 800
 
 
+_PAGES = ("runs", "queue", "log")
+
+
 class Dock(QFrame):
-    """Holds the runs table and the log, one at a time; `opened` carries whether it was unfolded."""
+    """Holds runs, queue and log, one at a time; `opened` carries whether it was unfolded."""
 
     opened = Signal(bool)
 
@@ -31,35 +36,54 @@ class Dock(QFrame):
         # made in its place: whatever changes its parent is styled anew with all that is in it
         self._pages = QStackedWidget(self)
         self.runs = RunsPanel(self._pages)
-        to_log = IconButton("log", "Show the log", "Show the log of this session (Ctrl+L)")
-        to_log.clicked.connect(lambda: self.show_page("log"))
-        self.runs.add_header_widget(to_log)
+        self.queue = QueuePanel(self._pages)
+        self._to_queue = Button("", "strip", "", "queue")
+        self._to_queue.clicked.connect(lambda: self.show_page("queue"))
+        self.set_waiting(0)
+        self.runs.add_header_widget(self._to_queue)
+        for add in (self.runs.add_header_widget, self.queue.add_header_widget):
+            add(self._button("log", "Show the log", "Show the log of this session (Ctrl+L)", "log"))
+        self.queue.add_header_widget(
+            self._button("table", "Show the runs again", f"Back to the runs ({keys_of('waiting')})", "runs")
+        )
         self.runs.open_changed.connect(self._fold)
         self._pages.addWidget(self.runs)
+        self._pages.addWidget(self.queue)
         self._pages.addWidget(self._log_page())
         in_column(self._pages, parent=self)
         self._fold(True)
 
     @property
     def page(self) -> str:
-        return "log" if self._pages.currentIndex() else "runs"
+        return _PAGES[self._pages.currentIndex()]
 
     def show_page(self, page: str) -> None:
-        """Shows "runs" or "log"; the dock is unfolded for the log."""
-        self._pages.setCurrentIndex(1 if page == "log" else 0)
-        if page == "log":
+        """Shows "runs", "queue" or "log"; the dock is unfolded for queue and log."""
+        self._pages.setCurrentIndex(_PAGES.index(page) if page in _PAGES else 0)
+        if self.page != "runs":
             self.runs.set_open(True)
 
-    def toggle_log(self) -> None:
-        self.show_page("runs" if self.page == "log" else "log")
+    def toggle(self, page: str) -> None:
+        """Shows a page, or the runs again."""
+        self.show_page("runs" if self.page == page else page)
+
+    def set_waiting(self, count: int) -> None:
+        """Shows how many wait in the queue."""
+        self._to_queue.setText(f"{count:,}" if count else "")
+        self._to_queue.setAccessibleName(f"Show the queue, {count:,} waiting" if count else "Show the queue")
+        waits = f"{count:,} waiting. " if count else ""
+        self._to_queue.setToolTip(f"{waits}Show the queue ({keys_of('waiting')})")
+
+    def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
+        button = IconButton(icon, name, tooltip)
+        button.clicked.connect(lambda: self.show_page(page))
+        return button
 
     def _log_page(self) -> QWidget:
         page = QWidget(self._pages)
         self.log = LogPanel()
         header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
-        back = IconButton("table", "Show the runs", "Back to the runs (Ctrl+L)")
-        back.clicked.connect(lambda: self.show_page("runs"))
-        header.addWidget(back)
+        header.addWidget(self._button("table", "Show the runs", "Back to the runs (Ctrl+L)", "runs"))
         in_column(header, wide(self.log), parent=page, spacing=0)
         return page
 
@@ -75,6 +99,7 @@ class Dock(QFrame):
 
     def _fold(self, is_open: bool) -> None:
         self.log.setVisible(is_open)
+        self.queue.set_open(is_open)
         if is_open:
             self.setMinimumHeight(LOW_HEIGHT)
             self.setMaximumHeight(16_777_215)

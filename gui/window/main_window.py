@@ -16,6 +16,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
+from gui.runs.queue.controller import QueueController
 from gui.session.experiments import Experiments
 from gui.session.queue import counted_work
 from gui.setup.grid.survey import Evidence
@@ -76,6 +77,8 @@ class MainWindow(QMainWindow):
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self._notifications = Notifications(self)
+        self._queue_controller = QueueController(self.dock.queue, self.experiments.queue, self.notice, self)
+        self._queue_controller.counted.connect(self.dock.set_waiting)
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
@@ -196,7 +199,8 @@ class MainWindow(QMainWindow):
                 "export": lambda: self.others.comparisons.export(),
                 "import": lambda: self.others.comparisons.importing.ask(),
                 "fold": lambda: self.runs.set_open(not self.runs.is_open()),
-                "log": self.dock.toggle_log,
+                "waiting": lambda: self.dock.toggle("queue"),
+                "log": lambda: self.dock.toggle("log"),
                 "theme": theme().toggle,
                 "help": self._show_help,
                 "quit": self.close,
@@ -247,6 +251,7 @@ class MainWindow(QMainWindow):
             return
         self.hide()
         self._followed.stop()
+        self._queue_controller.stop()
         if self._has_others:
             self.others.stop()
         self._memory.stop()

@@ -2,10 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from engine.store.queue.waiting import WaitingItem
-from gui.session.queue import counted_work
+from engine.words.numbers import NONE, duration, share_text
+from gui.runs.queue.schedule import Schedule, Slot
+from gui.session.queue import QueueItem, counted_work
+
+KIND_ICONS: Mapping[str, str] = {
+    "run": "play",
+    "search": "search",
+    "diagnosis": "pulse",
+    "timing": "clock",
+    "sweep": "table",
+    "tuning": "bolt",
+}
+EMPTY = (
+    "Nothing waits.",
+    "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
+    "diagnoses, timings and sweeps. The queue survives the end of the program.",
+)
+
+
+def clock_text(moment: datetime | None, now: datetime) -> str:
+    """A time of day, with the day's name where that is not today: "14:05", "Tue 02:14", "30 Nov, 02:14"."""
+    if moment is None:
+        return NONE
+    days = (moment.date() - now.date()).days
+    if days == 0:
+        return f"{moment:%H:%M}"
+    return f"{moment:%a %H:%M}" if days < 7 else f"{moment:%d %b, %H:%M}"
+
+
+def state_text(item: QueueItem) -> str:
+    """Whether it runs, waits or is held; how far it is comes as a bar where it is known."""
+    if item.is_running:
+        return "Running" if item.progress is None else share_text(item.progress)
+    return "Held" if item.is_held else "Waiting"
+
+
+def begins_text(slot: Slot, now: datetime) -> str:
+    """When an item begins."""
+    return "now" if slot.item.is_running else clock_text(slot.begins, now)
+
+
+def duration_text(item: QueueItem) -> str:
+    """How long an item still takes."""
+    return NONE if item.seconds_left is None else duration(item.seconds_left)
+
+
+def summary_text(schedule: Schedule) -> str:
+    """How much waits and how long it takes, above the table; empty where there is nothing."""
+    if not schedule.slots:
+        return ""
+    parts = [f"{schedule.waiting:,} waiting"]
+    if schedule.held:
+        parts.append(f"{schedule.held:,} held")
+    counted = [item for item in schedule.items if not item.is_held]
+    if any(item.seconds_left is not None for item in counted):
+        parts.append(f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)}")
+    if schedule.rests:
+        is_busy = any(item.is_running for item in counted)
+        parts.append("stops after this one" if is_busy else "the queue rests")
+    elif counted and not schedule.at_least:
+        parts.append(f"everything done at {clock_text(schedule.ends, schedule.now)}")
+    return " · ".join(parts)
 
 
 def left_words(left: Sequence[WaitingItem]) -> str:

@@ -104,3 +104,65 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
         store.waiting.remove(["search-1"])
         with pytest.raises(ProblemError, match="no longer in the queue"):
             store.waiting.claim(left[1])
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Finished, Summary
+from engine.protocol.timing.timing import Timing, TimingSide
+from engine.store.queue.waiting import RUN
+from engine.store.store import Store
+
+store = Store(Path(sys.argv[1]))
+store.recover()
+left = store.waiting.claimable()
+print("claims", flush=True)
+for item in left:
+    store.waiting.claim(item)
+for item in left:
+    print(item.key, flush=True)
+    if item.kind == RUN:
+        store.begin(item.key)
+        store.record(item.key, [Finished(summary=Summary())])
+    else:
+        timing = Timing(sides=(TimingSide(experiment=Experiment()),))
+        store.timings.add(timing, device_name="a card", timing_id=item.key)
+        store.timings.end(item.key)
+"""
+
+
+def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store, path: Path) -> None:
+    keys = []
+    for number in range(40):
+        item = WaitingItem(f"timing-{number}", "timing", "A timing")
+        if number % 2:
+            run = store.add(Experiment())
+            item = WaitingItem(run.id, RUN, run.name)
+        store.waiting.add([item])
+        keys.append(item.key)
+    owner = store._connection.read("SELECT owner FROM waiting")[0]["owner"]
+    gone = owner.replace(f'"pid":{os.getpid()}', '"pid":99999999')
+    for table in ("waiting", "runs"):
+        store._connection.read(f"UPDATE {table} SET owner = ?", (gone,))
+    begun: list[str] = []
+    # lines to read before the kill: at the claims, at the first item, in the middle, and never
+    for lines in (1, 2, 14, 1_000):
+        with subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ) as worker:
+            assert worker.stdout is not None
+            told = [line.strip() for line, _ in zip(worker.stdout, range(lines), strict=False)]
+            if lines < 1_000:
+                worker.kill()
+            begun += [line.strip() for line in (*told, *worker.stdout) if line.strip() != "claims"]
+    assert worker.returncode == 0 and store.waiting.claimable() == ()
+    # an item that was named before a kill may not have begun
+    assert list(dict.fromkeys(begun)) == keys and len(begun) <= len(keys) + 2
+    assert len(store.timings.newest()) == 20
+    states = [run.status for run in store.runs()]
+    assert states.count(Status.FINISHED) >= 18 and Status.QUEUED not in states

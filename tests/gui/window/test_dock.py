@@ -55,9 +55,9 @@ def test_the_log_and_the_runs_take_turns(qtbot: QtBot, dock: Dock) -> None:
     assert dock.log.view.isVisible()
     click(qtbot, dock, "Show the runs")
     assert dock.page == "runs"
-    dock.toggle_log()
+    dock.toggle("log")
     assert dock.page == "log"
-    dock.toggle_log()
+    dock.toggle("log")
     assert dock.page == "runs"
 
 

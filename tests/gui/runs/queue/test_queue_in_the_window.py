@@ -1,0 +1,37 @@
+"""The dock's queue in the window: it shows what waits, and a removal can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QAbstractButton
+
+from engine.experiment.experiment import Experiment
+from gui.window.main_window import MainWindow
+
+
+def press(window: MainWindow, words: str) -> None:
+    buttons = window.notice.findChildren(QAbstractButton)
+    next(button for button in buttons if button.text() == words).click()
+
+
+def test_what_waits_is_shown_and_a_removal_can_be_undone(
+    start: Callable[[], MainWindow], tiny: Experiment
+) -> None:
+    window = start()
+    queue, panel = window.experiments.queue, window.dock.queue
+    queue.stops_after_this = True
+    window.experiments.submit("", [("FP32", tiny)], "first")
+    assert "The queue rests" in window.notice.text()
+    window.experiments.submit("", [("FP32", tiny)], "second")
+    window.dock.toggle("queue")
+    assert window.dock.page == "queue" and window.dock._to_queue.text() == "2"
+    assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
+    panel.table.selectRow(0)
+    panel.table.action_pressed.emit("remove")
+    assert "Took “first” out of the queue." in window.notice.text()
+    assert [item.title for item in panel.model.schedule.items] == ["second"]
+    press(window, "Undo")
+    assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
+    panel.move_asked.emit([panel.model.schedule.items[1].key], panel.model.schedule.items[0].key)
+    assert [item.title for item in queue.items()] == ["second", "first"]

@@ -1,0 +1,296 @@
+"""The window's queue: order, hold, repeat, remove, rest; what the next window finds, and what gives way."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol import jobs
+from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Session
+from gui.session.engine_thread import EngineThread
+from gui.session.experiments import Experiments
+from gui.session.orders.order import GivesWay, IsStopped, Order, Tell, TimingOrder, order_of
+
+WAIT_MS = 20_000
+CATALOG = Catalog(
+    devices=(
+        DeviceEntry(
+            name="cpu",
+            title="A processor",
+            memory_mib=16_384,
+            precisions=tuple(PrecisionEntry(precision=one, available=True) for one in Precision),
+        ),
+    ),
+    models=(ModelEntry(name="linear", task="regression", parameters=11),),
+    datasets=(DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),),
+)
+
+
+class Told:
+    """A session that says what it was given to say, and nothing else."""
+
+    def __init__(self, event: Event) -> None:
+        self._event, self._over = event, False
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        self._over = True
+        return self._event
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    def stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
+
+    def close(self) -> None:
+        self._over = True
+
+
+class Machine(Launcher):
+    """Every run ends at once: those of batch 666 run out of memory."""
+
+    def prepare(self) -> None: ...
+
+    def start(self, job: jobs.Job) -> Session:
+        if isinstance(job, jobs.ReadCatalog):
+            return Told(CatalogRead(catalog=CATALOG))
+        assert isinstance(job, jobs.Train)
+        if job.experiment.batch_size == 666:
+            problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It does not fit.", remedy="")
+            return Told(Failed(problem=problem))
+        return Told(Finished(summary=Summary()))
+
+
+@pytest.fixture
+def opened(home: Path) -> Iterator[Callable[[], Experiments]]:
+    """Opens the session of a window, and closes the one before."""
+    stores: list[Store] = []
+    windows: list[Experiments] = []
+
+    def close() -> None:
+        for window in windows:
+            window.shut_down()
+        for store in stores:
+            store.close()
+        windows.clear()
+        stores.clear()
+
+    def start() -> Experiments:
+        close()
+        stores.append(Store(home / "ammeter.sqlite"))
+        windows.append(Experiments(stores[-1], Machine()))
+        windows[-1].load()
+        return windows[-1]
+
+    yield start
+    close()
+
+
+@pytest.fixture
+def window(opened: Callable[[], Experiments]) -> Experiments:
+    return opened()
+
+
+def submit(window: Experiments, *names: str, **settings: Any) -> list[str]:
+    experiment = Experiment(**settings)
+    return [window.submit("", [("FP32", experiment)], name)[0] for name in names]
+
+
+def titles(window: Experiments) -> list[str]:
+    return [item.title for item in window.queue.items()]
+
+
+def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
+    a, b, c = submit(window, "a", "b", "c")
+    queue = window.queue
+    queue.move(c, before=a)
+    assert titles(window) == ["c", "a", "b"]
+    queue.move(c, before=None)
+    queue.hold(b, True)
+    assert titles(window) == ["a", "b", "c"]
+    assert [item.is_held for item in queue.items()] == [False, True, False]
+    queue.run_next(b)
+    assert titles(window) == ["b", "a", "c"] and not any(item.is_held for item in queue.items())
+    assert window.waiting == (b, a, c)
+
+
+def test_a_repeat_of_a_run_has_the_next_seed_in_the_same_comparison(window: Experiments) -> None:
+    run, _ = window.submit("Two", [("FP32", Experiment()), ("BF16", Experiment(precision="bf16"))])
+    window.queue.repeat(run)
+    window.queue.repeat(run)
+    repeats = [window.runs.record(item.key) for item in window.queue.items()[2:]]
+    record = window.runs.record(run)
+    assert record is not None
+    assert [(one.experiment.seed, one.label, one.comparison) for one in repeats if one is not None] == [
+        (seed, "FP32", record.comparison) for seed in (1, 2)
+    ]
+
+
+def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
+    a, b = submit(window, "a", "b")
+    key = window.timings.submit([Experiment()])
+    window.queue.move(key, before=b)
+    before = window.queue.items()
+    undone = [window.queue.remove(a), window.queue.remove(key)]
+    assert titles(window) == ["b"] and window.timings.view(key) is None
+    for undo in reversed(undone):
+        assert undo is not None
+        undo()
+    assert window.queue.items() == before and window.timings.waiting == 1
+    assert window.runs.record(a) is not None
+
+
+def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]) -> None:
+    first = opened()
+    a, b = submit(first, "a", "b")
+    key = first.timings.submit([Experiment(batch_size=7)])
+    first.queue.move(key, before=a)
+    first.queue.hold(b, True)
+    second = opened()
+    assert titles(second) == ["b"], "what was held stays held, unasked"
+    left = second.queue.left()
+    assert [item.key for item in left] == [key, a]
+    order = order_of(left[0])
+    assert isinstance(order, TimingOrder) and order.experiments == (Experiment(batch_size=7),)
+    second.queue.take_up(left, is_held=True)
+    third = opened()
+    assert [(item.key, item.is_held) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
+    view = third.timings.view(key)
+    assert third.queue.left() == () and view is not None and view.is_waiting
+    third.queue.remove(key)
+    third.queue.remove(a)
+    third.queue.remove(b)
+    assert opened().queue.items() == ()
+
+
+def test_an_order_that_cannot_be_read_is_told_and_the_others_are_taken_up(
+    qtbot: QtBot, opened: Callable[[], Experiments]
+) -> None:
+    first = opened()
+    first.timings.submit([Experiment()])
+    submit(first, "a")
+    with closing(sqlite3.connect(first._store.path)) as database, database:
+        database.execute("UPDATE waiting SET request = '{}' WHERE kind = 'timing'")
+    second = opened()
+    with qtbot.waitSignal(second.queue.problem) as told:
+        second.queue.take_up(second.queue.left())
+    assert "newer Ammeter" in told.args[0].message and titles(second) == ["a"]
+    second.queue.discard(second.queue.left())
+    assert second.queue.left() == ()
+
+
+def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window: Experiments) -> None:
+    good, *_ = submit(window, "a")
+    (bad,) = submit(window, "too large", batch_size=666)
+    (last,) = submit(window, "b")
+    (held,) = submit(window, "c")
+    window.queue.hold(held, True)
+    assert window.queue.has_work
+    with qtbot.waitSignal(window.queue.finished, timeout=WAIT_MS) as told:
+        window.start()
+    assert told.args == ["3 runs are done; 1 failed. 1 more waits."]
+    states = [record.status for run in (good, bad, last, held) if (record := window.runs.record(run))]
+    assert states == [Status.FINISHED, Status.FAILED, Status.FINISHED, Status.QUEUED]
+    assert not window.queue.has_work
+
+
+def test_a_queue_at_rest_begins_nothing_also_after_a_restart(
+    qtbot: QtBot, opened: Callable[[], Experiments]
+) -> None:
+    first = opened()
+    (run,) = submit(first, "a")
+    first.queue.stops_after_this = True
+    second = opened()
+    assert second.queue.stops_after_this
+    second.queue.take_up(second.queue.left())
+    second.start()
+    qtbot.waitUntil(lambda: second.catalog is not None, timeout=WAIT_MS)
+    assert second.waiting == (run,) and not second.queue.has_work
+    with qtbot.waitSignal(second.queue.finished, timeout=WAIT_MS):
+        second.queue.go_on()
+    assert not opened().queue.stops_after_this
+
+
+class Turns:
+    """Carries out turns, and says which."""
+
+    def __init__(self, log: list[str], at_turn: Callable[[int], object]) -> None:
+        self.log, self.at_turn = log, at_turn
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sweeping(Order[Turns]):
+    """Three turns, the next of which is that after those in its log."""
+
+    kind = "sweep"
+    detail = "Three turns"
+    goes_on = True
+    log: list[str] = field(default_factory=list)
+    at_turn: Callable[[int], object] = lambda _turn: None
+
+    @property
+    def title(self) -> str:
+        return "Turns"
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Turns:
+        return Turns(self.log, self.at_turn)
+
+    def carry_out(
+        self, tool: Turns, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+    ) -> Problem | None:
+        while sum("turn" in line for line in tool.log) < 3 and not gives_way():
+            tool.log.append(f"turn {sum('turn' in line for line in tool.log) + 1}")
+            tool.at_turn(len(tool.log))
+        return None
+
+
+@dataclass(frozen=True)
+class Short(Sweeping):
+    goes_on = False
+
+    def carry_out(
+        self, tool: Turns, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+    ) -> Problem | None:
+        tool.log.append("short")
+        raise ProblemError(Problem(kind=Kind.INTERNAL, message="It failed.", remedy=""))
+
+
+def test_an_order_that_goes_on_gives_way_between_its_turns(qtbot: QtBot, home: Path) -> None:
+    thread = EngineThread(home / "ammeter.sqlite", Machine())
+    log: list[str] = []
+
+    def at_turn(turn: int) -> None:
+        if turn == 1:
+            thread.enqueue_order(Short("short", log))
+            thread.waiting_list.arrange(["short", "sweep"])
+
+    gave_way: list[str] = []
+    thread.order_gave_way.connect(gave_way.append)
+    thread.enqueue_order(Sweeping("sweep", log, at_turn))
+    try:
+        with qtbot.waitSignal(
+            thread.order_ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"
+        ):
+            thread.start()
+    finally:
+        thread.shut_down()
+    assert log == ["turn 1", "short", "turn 2", "turn 3"] and gave_way == ["sweep"]
