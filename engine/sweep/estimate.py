@@ -81,7 +81,7 @@ class _KnownSeconds:
     def __init__(self, record: SweepRecord, known_runs: Sequence[RunRecord]) -> None:
         self._experiments = [cell.experiment for cell in record.grid.cells]
         taking = [cell for cell in record.cells if takes_turns(cell)]
-        others = _OtherRuns(known_runs if any(cell.pilot is None for cell in taking) else ())
+        others = KnownRuns(known_runs if any(cell.pilot is None for cell in taking) else ())
         self._pilots = {
             cell.index: pilot
             for cell in taking
@@ -121,8 +121,8 @@ _OPEN = ("image_size", "num_classes")
 """Settings that a run states and an experiment may leave to the dataset."""
 
 
-class _OtherRuns:
-    """Saved runs as pilots of experiments with the same settings for speed."""
+class KnownRuns:
+    """Saved runs, newest first, as pilots of experiments with the same settings for speed."""
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
         self._runs: dict[Experiment, list[RunRecord]] = {}
@@ -142,6 +142,11 @@ class _OtherRuns:
             if _may_be(experiment, run.experiment) and (pilot := _as_pilot(run)) is not None:
                 return pilot
         return None
+
+    def seconds(self, experiment: Experiment) -> float | None:
+        """How long a run of the experiment takes, worker included; None where no run tells."""
+        pilot = self.pilot(experiment)
+        return None if pilot is None else run_seconds(experiment, pilot)
 
 
 def _speed_key(experiment: Experiment) -> Experiment:

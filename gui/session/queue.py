@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.compare.durations import seconds_of
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
@@ -19,6 +19,7 @@ from engine.protocol.events import Failed
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from engine.sweep.estimate import KnownRuns
 from engine.words.names import dataset_words, listed
 from gui.session.engine_thread import EngineThread
 from gui.session.orders.order import Order, order_of
@@ -312,7 +313,9 @@ class Queue(QObject):
         if device is None:
             return None
         if experiment not in self._known:
-            self._known[experiment] = seconds_of(experiment, self._runs.records(), device.title)
+            newest = islice(self._runs.records(), _MOST_RUNS)
+            alike = [run for run in newest if _looks_alike(run, experiment, device.title)]
+            self._known[experiment] = KnownRuns(alike).seconds(experiment)
         return self._known[experiment]
 
     def _take_catalog(self, catalog: Catalog) -> None:
@@ -345,6 +348,22 @@ class Queue(QObject):
             yield
         except ProblemError as error:
             self.problem.emit(error.problem)
+
+
+_MOST_RUNS = 500
+"""So many of the newest saved runs are looked at for a duration."""
+
+
+def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
+    """Whether the run may tell how long the experiment takes, by what is quickly read of it."""
+    try:
+        seen, machine = run.overview, run.environment
+    except (ProblemError, ValueError):
+        # one damaged run must not hide the others
+        return False
+    mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
+    is_here = machine is not None and machine.device_name == device_name
+    return is_here and (seen.model, seen.dataset, seen.precision, seen.batch_size) == mine
 
 
 def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
