@@ -20,7 +20,7 @@ from engine.sweep.sweeper import Sweeper
 from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher
 from gui.session.orders.order import CanPause, CanStop, Order
-from gui.session.waiting import WaitingList, Work, key_of
+from gui.session.queue.waiting import WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
 

@@ -30,7 +30,7 @@ from gui.session.orders.searches import Searches
 from gui.session.orders.sweeps import Sweeps
 from gui.session.orders.timings import Timings
 from gui.session.orders.work import OrderedWork
-from gui.session.queue import Queue
+from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
 
@@ -235,6 +235,8 @@ class Experiments(QObject):
 
     def why_not_begun(self, run: RunRecord) -> str | None:
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
+        if self.queue.is_held(run.id):
+            return "It is held in the queue: release it there."
         if run.id in self.waiting or run.id == self._running:
             return "It is waiting for its turn."
         is_left = any(item.key == run.id for item in self.queue.left())

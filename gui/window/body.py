@@ -37,6 +37,7 @@ class Dock(QFrame):
         self._pages = QStackedWidget(self)
         self.runs = RunsPanel(self._pages)
         self.queue = QueuePanel(self._pages)
+        self.queue.runs_wanted.connect(lambda: self.show_page("runs"))
         self._to_queue = Button("", "strip", "", "queue")
         self._to_queue.clicked.connect(lambda: self.show_page("queue"))
         self.set_waiting(0)

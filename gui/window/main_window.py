@@ -18,7 +18,7 @@ from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
 from gui.session.experiments import Experiments
-from gui.session.queue import counted_work
+from gui.session.queue.items import counted_work
 from gui.setup.grid.survey import Evidence
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController

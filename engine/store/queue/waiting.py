@@ -87,19 +87,23 @@ class Waiting:
         may_take = functools.cache(_may_take)
         return tuple(_item(row) for row in (*placed, *others) if may_take(row["owner"]))
 
-    def claim(self, item: WaitingItem, *, is_held: bool = False) -> None:
-        """Takes an item over from a process that is gone, to the end of this one's queue.
+    def claim(self, items: Sequence[WaitingItem]) -> tuple[Problem, ...]:
+        """Takes items over from processes that are gone, to the end of this one's queue.
 
-        Raises ProblemError where it is no longer there to take.
+        Returns the problems of those that are no longer there to take.
         """
+        claimed, problems = [], []
+        # together, so that a kill leaves them in their order
         with self._connection.writing() as connection:
-            if item.kind == RUN:
-                claims.claim(connection, item.key)
-            else:
-                row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
-                if row is None or not _may_take(row["owner"]):
-                    raise ProblemError(_taken(item, is_gone=row is None))
-            _insert(connection, [WaitingItem(item.key, item.kind, item.title, item.request, is_held)])
+            for item in items:
+                try:
+                    _claim(connection, item)
+                except ProblemError as error:
+                    problems.append(error.problem)
+                else:
+                    claimed.append(item)
+            _insert(connection, claimed)
+        return tuple(problems)
 
     @property
     def rests(self) -> bool:
@@ -126,6 +130,15 @@ def _me() -> str:
 def _may_take(text: str) -> bool:
     owner = owner_from(text)
     return owner is not None and (owner == this_process() or owner.is_gone)
+
+
+def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
+    if item.kind == RUN:
+        claims.claim(connection, item.key)
+        return
+    row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
+    if row is None or not _may_take(row["owner"]):
+        raise ProblemError(_taken(item, is_gone=row is None))
 
 
 def _insert(

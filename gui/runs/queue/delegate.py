@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from engine.words.numbers import NONE
 from gui.runs.queue.model import Column, QueueModel
 from gui.runs.queue.words import KIND_ICONS
-from gui.session.queue import QueueItem
+from gui.session.queue.items import QueueItem
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import draw_bar

@@ -20,7 +20,7 @@ from gui.runs.queue.delegate import (
 from gui.runs.queue.model import Column, QueueModel
 from gui.runs.queue.schedule import Schedule
 from gui.runs.queue.words import EMPTY, summary_text
-from gui.session.queue import QueueItem
+from gui.session.queue.items import QueueItem
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.tables import set_up
@@ -95,6 +95,7 @@ class QueuePanel(QWidget):
     chosen = Signal(object, str)
     move_asked = Signal(object, object)
     rest_asked = Signal(bool)
+    runs_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -104,6 +105,7 @@ class QueuePanel(QWidget):
         self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop")
         self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
         self._empty = EmptyState(*EMPTY)
+        self._empty.pressed.connect(self.runs_wanted)
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self._empty)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gui.session.queue import QueueItem
+from gui.session.queue.items import QueueItem
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from engine.store.queue.waiting import WaitingItem
 from engine.words.numbers import NONE, duration, share_text
 from gui.runs.queue.schedule import Schedule, Slot
-from gui.session.queue import QueueItem, counted_work
+from gui.session.queue.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
@@ -22,6 +22,7 @@ EMPTY = (
     "Nothing waits.",
     "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
     "diagnoses, timings and sweeps. The queue survives the end of the program.",
+    "Back to the runs",
 )
 
 

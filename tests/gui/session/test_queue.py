@@ -16,8 +16,8 @@ from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEn
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
-from engine.store.record import Status
+from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
+from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
@@ -25,6 +25,10 @@ from gui.session.experiments import Experiments
 from gui.session.orders.order import GivesWay, IsStopped, Order, Tell, TimingOrder, order_of
 
 WAIT_MS = 20_000
+STEPS = 200
+CARD = Environment(
+    device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
+)
 CATALOG = Catalog(
     devices=(
         DeviceEntry(
@@ -46,8 +50,8 @@ class Told:
         self._event, self._over = event, False
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        self._over = True
-        return self._event
+        told, self._over = self._over, True
+        return None if told else self._event
 
     @property
     def is_over(self) -> bool:
@@ -141,6 +145,24 @@ def test_a_repeat_of_a_run_has_the_next_seed_in_the_same_comparison(window: Expe
     assert [(one.experiment.seed, one.label, one.comparison) for one in repeats if one is not None] == [
         (seed, "FP32", record.comparison) for seed in (1, 2)
     ]
+
+
+def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
+    trained: Callable[..., RunRecord], saved: Store, qtbot: QtBot
+) -> None:
+    trained("fp32", 100.0)
+    trained("fp32", 100.0, machine=CARD.model_copy(update={"device_name": "Another card"}))
+    window = Experiments(saved, Machine())
+    window.load()
+    settings = {"precision": "fp32", "steps": 2 * STEPS}
+    (twice,) = submit(window, "twice as long", **settings)
+    (unknown,) = submit(window, "larger", batch_size=128, **settings)
+    assert [item.seconds_left for item in window.queue.items()] == [None, None], "the device is not known"
+    card = CATALOG.devices[0].model_copy(update={"title": CARD.device_name})
+    window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": (card,)}))
+    known = {item.key: item.seconds_left for item in window.queue.items()}
+    assert known == {twice: pytest.approx(2 * STEPS * 0.64, rel=0.02), unknown: None}
+    window.shut_down()
 
 
 def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:

@@ -2,72 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.repeats import check_seeds
 from engine.protocol.events import Failed
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.sweep.estimate import KnownRuns
-from engine.words.names import dataset_words, listed
 from gui.session.engine_thread import EngineThread
 from gui.session.orders.order import Order, order_of
 from gui.session.orders.work import OrderedWork
+from gui.session.queue.items import Items, QueueItem, counted_work
+from gui.session.queue.waiting import key_of
 from gui.session.saved_runs import SavedRuns
-from gui.session.waiting import Work, key_of
 
 Undo = Callable[[], None]
-
-NOUNS: Mapping[str, tuple[str, str]] = {
-    RUN: ("run", "runs"),
-    "search": ("search", "searches"),
-    "diagnosis": ("diagnosis", "diagnoses"),
-    "timing": ("timing", "timings"),
-    "sweep": ("sweep", "sweeps"),
-    "tuning": ("tuning", "tunings"),
-}
-"""What the kinds of work are called, one and several."""
-
-
-@dataclass(frozen=True)
-class QueueItem:
-    """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown."""
-
-    key: str
-    kind: str
-    title: str
-    detail: str
-    is_running: bool = False
-    is_held: bool = False
-    progress: float | None = None
-    seconds_left: float | None = None
-
-
-_SETTINGS = 6
-"""So many of a run's overview are settings."""
-
-
-def counted_work(kinds: Iterable[str]) -> str:
-    """Work by its kinds, within a sentence: "12 runs and a sweep"."""
-    counts = Counter(kinds)
-    return listed(
-        [
-            f"a {one}" if counts[kind] == 1 else f"{counts[kind]:,} {many}"
-            for kind, (one, many) in NOUNS.items()
-            if counts[kind]
-        ]
-    )
 
 
 class Queue(QObject):
@@ -95,9 +51,8 @@ class Queue(QObject):
         self._kind: str | None = None
         """The kind of the order in progress."""
         self._done: list[str] = []
-        self._failed = 0
-        self._catalog: Catalog | None = None
-        self._known: dict[Experiment, float | None] = {}
+        self._failed = self._ended = 0
+        self._items = Items(runs, orders)
         thread.catalog_read.connect(self._take_catalog)
         thread.queue_changed.connect(self.changed)
         thread.run_began.connect(self.changed)
@@ -105,8 +60,6 @@ class Queue(QObject):
         thread.order_gave_way.connect(self.changed)
         thread.run_ended.connect(self._end_run)
         thread.order_ended.connect(self._end_order)
-        runs.list_changed.connect(self._known.clear)
-        runs.run_changed.connect(self._known.clear)
 
     def load(self) -> None:
         """Takes over what an earlier window held back, and whether its queue rested."""
@@ -124,13 +77,17 @@ class Queue(QObject):
     def items(self) -> tuple[QueueItem, ...]:
         """What is in progress and what waits, in its order."""
         current, places = self._list.current, self._list.places()
-        shown = [self._item(place.work, is_held=place.is_held) for place in places]
+        shown = [
+            self._items.of(place.work, is_held=place.is_held, is_running=place.work is current)
+            for place in places
+        ]
         if current is not None and all(place.work is not current for place in places):
-            shown.insert(0, self._item(current))
-        return tuple(
-            replace(item, is_running=True) if current is not None and item.key == key_of(current) else item
-            for item in shown
-        )
+            shown.insert(0, self._items.of(current, is_running=True))
+        return tuple(shown)
+
+    def is_held(self, key: str) -> bool:
+        """Whether work that waits is held."""
+        return self._list.is_held(key)
 
     def move(self, key: str, before: str | None) -> None:
         """Puts what waits before other work, or at the end."""
@@ -207,16 +164,20 @@ class Queue(QObject):
 
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queues here what an earlier window left; held where it was, or as is said."""
-        for item in items:
-            # another window may be quicker, or a run be deleted meanwhile: the others are taken up
+        wanted: dict[WaitingItem, Order[Any] | None] = {}
+        for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
             with self._telling():
-                holds = item.is_held if is_held is None else is_held
-                order = None if item.kind == RUN else order_of(item)
-                self._store.waiting.claim(item, is_held=holds)
-                if order is None:
-                    self._list.add(item.key, is_held=holds)
-                else:
-                    self._orders[order.kind].enqueue(order, is_held=holds)
+                wanted[item] = None if item.kind == RUN else order_of(item)
+        with self._telling():
+            # another window may be quicker, or a run be deleted meanwhile: the others are taken up
+            for problem in self._store.waiting.claim(list(wanted)):
+                self.problem.emit(problem)
+            mine = set(self._store.waiting.keys())
+            for item, order in wanted.items():
+                if item.key in mine and order is None:
+                    self._list.add(item.key, is_held=item.is_held)
+                elif item.key in mine and order is not None:
+                    self._orders[order.kind].enqueue(order, is_held=item.is_held)
         self._runs.reload()
         self.changed.emit()
 
@@ -275,51 +236,8 @@ class Queue(QObject):
 
         return back
 
-    def _item(self, work: Work, *, is_held: bool = False) -> QueueItem:
-        if isinstance(work, Order):
-            known = self._orders[work.kind]
-            progress, seconds = known.progress(work.key), known.seconds_left(work)
-            return QueueItem(
-                work.key,
-                work.kind,
-                work.title,
-                work.detail,
-                is_held=is_held,
-                progress=progress,
-                seconds_left=seconds,
-            )
-        record = self._runs.record(work)
-        if record is None:
-            return QueueItem(work, RUN, "", "", is_held=is_held)
-        experiment, live = record.experiment, self._runs.opened(work)
-        detail = (
-            f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}, "
-            f"batch {experiment.batch_size:,}"
-        )
-        seconds = live.seconds_left() if live is not None and work == self._list.current else None
-        progress = live.step / live.total_steps if live is not None and live.total_steps else None
-        return QueueItem(
-            work,
-            RUN,
-            record.name,
-            detail,
-            is_held=is_held,
-            progress=progress,
-            seconds_left=self._expected(experiment) if seconds is None else seconds,
-        )
-
-    def _expected(self, experiment: Experiment) -> float | None:
-        device = None if self._catalog is None else self._catalog.device(experiment.device)
-        if device is None:
-            return None
-        if experiment not in self._known:
-            newest = islice(self._runs.records(), _MOST_RUNS)
-            alike = [run for run in newest if _looks_alike(run, experiment, device.title)]
-            self._known[experiment] = KnownRuns(alike).seconds(experiment)
-        return self._known[experiment]
-
     def _take_catalog(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+        self._items.catalog = catalog
         self.changed.emit()
 
     def _end_run(self, _run_id: str, last: object) -> None:
@@ -336,8 +254,10 @@ class Queue(QObject):
     def _end(self, kind: str, *, has_failed: bool) -> None:
         self._done.append(kind)
         self._failed += has_failed
+        self._ended += 1
         self.changed.emit()
-        if not self.has_work:
+        # the engine's thread may be further than its signals
+        if self._ended == self._list.ended and not self.has_work:
             self.finished.emit(_done_words(self._done, self._failed, len(self._list.keys())))
             self._done, self._failed = [], 0
 
@@ -350,20 +270,8 @@ class Queue(QObject):
             self.problem.emit(error.problem)
 
 
-_MOST_RUNS = 500
-"""So many of the newest saved runs are looked at for a duration."""
-
-
-def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
-    """Whether the run may tell how long the experiment takes, by what is quickly read of it."""
-    try:
-        seen, machine = run.overview, run.environment
-    except (ProblemError, ValueError):
-        # one damaged run must not hide the others
-        return False
-    mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
-    is_here = machine is not None and machine.device_name == device_name
-    return is_here and (seen.model, seen.dataset, seen.precision, seen.batch_size) == mine
+_SETTINGS = 6
+"""So many of a run's overview are settings."""
 
 
 def _are_repeats(run: RunRecord, other: RunRecord) -> bool:

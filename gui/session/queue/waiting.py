@@ -39,6 +39,8 @@ class WaitingList:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.current: Work | None = None
+        self.ended = 0
+        """How much work has ended so far."""
         self._rests = False
         self._places: list[Place] = []
 
@@ -136,6 +138,7 @@ class WaitingList:
         with self.changed:
             work, self.current = self.current, None
             if work is not None and not gave_way:
+                self.ended += 1
                 self.remove(key_of(work))
 
     def clear(self) -> None:
