@@ -15,11 +15,13 @@ from engine.experiment.repeats import in_turns
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
+from engine.protocol.tuning import TuningPlan
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.sweep.fastest.tuner import Tuner
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
@@ -29,6 +31,7 @@ from gui.session.orders.diagnoses import Diagnoses
 from gui.session.orders.searches import Searches
 from gui.session.orders.sweeps import Sweeps
 from gui.session.orders.timings import Timings
+from gui.session.orders.tunings import Tunings
 from gui.session.orders.work import OrderedWork
 from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
@@ -59,6 +62,7 @@ _BUSY = {
     "diagnosis": "A diagnosis is running; add this to the queue.",
     "timing": "Steps are being profiled; add this to the queue.",
     "sweep": "A sweep is running; add this to the queue.",
+    "tuning": "The fastest settings are being searched for; add this to the queue.",
 }
 
 
@@ -105,11 +109,13 @@ class Experiments(QObject):
         self.diagnoses = Diagnoses(store, self._thread, self)
         self.timings = Timings(store, self._thread, self)
         self.sweeps = Sweeps(store, self._thread, self)
+        self.tunings = Tunings(store, self._thread, self)
         self.orders: Mapping[str, OrderedWork[Any]] = {
             "search": self.searches,
             "diagnosis": self.diagnoses,
             "timing": self.timings,
             "sweep": self.sweeps,
+            "tuning": self.tunings,
         }
         for work in self.orders.values():
             work.problem.connect(self._tell)
@@ -117,7 +123,7 @@ class Experiments(QObject):
             work.busy_changed.connect(self.busy_changed)
         self.queue = Queue(store, self._thread, self.runs, self.orders, self)
         self.queue.problem.connect(self._tell)
-        for work in (self.sweeps,):
+        for work in (self.sweeps, self.tunings):
             work.run_began.connect(self._begin_of_order)
             work.run_event.connect(self._take)
             work.run_ended.connect(lambda run_id: self._end(run_id, None))
@@ -225,6 +231,11 @@ class Experiments(QObject):
         self.trust.check(cell.experiment for cell in grid.cells)
         sweep_id = Sweeper(self._store, self._launcher, self.catalog).prepare(name or "", grid, plan)
         return self.sweeps.carry_on(sweep_id)
+
+    def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
+        """Queues the search for the fastest settings of an experiment; its id. Raises ProblemError."""
+        tuner = Tuner(self._store, self._launcher, self.catalog)
+        return self.tunings.carry_on(tuner.prepare(experiment, plan, memory_cap_gib=memory_cap_gib))
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""

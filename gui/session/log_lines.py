@@ -21,6 +21,7 @@ from engine.protocol.numerics.diagnosis import DiagnosisStarted
 from engine.protocol.timing.timing import SideFailed, SideStarted
 from engine.protocol.trials import ProbeEnded, ProbeStarted, TrialEnded
 from engine.sweep.events import SweepEvent, TurnEnded, TurnStarted
+from engine.sweep.fastest.events import TrialStarted, TuningEvent
 from engine.timing.profiler import TimingEvent
 from engine.words.numbers import number
 
@@ -96,6 +97,17 @@ def sweep_lines(event: SweepEvent, cell: str) -> tuple[Line, ...]:
             return (("problem", f"{cell}: {problem.message} {problem.remedy}"),)
     # a run's own events are logged with its name
     return () if cell else _common_lines(event)
+
+
+def tuning_lines(event: TuningEvent) -> tuple[Line, ...]:
+    """The log lines of an event of the search for the fastest settings."""
+    match event:
+        case TrialStarted(words=words, number=number):
+            return (("info", f"Run {number:,}: {words}."),)
+        case Finished() | Failed():
+            # those of a trial tell nothing, and what became of the whole is shown
+            return ()
+    return _common_lines(event)
 
 
 def _common_lines(event: object) -> tuple[Line, ...]:

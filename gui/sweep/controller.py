@@ -13,6 +13,8 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
+from engine.export.sweep.formats import SWEEP_FORMATS
+from engine.store.store import Store
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
@@ -43,7 +45,7 @@ class SweepController(WorkController[SweepView]):
         experiments: Experiments,
         parent: QObject | None = None,
     ) -> None:
-        self._setup, self._panel = setup, panel
+        self._setup, self._panel, self._store_path = setup, panel, store_path
         self._sweeps = experiments.sweeps
         super().__init__(
             experiments,
@@ -67,14 +69,18 @@ class SweepController(WorkController[SweepView]):
 
     def open(self, sweep_id: str) -> None:
         """Shows a saved sweep."""
-        self._show(sweep_id)
+        self._open(sweep_id)
         self.workspace_wanted.emit()
+
+    def export(self, path: Path) -> None:
+        """Writes the sweep that is shown, in the format of the path's ending."""
+        key, store_path = self._key, self._store_path
+        if key is not None:
+            self._write(lambda: _export(store_path, key, path))
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Sets whether the workspace is visible."""
         self.reader.set_in_sight(is_in_sight)
-        if is_in_sight:
-            self.open_newest()
 
     def stop(self) -> None:
         self._reading.stop()
@@ -138,10 +144,11 @@ class SweepController(WorkController[SweepView]):
     def _connect(self) -> None:
         panel, page = self._panel, self._panel.page
         menu = panel.head.menu
-        menu.set_source(self._menu_entries)
+        panel.fastest_head.menu.opened.connect(self._open)
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", self._repeat)
         panel.example_wanted.connect(self._fill_in_example)
+        panel.head.export.asked.connect(self.export)
         panel.go_on.clicked.connect(self._go_on)
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)
@@ -159,7 +166,13 @@ class SweepController(WorkController[SweepView]):
         if sweep_id == self._key:
             self.reader.refresh()
 
-    def _menu_entries(self) -> list[SavedEntry]:
+    def _open(self, key: str) -> None:
+        super()._open(key)
+        if key == self._key:
+            self._panel.bring_to_front(self._panel.page)
+
+    def entries(self) -> list[SavedEntry]:
+        """The sweeps in a menu, the unfinished first."""
         unfinished = self._sweeps.unfinished()
         keys = [view.key for view in unfinished]
         saved = self._sweeps.saved().items()
@@ -167,6 +180,12 @@ class SweepController(WorkController[SweepView]):
             *map(unfinished_entry, unfinished),
             *(saved_entry(key, record) for key, record in saved if key not in keys),
         ]
+
+
+def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
+    with Store(store_path) as store:
+        # the dialog has asked whether to replace a file of that name
+        return SWEEP_FORMATS.export(store.sweeps.find(sweep_id), path, force=True)
 
 
 class SweepReader(QObject):

@@ -40,11 +40,15 @@ _STOPPED = {
         "A sweep is running. Closing stops it; its runs are kept, and it can go on later.",
         "Keep sweeping",
     ),
+    "tuning": (
+        "The fastest settings are being searched for. Closing stops that; it can go on later.",
+        "Keep searching",
+    ),
 }
 
 
 def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
-    """Asks whether to close while a "run", "search", "diagnosis", "timing" or "sweep" is in progress.
+    """Asks whether to close while a "run" or an order of a kind, as "search", is in progress.
 
     `waiting` is what stays in the queue, in words; empty for nothing.
     """

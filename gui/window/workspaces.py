@@ -22,6 +22,7 @@ from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
+from gui.sweep.fastest.controller import FastestController
 from gui.sweep.panel import SweepPanel
 from gui.timing.controller import TimingController
 from gui.timing.export import TRACE_WRITTEN
@@ -31,7 +32,13 @@ from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
-_WORKSPACES = {"search": "memory", "diagnosis": "numerics", "timing": "timing", "sweep": "sweep"}
+_WORKSPACES = {
+    "search": "memory",
+    "diagnosis": "numerics",
+    "timing": "timing",
+    "sweep": "sweep",
+    "tuning": "sweep",
+}
 """The workspace of each kind of orders."""
 
 
@@ -80,6 +87,7 @@ class OtherWorkspaces(QObject):
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
         self.timings = TimingController(setup, self.timing_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
+        self.fastest = FastestController(setup, self.sweep_panel, experiments, self)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.column, self.compare, self._notice, window
         )
@@ -97,6 +105,7 @@ class OtherWorkspaces(QObject):
             "diagnosis": self.numerics_panel.head.stop,
             "timing": self.timing_panel.head.stop,
             "sweep": self.sweep_panel.head.stop,
+            "tuning": self.sweep_panel.fastest_head.stop,
         }
         self._connect()
 
@@ -123,6 +132,9 @@ class OtherWorkspaces(QObject):
         if key == "timing":
             self.timings.open_newest()
         self.sweeps.set_in_sight(key == "sweep")
+        for controller in (self.sweeps, self.fastest):
+            if key == "sweep" and self.sweep_panel.is_empty:
+                controller.open_newest()
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
@@ -134,6 +146,7 @@ class OtherWorkspaces(QObject):
         self.numerics.stop()
         self.timings.stop()
         self.sweeps.stop()
+        self.fastest.stop()
         self.shows.stop()
 
     def focus_stop(self, what: str | None) -> None:
@@ -147,12 +160,15 @@ class OtherWorkspaces(QObject):
         self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
         self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
         self.timings.workspace_wanted.connect(lambda: self.workspace_wanted.emit("timing"))
-        self.sweeps.workspace_wanted.connect(lambda: self.workspace_wanted.emit("sweep"))
-        self.sweeps.comparison_wanted.connect(self.comparisons.compare)
+        for teller in (self.sweeps, self.fastest):
+            teller.workspace_wanted.connect(lambda: self.workspace_wanted.emit("sweep"))
+            teller.comparison_wanted.connect(self.comparisons.compare)
+        for head in (self.sweep_panel.head, self.sweep_panel.fastest_head):
+            head.menu.set_source(lambda: (*self.sweeps.entries(), *self.fastest.entries()))
         self.sweeps.runs_wanted.connect(self.runs_wanted)
         for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel):
             panel.guide_wanted.connect(self._show_guide)
-        for controller in (self.limits, self.numerics, self.timings, self.sweeps):
+        for controller in (self.limits, self.numerics, self.timings, self.sweeps, self.fastest):
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
         self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)

@@ -45,7 +45,7 @@ class WorkController(QObject, Generic[View]):
         self._background = Background(self)
         self._key: str | None = None
         stop_button.clicked.connect(self._stop_work)
-        menu.opened.connect(self._show)
+        menu.opened.connect(self._open)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)
         work.began.connect(self._show)
@@ -88,6 +88,11 @@ class WorkController(QObject, Generic[View]):
         """Shows work of this session, or saved work."""
         self._key = key
         self._show_view(self._ordered.view(key))
+
+    def _open(self, key: str) -> None:
+        """Shows saved work; the menu may have that of another kind, too."""
+        if self._ordered.view(key) is not None:
+            self._show(key)
 
     def _update(self, key: str) -> None:
         if key == self._key:

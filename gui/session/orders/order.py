@@ -22,6 +22,8 @@ from engine.store.queue.waiting import WaitingItem
 from engine.store.saved.work import new_id
 from engine.store.store import Store
 from engine.sweep.events import TurnEnded
+from engine.sweep.fastest.events import TuningKnown
+from engine.sweep.fastest.tuner import Tuner
 from engine.sweep.sweeper import Sweeper
 from engine.timing.profiler import Profiler
 from engine.words.names import listed
@@ -100,8 +102,8 @@ def _tell_all(events: Iterator[object], tool: CanStop, tell: Tell, is_stopped: I
                 tool.stop()
             if isinstance(event, Failed):
                 problem = event.problem
-            if isinstance(event, TurnEnded):
-                # what failed was one turn of a sweep, which goes on
+            if isinstance(event, TurnEnded | TuningKnown):
+                # what failed was one turn of a sweep or tuning, which goes on
                 problem = None
     except ProblemError as error:
         tell(Failed(problem=error.problem))
@@ -221,6 +223,28 @@ class SweepOrder(Order[Sweeper]):
         return _tell_all(tool.carry_on(self.key, gives_way), tool, tell, is_stopped)
 
 
+@dataclass(frozen=True)
+class TuningOrder(Order[Tuner]):
+    """What is left of a saved tuning; it tells the tuning's events."""
+
+    kind = "tuning"
+    detail = "Search for the fastest settings"
+    goes_on = True
+    model: str
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Tuner:
+        return Tuner(store, launcher, catalog)
+
+    @property
+    def title(self) -> str:
+        return self.model
+
+    def carry_out(
+        self, tool: Tuner, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+    ) -> Problem | None:
+        return _tell_all(tool.carry_on(self.key, gives_way), tool, tell, is_stopped)
+
+
 def _title(experiments: Iterable[Experiment]) -> str:
     wanted = tuple(experiments)
     models = listed(tuple(dict.fromkeys(experiment.model for experiment in wanted)))
@@ -228,7 +252,7 @@ def _title(experiments: Iterable[Experiment]) -> str:
 
 
 _KINDS: Mapping[str, type[Order[Any]]] = {
-    order.kind: order for order in (SearchOrder, DiagnosisOrder, TimingOrder, SweepOrder)
+    order.kind: order for order in (SearchOrder, DiagnosisOrder, TimingOrder, SweepOrder, TuningOrder)
 }
 
 

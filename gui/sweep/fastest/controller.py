@@ -1,0 +1,101 @@
+"""Connects the form, *Find the fastest* in the workspace Sweep, and the engine's tunings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.export.tuning.formats import TUNING_FORMATS
+from gui.session.experiments import Experiments
+from gui.session.orders.controller import WorkController
+from gui.session.orders.tunings import TuningView
+from gui.setup.panel import SetupPanel
+from gui.sweep.fastest.words import saved_entry, unfinished_entry
+from gui.sweep.panel import SweepPanel
+from gui.widgets.saved_menu import SavedEntry, ask_where
+
+
+class FastestController(WorkController[TuningView]):
+    """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
+
+    comparison_wanted = Signal(object)  # tuple[str, ...]
+
+    def __init__(
+        self, setup: SetupPanel, panel: SweepPanel, experiments: Experiments, parent: QObject | None = None
+    ) -> None:
+        head = panel.fastest_head
+        super().__init__(
+            experiments,
+            experiments.tunings,
+            panel.show_tuning,
+            stop_button=head.stop,
+            menu=head.menu,
+            parent=parent,
+        )
+        self._setup, self._panel = setup, panel
+        self._tunings = experiments.tunings
+        panel.head.menu.opened.connect(self._open)
+        head.menu.offer("Search again", self._repeat)
+        head.export.asked.connect(self.export)
+        setup.tuning_requested.connect(self.submit)
+        setup.tuning_refused.connect(self._refuse)
+        panel.options.wanted.connect(setup.tune)
+        panel.fastest_go_on.clicked.connect(self._go_on)
+        page = panel.fastest
+        page.use_wanted.connect(self._use)
+        page.comparison_wanted.connect(self._compare)
+        page.script_wanted.connect(self._ask_for_script)
+
+    def submit(self, experiment: Experiment) -> None:
+        """Queues the search for the fastest settings of an experiment, and shows it."""
+        options = self._panel.options
+        plan, cap = options.plan(), options.memory_cap_gib()
+        self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
+
+    def export(self, path: Path) -> None:
+        """Writes the tuning that is shown, in the format of the path's ending."""
+        record = self._tunings.record(self._key or "")
+        if record is not None:
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: TUNING_FORMATS.export(record, path, force=True))
+
+    def entries(self) -> list[SavedEntry]:
+        """The tunings in a menu, the unfinished first."""
+        unfinished = self._tunings.unfinished()
+        keys = [view.key for view in unfinished]
+        saved = self._tunings.saved().items()
+        return [
+            *map(unfinished_entry, unfinished),
+            *(saved_entry(key, record) for key, record in saved if key not in keys),
+        ]
+
+    def _open(self, key: str) -> None:
+        super()._open(key)
+        if key == self._key:
+            self._panel.bring_to_front(self._panel.fastest)
+
+    def _go_on(self) -> None:
+        if (view := self._panel.tuning()) is not None:
+            self._enqueue([view.tuning.experiment], lambda: self._tunings.carry_on(view.key))
+
+    def _repeat(self) -> None:
+        if (view := self._panel.tuning()) is not None:
+            self._enqueue([view.tuning.experiment], lambda: self._tunings.repeat(view.key))
+
+    def _use(self) -> None:
+        view = self._panel.tuning()
+        if view is not None and view.tuning.winner is not None:
+            self._setup.use_settings(view.tuning.winner)
+            self.reported.emit("The fastest settings are in the form.")
+
+    def _compare(self) -> None:
+        view = self._panel.tuning()
+        if view is not None and (proof := view.tuning.proof) is not None:
+            self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
+
+    def _ask_for_script(self) -> None:
+        path = ask_where(self._panel, "Write the script", "fastest.py", "Script of the winner")
+        if path is not None:
+            self.export(path)

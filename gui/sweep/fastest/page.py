@@ -1,0 +1,96 @@
+"""The page of a tuning: what is fastest, how that is known, what each change gained; the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from engine.protocol.tuning import Tuning
+from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
+from engine.sweep.fastest.words import answers, not_tried
+from gui.charts.painter import paint
+from gui.session.orders.tunings import TuningView
+from gui.sweep.fastest.words import HEADINGS, rows
+from gui.theme.theme import theme
+from gui.widgets import Button, label
+from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.boxes import Part, in_row
+from gui.widgets.tables import whole_table
+
+_LEAST_WIDTH = 360
+
+
+class Waterfall(QWidget):
+    """What each change gained, as wide as the page."""
+
+    def __init__(self, tuning: Tuning) -> None:
+        super().__init__()
+        self._tuning = tuning
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        drawing = waterfall_drawing(tuning, _LEAST_WIDTH)
+        self.setFixedHeight(round(drawing.height))
+        self.setAccessibleName(f"What each change gained: {drawing.description}")
+        theme().changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        return QSize(_LEAST_WIDTH, self.height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        paint(painter, waterfall_drawing(self._tuning, QRectF(self.rect()).width()))
+        painter.end()
+
+
+class FastestPage(AnswerPage):
+    """Shows a tuning. The signals are the buttons'."""
+
+    use_wanted = Signal()
+    comparison_wanted = Signal()
+    script_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Find the fastest", "", "", "", "")
+        self._shown: Tuning | None = None
+
+    def show_view(self, view: TuningView) -> None:
+        """Shows a tuning as far as it has come."""
+        tuning = view.tuning
+        if tuning == self._shown:
+            return
+        self._shown = tuning
+        answer, *more = answers(tuning)
+        bar = self._area.verticalScrollBar()
+        place = bar.value()
+        self.show_answer(answer, *(wrapped(sentence, "body") for sentence in more), *self._parts(tuning))
+        bar.setValue(place)
+
+    def _parts(self, tuning: Tuning) -> Sequence[Part]:
+        parts: list[Part] = []
+        if tuning.winner is not None:
+            parts.append(self._buttons(tuning))
+        if waterfall_steps(tuning):
+            parts += [label("What each change gained", "heading"), Waterfall(tuning)]
+        if tuning.trials:
+            table = whole_table(
+                "Candidates", "What was tried, the fastest first", HEADINGS, rows(tuning), right=(1, 2, 3)
+            )
+            parts += [label("Candidates", "heading"), table]
+        if left := not_tried(tuning):
+            parts += [label("What was not tried", "heading"), wrapped("\n".join(left), "body")]
+        return parts
+
+    def _buttons(self, tuning: Tuning) -> Part:
+        use = Button("Use these settings", "strip", "Puts the fastest settings into the form")
+        script = Button("Write the script…", "strip", "Saves the winner as a script that needs only PyTorch")
+        compare = Button("Compare the runs", "strip", "Ticks the runs of the proof and opens Compare")
+        compare.setEnabled(tuning.proof is not None and bool(tuning.proof.winner_ids))
+        use.clicked.connect(self.use_wanted)
+        script.clicked.connect(self.script_wanted)
+        compare.clicked.connect(self.comparison_wanted)
+        row = in_row(use, compare, script, spacing=8)
+        row.addStretch(1)
+        return row

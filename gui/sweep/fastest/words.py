@@ -1,0 +1,85 @@
+"""The sentences of *Find the fastest* in the window."""
+
+from __future__ import annotations
+
+from engine.protocol.tuning import Tuning
+from engine.store.saved.tunings import TuningRecord
+from engine.sweep.fastest.halving import ranking
+from engine.sweep.fastest.trials import known_speed
+from engine.words.numbers import counted, number, times
+from gui.session.orders.tunings import TuningView
+from gui.widgets.saved_menu import SavedEntry
+
+_PHASES = {
+    "candidates": "looking at the candidates",
+    "halving": "short runs of the candidates",
+    "proof": "proving the winner beside plain FP32",
+    "gains": "measuring what each change gained",
+    "over": "over",
+}
+_MOST_SHOWN = 20
+
+
+def state(view: TuningView) -> str:
+    """What a tuning does now, or that it is over."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        how = "over" if view.is_over else "not over"
+        return ", ".join(part for part in (how, view.device_name, when) if part)
+    trial = view.trial
+    now = "" if trial is None else f": run {trial.number}, {trial.words}"
+    return f"{_PHASES[view.tuning.phase if trial is None else trial.phase]}{now}"
+
+
+_PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over": 1.0}
+"""Roughly how much of the work is done when a phase begins."""
+
+
+def fraction_done(tuning: Tuning) -> float:
+    """Roughly how far a tuning is, 0 to 1."""
+    begun = _PARTS[tuning.phase]
+    if tuning.phase != "halving":
+        return begun
+    rounds = max((trial.round for trial in tuning.trials), default=0)
+    return begun + (_PARTS["proof"] - begun) * (1 - 0.5**rounds)
+
+
+HEADINGS = ("Candidate", "Rounds", "Speed", "Against plain FP32", "State")
+
+
+def rows(tuning: Tuning) -> tuple[tuple[str, ...], ...]:
+    """The candidates that were tried, the fastest first, with those that failed last."""
+    plain = known_speed(tuning.trials, {})
+    ranked = ranking(tuning.trials)
+    last = max((one.last_round for one in ranked), default=0)
+    known = [
+        (
+            one.words,
+            f"{one.last_round}",
+            f"{number(one.speed)} samples/s",
+            "" if plain is None else f"{times(one.speed / plain)}×",
+            "still in" if one.last_round == last else f"out after round {one.last_round}",
+        )
+        for one in ranked[:_MOST_SHOWN]
+    ]
+    failed = {trial.words: trial for trial in tuning.trials if trial.problem is not None}
+    return *known, *(
+        (words, f"{trial.round}", "", "", trial.problem.message if trial.problem is not None else "")
+        for words, trial in failed.items()
+    )
+
+
+def saved_entry(key: str, record: TuningRecord) -> SavedEntry:
+    """A saved tuning in a menu."""
+    tuning = record.tuning
+    left = "" if tuning.phase == "over" else ", not over"
+    tip = f"{counted(tuning.runs, 'run')}, on {record.device_name}"
+    return SavedEntry(key, f"Fastest {tuning.experiment.model}{left}", record.created, tip)
+
+
+def unfinished_entry(view: TuningView) -> SavedEntry:
+    """A tuning in progress or in the queue, in the menu of the saved ones."""
+    doing = "waiting" if view.is_waiting else "in progress"
+    return SavedEntry(view.key, f"Fastest {view.tuning.experiment.model}: {doing}", view.created, state(view))
