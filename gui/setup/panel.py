@@ -366,12 +366,11 @@ class SetupPanel(QFrame):
         return bool(self._cells) and self.purpose == "train"
 
     def _ask_survey(self, draft: Draft) -> None:
-        """Has the cells of a sweep surveyed, while they can be seen."""
+        """Has the cells of a sweep surveyed."""
         catalog = self._catalog
         self._cells = size_of(draft, catalog, len(self._outcome.experiments))
-        is_wanted = self.is_sweeping and self.isVisible()
         refused = dict(self._refused)
-        self.surveyor.ask(Question(draft, catalog, refused) if catalog is not None and is_wanted else None)
+        self.surveyor.ask(Question(draft, catalog, refused) if catalog and self.is_sweeping else None)
 
     def _shown_outcome(self) -> Outcome:
         """What is wrong with what the button would do, in a sweep with any cell."""

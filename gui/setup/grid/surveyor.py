@@ -51,9 +51,10 @@ class Surveyor(QObject):
         return self._survey if self._answered is self._question else None
 
     def stop(self) -> None:
-        """Waits for the thread; what was asked is forgotten."""
-        self._background.stop()
-        self._question = self._answered = self._survey = None
+        """Waits for the thread; a question that it was at is forgotten, and may be asked again."""
+        if self._background.is_busy:
+            self._background.stop()
+            self._question = self._answered = self._survey = None
 
     def _work(self, asked: Question, evidence: Evidence) -> Survey | None:
         return survey(asked, evidence) if asked is self._question else None
