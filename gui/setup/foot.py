@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QFrame, QWidget
 
+from gui.setup.grid.block import GridBlock
 from gui.setup.need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
 from gui.widgets.boxes import Placed, in_column
@@ -29,6 +30,7 @@ class SetupFoot(QFrame):
         self.setProperty("surface", "foot")
         self._run, self._queue = run, queue
         self._sentence, self._is_waiting, self._may_wait = "", False, True
+        self.grid = GridBlock()
         self.need = NeedLine()
         self.line = label("", "label")
         self.line.setWordWrap(True)
@@ -41,6 +43,7 @@ class SetupFoot(QFrame):
         self.run_button = Button("Train", "primary", "")
         self.queue_button = Button("Add to queue", "secondary", "")
         in_column(
+            self.grid,
             self.need,
             self.line,
             self.busy,

@@ -30,6 +30,7 @@ from gui.setup.fields import TIPS
 from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
+from gui.setup.grid.dialog import GridDialog
 from gui.setup.grid.survey import Question, size_of, sweep_request
 from gui.setup.grid.surveyor import Surveyor
 from gui.setup.grid.words import PENDING
@@ -343,6 +344,7 @@ class SetupPanel(QFrame):
         survey = self.surveyor.survey() if self.is_sweeping else None
         planned = plan(self.purpose, draft, self._outcome, self._catalog, survey)
         enable(self.run_action, against, planned)
+        self.foot.grid.show_survey(survey)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
         unsound = self._against("train") if draft is not None and self._cells else self._outcome.reason
         unsound = unsound if draft is not None else against
@@ -385,6 +387,10 @@ class SetupPanel(QFrame):
         self._refresh()
         self.draft_changed.emit()
 
+    def _show_cells(self) -> None:
+        if (survey := self.surveyor.survey()) is not None and survey.grid is not None:
+            GridDialog(survey, self.window()).show()
+
     def _follow_folder(self, draft: Draft) -> None:
         self.folder.hold(self._busy is not None)
         self.folder.follow(draft, self._catalog)
@@ -405,6 +411,7 @@ class SetupPanel(QFrame):
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)
         self.surveyor.changed.connect(self._take_survey)
+        self.foot.grid.opened.connect(self._show_cells)
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)

@@ -13,6 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets
 from gui.session.experiments import Request
 from gui.setup.draft import Draft
+from gui.setup.grid.dialog import GridDialog
 from gui.setup.grid.several import SeveralPopup
 from gui.setup.grid.values import values_of
 from gui.setup.panel import SetupPanel
@@ -120,6 +121,16 @@ def test_a_cell_that_cannot_be_trained_here_is_left_out(
     type_into(panel.form.batch_size, "10,000, 64")
     assert surveyed() is not None and panel.form.problem("batch_size") is None
     assert panel.foot.line.text() == "4 cells, 2 runs"
+    block, why = panel.foot.grid, "Batch size is 10,000, but fashion has 6,000 samples."
+    assert block.text().startswith(f"2 of 4 cells cannot be trained here. FP32, batch size 10,000: {why}")
+    assert block.text().endswith("The time is known after the pilots")
+    assert block.picture.cell_at(block.picture.rect().topLeft()) == 0
+    assert block.picture.tip(0) == f"FP32, batch size 10,000\n{why}"
+    block.picture.click()
+    dialog = panel.window().findChild(GridDialog)
+    assert dialog is not None
+    assert dialog.table.model().index(0, 3).data() == why
+    dialog.close()
     type_into(panel.form.batch_size, "10,000, 20,000")
     assert surveyed() is None
     assert panel.form.problem("batch_size") == "Batch size is 10,000, but fashion has 6,000 samples."
