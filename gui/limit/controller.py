@@ -98,10 +98,8 @@ class LimitController(WorkController[SearchView]):
         device = self._device()
         device_mib = None if device is None else device.memory_mib
         if self._setup.purpose != "limit":
-            need = self._need
-            if self._setup.is_sweeping and need is not None and need.needed_mib is not None:
-                # that of one cell; the grid says what all need
-                need = None
+            # the need is that of one cell; a sweep's own lines say what all need
+            need = None if self._setup.knows_cells_memory else self._need
             self._setup.foot.need.show_need(need, self._cap_mib() or device_mib)
             return
         usual = self._cpu_limit() or usual_gib(device)

@@ -94,7 +94,8 @@ class NumberEdit(QLineEdit):
     def keep_clear(self) -> None:
         """Keeps the typed text clear of the widget at the right."""
         if self._unit is not None:
-            self.setTextMargins(FLUSH, 0, self._unit.sizeHint().width() + GAP, 0)
+            taken = 0 if self._unit.isHidden() else self._unit.sizeHint().width() + GAP
+            self.setTextMargins(FLUSH, 0, taken, 0)
 
     def set_value(self, text: str) -> None:
         """Shows a value; an equal text is left alone, with its cursor."""

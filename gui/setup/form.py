@@ -146,6 +146,8 @@ class SetupForm(QWidget):
             values.show(draft)
         self.path.take_file(draft.single.text("dataset") == ARRAYS)
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
+        self.find_max.setHidden("batch_size" in draft.several)
+        self.batch_size.keep_clear()
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
         set_property(self.length, "several", "true" if draft.length_key in draft.several else "false")

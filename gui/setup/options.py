@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
@@ -92,18 +93,25 @@ SUMMARY_LINES = 3
 def option_lines(draft: Draft) -> tuple[str, ...]:
     """The most important settings under "More options", in three short lines."""
     names = dict(OPTIONS["optimizer.name"].choices)
-    optimizer = ", ".join(names.get(name, name) for name in draft.values("optimizer.name"))
-    clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
-    accumulated = cleaned("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
+    optimizers = len(draft.values("optimizer.name"))
+    optimizer = f"{optimizers} optimizers" if optimizers > 1 else _short(draft, "optimizer.name", names)
+    clip, cap = _short(draft, "step.clip_norm"), _short(draft, "memory_cap_gib")
+    accumulated = cleaned("step.gradient_accumulation", _short(draft, "step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
-    rate = f"learning rate {draft.text('optimizer.learning_rate')}"
+    rate = f"learning rate {_short(draft, 'optimizer.learning_rate')}"
     if draft.code is not None and not draft.applies("optimizer.name", None):
         optimizer, rate = "Own optimizer", draft.code.file
     return (
         f"{optimizer} · {rate} · {clipping}",
-        f"accumulation {accumulated} · scaler {draft.text('scaler.mode')} · seed {draft.text('seed')}",
-        f"device {draft.text('device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
+        f"accumulation {accumulated} · scaler {_short(draft, 'scaler.mode')} · seed {_short(draft, 'seed')}",
+        f"device {_short(draft, 'device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
     )
+
+
+def _short(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A setting's value, or how many it has."""
+    values = draft.values(key)
+    return names.get(values[0], values[0]) if len(values) == 1 else f"of {len(values):,} values"
 
 
 class OptionsForm(QWidget):

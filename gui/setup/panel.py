@@ -78,6 +78,7 @@ class SetupPanel(QFrame):
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
         self._cells = 0
+        self._invalid: Mapping[str, Problem] = {}
         self.surveyor = Surveyor(self)
         self._busy: str | None = None
         self._workspace_purpose: Purpose = "train"
@@ -367,21 +368,29 @@ class SetupPanel(QFrame):
         """Whether the button would train a sweep."""
         return bool(self._cells) and self.purpose == "train"
 
+    @property
+    def knows_cells_memory(self) -> bool:
+        """Whether the memory of any cell of a sweep is forecast."""
+        survey = self.surveyor.survey()
+        return self.is_sweeping and survey is not None and bool(survey.fit.needed_mib)
+
     def _ask_survey(self, draft: Draft) -> None:
         """Has the cells of a sweep surveyed."""
         catalog = self._catalog
         self._cells = size_of(draft, catalog, len(self._outcome.experiments))
         refused = dict(self._refused)
         self.surveyor.ask(Question(draft, catalog, refused) if catalog and self.is_sweeping else None)
+        if self.is_sweeping:
+            invalid = check(draft, catalog, file_problem=self._file_problem, judges_machine=False)
+            self._invalid = invalid.problems
 
     def _shown_outcome(self) -> Outcome:
         """What is wrong with what the button would do, in a sweep with any cell."""
         if self._draft is None or not self.is_sweeping:
             return self._outcome
-        every = check(self._draft, self._catalog, file_problem=self._file_problem, judges_machine=False)
         survey = self.surveyor.survey()
         wrong = {} if survey is None else survey.problems
-        return replace(self._outcome, problems={**wrong, **every.problems})
+        return replace(self._outcome, problems={**wrong, **self._invalid})
 
     def _take_survey(self) -> None:
         self._refresh()

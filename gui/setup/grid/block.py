@@ -29,10 +29,10 @@ class GridBlock(QWidget):
         super().__init__(parent)
         self.picture = CellsPicture()
         self.picture.clicked.connect(lambda: self.opened.emit())
-        self._left_out, self._costs = label("", "label"), label("", "label")
-        for line in (self._left_out, self._costs):
+        self._lines = [label("", "label") for _ in range(3)]
+        for line in self._lines:
             line.setWordWrap(True)
-        in_column(self.picture, self._left_out, self._costs, parent=self, spacing=6)
+        in_column(self.picture, *self._lines, parent=self, spacing=4)
         self.hide()
 
     def show_survey(self, survey: Survey | None) -> None:
@@ -41,17 +41,16 @@ class GridBlock(QWidget):
         if survey is None or survey.grid is None:
             return
         self.picture.show_survey(survey)
-        left_out = left_out_words(survey)
-        set_text(self._left_out, left_out)
-        self._left_out.setVisible(bool(left_out))
-        costs = (memory_words(survey), time_words(survey, datetime.now()))
-        set_text(self._costs, "\n".join(words for words in costs if words))
+        said = (left_out_words(survey), memory_words(survey), time_words(survey, datetime.now()))
+        for line, words in zip(self._lines, said, strict=True):
+            set_text(line, words)
+            line.setVisible(bool(words))
 
     def text(self) -> str:
         """What it says; empty while hidden."""
         if self.isHidden():
             return ""
-        return "\n".join(line.text() for line in (self._left_out, self._costs) if line.text())
+        return "\n".join(line.text() for line in self._lines if line.text())
 
 
 class CellsPicture(QAbstractButton):

@@ -15,7 +15,7 @@ from gui.widgets import Field, set_property
 from gui.widgets.boxes import in_column
 from gui.widgets.filter_edit import FilterEdit
 
-_MANY, _ROW, _MOST_ROWS, _WIDTH = 12, 26, 12, 240
+_MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 
 
 def tip_of(key: str, tip: str) -> str:
@@ -119,7 +119,7 @@ class SeveralPopup(QFrame):
             item.setCheckState(Qt.CheckState.Checked if is_ticked else Qt.CheckState.Unchecked)
             self.list.addItem(item)
         self.filter = FilterEdit("Filter", "Shows the choices that contain this text")
-        self.filter.setMaximumWidth(_WIDTH)
+        self.filter.setMaximumWidth(_WIDEST)
         self.filter.setVisible(self.list.count() > _MANY)
         self.filter.textChanged.connect(self._narrow)
         self.list.setFixedHeight(_ROW * min(_MOST_ROWS, self.list.count()) + 12)
