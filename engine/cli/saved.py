@@ -18,6 +18,7 @@ from engine.compare.tariff import tariff_from
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.text import shortened
 from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive
 from engine.export.content import Content, content_of
@@ -119,10 +120,10 @@ def sweep_starting(store: Store, start: str) -> str | None:
     Raises ProblemError where several do, or a run as well.
     """
     ids = store.sweeps.starting(start)
-    if start in ids or not ids:
-        return start if ids else None
-    if len(ids) > 1 or any(run.id.startswith(start) for run in store.runs()):
-        message = f"The ids of several runs or sweeps start with '{start}'."
+    if not ids:
+        return None
+    if len(ids) > 1 or any(run.id.startswith(start.strip().lower()) for run in store.runs()):
+        message = f"The ids of several runs or sweeps start with '{shortened(start)}'."
         raise ProblemError(request_problem(message, "Give more of the id.", key="run", value=start))
     return ids[0]
 

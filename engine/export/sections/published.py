@@ -24,6 +24,8 @@ _HEADINGS = (
 )
 _RIGHT = ("Batch", "img/s", "Yours", "Accuracy", "Year")
 
+_YOURS = "“Yours” is the throughput of your side of the nearest precision, as a multiple of the published."
+
 
 def published_section(rows: Sequence[PublishedRow]) -> Section:
     """The rows, with the warning that they are of other set-ups, and their addresses."""
@@ -32,7 +34,7 @@ def published_section(rows: Sequence[PublishedRow]) -> Section:
     addresses = dict.fromkeys(f"{row.source.title}: {row.source.address}" for row in rows)
     return Section(
         "Published figures",
-        (WARNING,),
+        (WARNING, _YOURS),
         _HEADINGS[first:],
         tuple(_cells(row)[first:] for row in rows),
         _RIGHT,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import ClassVar, Generic, TypeVar
 
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.text import one_line
 from engine.store.connection import Connection
 from engine.store.queue import claims
 
@@ -44,7 +45,10 @@ class SavedWork(ABC, Generic[Record]):
         raise ProblemError(self._missing(work_id))
 
     def starting(self, start: str) -> tuple[str, ...]:
-        """The ids that start so."""
+        """The ids that start so, as a user writes them; none for an empty start."""
+        start = one_line(start).strip().lower()
+        if not start:
+            return ()
         with self._connection.reading() as connection:
             rows = connection.execute(
                 f"SELECT id FROM {self._table} WHERE substr(id, 1, ?) = ?", (len(start), start)
