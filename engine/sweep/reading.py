@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from engine.compare.evidence import Evidence, doubts_of
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Blocks, figures, own_cell, row_of
 from engine.compare.sides import Side
-from engine.experiment.experiment import Experiment
 from engine.experiment.sweep.plan import Pilot
 from engine.experiment.value import MIB_PER_GIB
 from engine.statistics import Interval
@@ -36,7 +35,7 @@ class _Reader:
         self._record = record
         self._grid = record.grid
         self._blocks: Blocks = {known.run.id: known.block_speeds for known in evidence}
-        self._sides = [_side(cell, self._grid.cells[cell.index].experiment) for cell in record.cells]
+        self._sides = list(map(_side, record.cells))
         runs = [run for side in self._sides if side is not None for run in side.runs]
         self._figures = figures(runs)
         self._speed = next(figure for figure in self._figures if figure.name == SPEED.name)
@@ -48,7 +47,8 @@ class _Reader:
 
     def _result(self, cell: CellRecord) -> CellResult:
         side = self._sides[cell.index]
-        places = self._grid.cells[cell.index].places
+        # not by the grid's cells: thousands of experiments take seconds to validate
+        places = self._grid.places(cell.index)
         status = self._status(cell)
         known = self._of_runs(side) if side is not None else _Figures(self._of_pilot(cell.pilot), {})
         ratio, ratio_interval = self._ratio(cell, side)
@@ -89,7 +89,9 @@ class _Reader:
         return {name: value for name, value in known.items() if value is not None}
 
     def _ratio(self, cell: CellRecord, side: Side | None) -> tuple[float | None, Interval | None]:
-        baseline_cell = self._record.cells[self._grid.baseline(self._grid.cells[cell.index]).index]
+        places = list(self._grid.places(cell.index))
+        places[self._grid.compared] = 0
+        baseline_cell = self._record.cells[self._grid.index(places)]
         baseline = self._sides[baseline_cell.index]
         if side is not None and baseline is not None:
             ratio = row_of(self._speed, (side,), baseline, self._blocks).cells[0]
@@ -127,10 +129,10 @@ def _why(cell: CellRecord, status: CellStatus) -> str:
     return next((problem.message for problem in problems if problem is not None), "")
 
 
-def _side(cell: CellRecord, experiment: Experiment) -> Side | None:
+def _side(cell: CellRecord) -> Side | None:
     """Its finished runs; None without any."""
     runs = tuple(run for run in cell.runs if run.status is Status.FINISHED)
-    return Side(runs, experiment.precision.label) if runs else None
+    return Side(runs, runs[0].experiment.precision.label) if runs else None
 
 
 def _in_unit(mib: float | None, unit: str) -> float | None:

@@ -68,7 +68,8 @@ class CellsTable(QTableView):
         super().keyPressEvent(event)
 
     def _fit(self) -> None:
-        metrics, rows = self.fontMetrics(), range(min(_MEASURED, len(self.cells.rows())))
+        count = len(self.cells.rows())
+        metrics, rows = self.fontMetrics(), range(0, count, max(1, count // _MEASURED))
         for place, heading in enumerate(self.cells.headings):
             texts = [heading, *(self.cells.columns[place].text(self.cells.rows()[row]) for row in rows)]
             width = max(map(metrics.horizontalAdvance, texts)) + _PADDING

@@ -33,11 +33,14 @@ class Chooser(QWidget):
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
         """Offers these keys with their texts; what was chosen stays, or else `usual` is chosen."""
-        keys = [key for key, _ in entries]
+        keys, texts = [key for key, _ in entries], [text for _, text in entries]
+        if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
+            # its list may be open
+            return
         wanted = self.key() if self._keys and self.key() in keys else usual
         self._keys = keys
         self.box.clear()
-        self.box.addItems([text for _, text in entries])
+        self.box.addItems(texts)
         self.choose(wanted)
 
     def choose(self, key: Hashable) -> None:
