@@ -94,9 +94,9 @@ class Tuning(Message):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
-    that make sense here, `proofs` has those that broke the guard before the one that counts.
-
-    `not_tried` says what was left out and why, in sentences. `runs` counts every process that trained.
+    that make sense here; once the search is over `leaders` has the changes of the last, the fastest first.
+    `proofs` has those that broke the guard before the `proof` that counts. `not_tried` says what was left out
+    and why, in sentences. `runs` counts every process that trained.
     """
 
     experiment: Experiment
@@ -106,6 +106,7 @@ class Tuning(Message):
     candidates: Whole = 0
     rounds: Whole = 0
     trials: Annotated[tuple[TuningTrial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    leaders: Annotated[tuple[dict[Line, Any], ...], Field(max_length=100)] = ()
     winner: Experiment | None = None
     winner_changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
     gains: Annotated[tuple[Gain, ...], Field(max_length=100)] = ()

@@ -30,6 +30,7 @@ SMALLEST: dict[str, list[str]] = {
     "diagnosis_time": ["--model", "small-cnn", "--batch-size", "4", "--repeats", "1"],
     "energy": ["--device", "cpu", "--seconds", "0.2", "--size", "16"],
     "export": ["--steps", "100", "--form", "markdown"],
+    "fastest": ["--model", "small-cnn", "--kinds", "checkpointing", "--repeats", "1", "--quick"],
     "false_alarms": ["--runs", "1", "--steps", "2"],
     "first_step": ["--repeats", "1", "--arm", "ready"],
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],

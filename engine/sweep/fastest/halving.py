@@ -17,8 +17,8 @@ from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, TuningTrial
 from engine.statistics import typical
 from engine.sweep.fastest.candidates import BASELINE, Changes, Places, Space, value_of, with_value
 
-SHORT, LONG = 1.5, 5.0
-"""Seconds of measured training in the first round of a stage, and at most in a later one."""
+SHORT, LONG = 1.5, 3.0
+"""Seconds of measured training in the first round of a stage, and in a later one."""
 
 _USUAL_SPREAD, _WEIGHT = 0.02, 4
 """How much fresh processes of the same candidate differ, relatively, before that is known."""
@@ -188,33 +188,32 @@ class _Search:
         return (yield from self._halved([*leaders[:1], *pool], 1))
 
     def _final(self, leaders: Sequence[Places]) -> Steps:
-        """The best beside itself with each change taken back, then the fastest of these in long turns."""
-        if not leaders:
-            return ()
-        taken_back = [with_value(leaders[0], kind, 0) for kind in CHANGE_KINDS if value_of(leaders[0], kind)]
-        speeds = yield from self._tried([*leaders, *taken_back, BASELINE], SHORT)
-        finalists = kept(speeds, 1)[:3]
+        """The best beside itself with earlier changes taken back, then the two fastest in long turns."""
+        finalists = tuple(leaders[:2])
+        kinds = [kind for kind in CHANGE_KINDS if leaders and value_of(leaders[0], kind)]
+        # the last was compared with its absence just now
+        taken_back = [with_value(leaders[0], kind, 0) for kind in kinds[:-1]]
+        if taken_back:
+            speeds = yield from self._tried([*leaders, *taken_back], SHORT)
+            finalists = kept(speeds, 1)[:2]
+        known: dict[Places, tuple[float, ...]] = {}
         for _ in range(_FINAL_ROUNDS if len(finalists) > 1 else 0):
             more = yield from self._tried(finalists, LONG)
-            speeds = {places: (*speeds[places], *values) for places, values in more.items()}
-        return kept({places: speeds[places] for places in finalists if places not in self._failed}, 3)
+            known = {places: (*known.get(places, ()), *values) for places, values in more.items()}
+        return kept(known, 1) or finalists
 
     def _halved(self, pool: Iterable[Places], keep: int) -> Steps:
-        """Rounds of ever longer runs, until so few are left or they cannot be told apart."""
-        alive: Sequence[Places] = tuple(dict.fromkeys(pool))
-        speeds: dict[Places, tuple[float, ...]] = {}
-        seconds = SHORT
-        while True:
-            known = yield from self._tried(alive, seconds)
-            for places, values in known.items():
-                speeds[places] = (*speeds.get(places, ()), *values)
-            left = {places: speeds[places] for places in known}
-            if len(left) <= keep or seconds >= LONG:
-                return kept(left, keep)[: keep + 1]
-            alive = kept(left, max(keep, len(left) // 3))
-            if len(alive) <= keep:
-                return tuple(alive)
-            seconds = min(LONG, 2 * seconds)
+        """A round of short runs, and one of longer runs of the better third if that is not small enough."""
+        first = tuple(dict.fromkeys(pool))
+        if len(first) <= keep:
+            return first
+        speeds = yield from self._tried(first, SHORT)
+        alive = kept(speeds, max(keep, len(speeds) // 3))
+        if len(alive) <= keep + 1:
+            return alive
+        longer = yield from self._tried(alive, LONG)
+        both = {places: (*speeds[places], *values) for places, values in longer.items()}
+        return kept(both, keep)[: keep + 1]
 
     def _tried(
         self, pool: Iterable[Places], seconds: float

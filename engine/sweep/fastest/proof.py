@@ -16,7 +16,7 @@ from engine.loss_band import band_of
 from engine.protocol.tuning import Proof, Tuning
 from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.sweep.fastest.candidates import Changes, changed
-from engine.sweep.fastest.halving import Ranked, ranking
+from engine.sweep.fastest.halving import ranking
 from engine.sweep.fastest.trials import with_length
 from engine.words.numbers import pace_text, range_text
 
@@ -131,14 +131,14 @@ def _sentence(
     return " ".join(parts)
 
 
-def worth_proving(tuning: Tuning) -> Iterator[Ranked]:
+def worth_proving(tuning: Tuning) -> Iterator[Changes]:
     """The fastest first; none whose losses a broken proof has shown already, and none slower than plain."""
     broken = [_seen_by_losses(proof.changes) for proof in tuning.proofs]
-    for rank in ranking(tuning.trials):
-        if not rank.changes or len(broken) == _MOST_PROOFS:
+    for changes in (*tuning.leaders, *(rank.changes for rank in ranking(tuning.trials))):
+        if not changes or len(broken) == _MOST_PROOFS:
             return
-        if (seen := _seen_by_losses(rank.changes)) not in broken:
-            yield rank
+        if (seen := _seen_by_losses(changes)) not in broken:
+            yield changes
             broken.append(seen)
 
 

@@ -18,7 +18,7 @@ from engine.store.store import Store
 from engine.sweep.fastest.candidates import Space, baseline_of, changed, space_of
 from engine.sweep.fastest.events import TuningEvent, TuningStarted
 from engine.sweep.fastest.gains import gains, in_order, path
-from engine.sweep.fastest.halving import LONG, Ask, Outcome, search
+from engine.sweep.fastest.halving import SHORT, Ask, Outcome, search
 from engine.sweep.fastest.known import SEARCH_FRACTION, Known
 from engine.sweep.fastest.proof import BASELINE_LABEL, NOTHING_FASTER, SideRuns, proven, worth_proving
 from engine.sweep.fastest.trials import known_speed, outcome_of, short_run, shown
@@ -136,7 +136,9 @@ class Tuner(Inspector):
             while True:
                 try:
                     ask = next(asked) if outcome is None else asked.send(outcome)
-                except StopIteration:
+                except StopIteration as over:
+                    leaders = tuple(known.space.changes(places) for places in over.value)
+                    yield known.keep(leaders=leaders)
                     return None
                 changes = known.space.changes(ask.places)
                 if earlier and (earlier[0].round, earlier[0].changes) == (ask.round, changes):
@@ -178,11 +180,11 @@ class Tuner(Inspector):
 
     def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
         """Proves the fastest, or where it breaks the guard the next that differs in what the losses see."""
-        for rank in worth_proving(known.tuning):
+        for changes in worth_proving(known.tuning):
             proof = known.tuning.proof
-            if proof is None or proof.changes != dict(rank.changes):
+            if proof is None or proof.changes != dict(changes):
                 comparison = self._store.add_comparison(f"Fastest of {known.subject}")
-                proof = Proof(changes=dict(rank.changes), comparison=comparison)
+                proof = Proof(changes=dict(changes), comparison=comparison)
                 yield known.keep(proof=proof)
             proof = yield from self._runs(known, proof, is_to_end)
             if proof is None:
@@ -190,8 +192,8 @@ class Tuner(Inspector):
             if proof.is_broken or (proof.is_loss_alike is False and known.tuning.plan.guard == "alike"):
                 yield known.keep(proof=None, proofs=(*known.tuning.proofs, proof))
                 continue
-            winner = changed(known.tuning.experiment, rank.changes)
-            yield known.keep(proof=proof, winner=winner, winner_changes=dict(rank.changes))
+            winner = changed(known.tuning.experiment, changes)
+            yield known.keep(proof=proof, winner=winner, winner_changes=dict(changes))
             return
         yield known.keep(proof=Proof(sentence=NOTHING_FASTER), winner=known.tuning.experiment)
 
@@ -272,6 +274,6 @@ class Tuner(Inspector):
         for places in list(in_order(steps))[done:]:
             if is_to_end() or known.is_spent():
                 break
-            if (yield from self._trial(known, Ask(places, 0, LONG))) is None:
+            if (yield from self._trial(known, Ask(places, 0, SHORT))) is None:
                 return
         yield known.keep(gains=gains(space, steps, known.tuning.trials, tuning.proof))

@@ -26,7 +26,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 def test_a_tiny_search_is_saved_exported_and_printed(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("tuner", "LONG")):
+    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("tuner", "SHORT")):
         monkeypatch.setattr(f"engine.sweep.fastest.{module}.{name}", 0.01)
     to = tmp_path / "x.html"
     options = ["--change", "precision", "--repeats", "2", "--to", str(to)]

@@ -1,0 +1,142 @@
+"""Find the fastest against trying every cell: is the winner as fast as the best, and how long does it take.
+
+    uv run python tests/benchmarks/fastest.py [--device cpu] [--model small-cnn] [--kinds precision recipe]
+        [--repeats 5] [--quick]
+
+Every combination of the values that Find the fastest may choose is trained `--repeats` times as long as the
+experiment says, each time in a fresh worker, all cells once before any is trained again. Then it searches the
+same values. The found cell's share of the best one is that of the speeds measured for the grid. Its time is
+that of the search and, in parentheses, with its proof and the gains. `--quick` trains a few steps of each:
+its figures mean little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+from engine.experiment.checks import Catalog, resolve
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol import jobs
+from engine.protocol.events import Finished
+from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
+from engine.runner import Runner
+from engine.statistics import typical
+from engine.store.store import Store
+from engine.sweep.fastest import halving, tuner
+from engine.sweep.fastest.candidates import Places, Space, baseline_of, changed, space_of
+from engine.sweep.fastest.events import TrialStarted, TuningKnown
+from engine.worker.launcher import Launcher, iterate
+
+AIM = "aim: within 3 % of the best cell, in a third of the time or less"
+QUICK_SECONDS = (0.2, 0.4)
+NOT_VALIDATED = {"validation": {"every": 0}}
+MODELS = {
+    "small-cnn": {"dataset": "fashion", "batch_size": 64, "steps": 200},
+    "resnet18": {"dataset": "synthetic", "image_size": 32, "num_classes": 10, "batch_size": 64, "steps": 60},
+    "causal-lm-tiny": {"dataset": "synthetic-tokens", "sequence_length": 64, "batch_size": 8, "steps": 60},
+}
+
+
+def speed_of(launcher: Launcher, experiment: Experiment) -> float | None:
+    """The speed of a run in a fresh worker, in samples a second; None where it fails."""
+    session = launcher.start(jobs.Train(experiment=experiment))
+    try:
+        *_, last = (event for event in iterate(session) if event is not None)
+    finally:
+        session.close()
+    return last.summary.samples_per_second if isinstance(last, Finished) else None
+
+
+def grid_speeds(launcher: Launcher, space: Space, repeats: int) -> dict[Places, float]:
+    """The speed of every cell that can be trained; of several repeats the geometric mean."""
+    cells: list[Places] = list(product(*(space.places(kind) for kind in CHANGE_KINDS)))
+    speeds: dict[Places, list[float]] = {places: [] for places in cells}
+    for repeat in range(repeats):
+        for places in cells if repeat % 2 == 0 else reversed(cells):
+            experiment = changed(space.experiment, space.changes(places))
+            speed = speed_of(launcher, experiment)
+            if speed is not None:
+                speeds[places].append(speed)
+        print(f"  every cell trained {repeat + 1} of {repeats} times", flush=True)
+    return {places: mean for places, known in speeds.items() if (mean := typical(known)) is not None}
+
+
+def searched(
+    store: Store, launcher: Launcher, catalog: Catalog, experiment: Experiment, plan: TuningPlan
+) -> tuple[Tuning, float]:
+    """The tuning, and the seconds that its search took without the proof and the gains."""
+    known, search_seconds, began = Tuning(experiment=experiment), 0.0, time.monotonic()
+    for event in tuner.Tuner(store, launcher, catalog).tune(experiment, plan):
+        if isinstance(event, TuningKnown):
+            known = event.tuning
+            if known.phase == "halving":
+                search_seconds = time.monotonic() - began
+        elif isinstance(event, TrialStarted):
+            print(f"  {event.phase}: run {event.number}, {event.words}", flush=True)
+    return known, search_seconds
+
+
+def row(model: str, device: str, options: argparse.Namespace) -> tuple[str, ...]:
+    """A line of the table."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store(Path(folder) / "fastest.sqlite") as store,
+        Launcher() as launcher,
+    ):
+        catalog = Runner(store, launcher).catalog()
+        steps = {"steps": 15, "measure": {"block_steps": 1}} if options.quick else {}
+        settings = {"model": model, "device": device, **MODELS[model], **steps, **NOT_VALIDATED}
+        given = experiment_from(settings)
+        plan = TuningPlan(kinds=tuple(options.kinds or kinds_for(device)), guard="none", repeats=2)
+        space = space_of(resolve(baseline_of(given), catalog), plan, catalog, None)
+        print(f"{model} on {device}: {space.size:,} cells", flush=True)
+        began = time.monotonic()
+        speeds = grid_speeds(launcher, space, options.repeats)
+        grid_seconds = time.monotonic() - began
+        tuning, search_seconds = searched(store, launcher, catalog, given, plan)
+    best = max(speeds, key=lambda places: speeds[places])
+    found = space.of_changes(tuning.winner_changes)
+    share = f"{speeds[found] / speeds[best]:.3f}" if found in speeds else "failed"
+    whole = tuning.seconds / grid_seconds
+    return (
+        f"{model}, {device}",
+        f"{space.size:,}",
+        space.words(best),
+        space.words(found),
+        share,
+        f"{search_seconds / grid_seconds:.2f} ({whole:.2f})",
+        f"{tuning.runs:,} of {space.size * options.repeats:,}",
+    )
+
+
+def kinds_for(device: str) -> Sequence[ChangeKind]:
+    """Kinds of which every combination can be tried within an hour."""
+    return ("precision", "recipe", "loader") if device == "cpu" else ("precision", "recipe")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", nargs="+", default=["cpu"])
+    parser.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--kinds", nargs="+", choices=get_args(ChangeKind))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        halving.SHORT, halving.LONG = QUICK_SECONDS
+        tuner.SHORT = QUICK_SECONDS[0]
+    rows = [row(model, device, options) for device in options.device for model in options.model]
+    print(f"\n| | cells | best cell | found | share of the best | share of the time | runs |  {AIM}")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for cells in rows:
+        print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
