@@ -17,7 +17,7 @@ from engine.experiment.value import MIB_PER_GIB
 from gui.session.experiments import Request
 from gui.setup.draft import Draft
 from gui.setup.fields import NUMBER_KEYS
-from gui.setup.grid.values import cleaned
+from gui.setup.grid.values import cleaned, text_of
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -231,10 +231,11 @@ def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) ->
     other = "steps" if key == "epochs" else "epochs"
     experiment = outcome.experiments[0][1] if outcome.experiments else None
     per_epoch = steps_in_epoch(experiment, catalog) if experiment else None
-    length = getattr(experiment, key) if experiment else None
-    if per_epoch is None or length is None:
+    lengths = [cleaned(key, value) for value in draft.values(key)]
+    if per_epoch is None or not all(length.isdecimal() for length in lengths):
         return other, draft.text(key)
-    return other, f"{length * per_epoch if key == 'epochs' else max(1, round(length / per_epoch)):,}"
+    factor = per_epoch if key == "epochs" else 1 / per_epoch
+    return other, text_of(other, (f"{max(1, round(int(length) * factor)):,}" for length in lengths))
 
 
 def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:

@@ -26,7 +26,7 @@ from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
-from gui.widgets import Button, Field, PrecisionChip, divider, label, set_property, set_text
+from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 
@@ -124,6 +124,7 @@ class SetupForm(QWidget):
                 ("step.recipe", lambda: RECIPES),
             )
         }
+        self.lengths = FieldValues("epochs", "Length", self._fields["length"])
         self._lay_out()
         self._connect()
 
@@ -144,13 +145,12 @@ class SetupForm(QWidget):
             self.dataset.set_choices([(entry.name, entry.title) for entry in datasets])
         for values in self.values.values():
             values.show(draft)
+        self.lengths.show(draft, draft.length_key)
         self.path.take_file(draft.single.text("dataset") == ARRAYS)
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
         self.find_max.setHidden("batch_size" in draft.several)
         self.batch_size.keep_clear()
         self.length.set_unit(draft.length_key)
-        self.length.set_value(draft.text(draft.length_key))
-        set_property(self.length, "several", "true" if draft.length_key in draft.several else "false")
         self.repeat.set_value(draft.repeats)
         self.within.set_value(draft.within_percent)
         self.hours.set_value(draft.most_hours)
@@ -278,6 +278,7 @@ class SetupForm(QWidget):
         self.values["model"].edited.connect(self.model.edited)
         self.find_max.clicked.connect(self.limit_asked)
         self.length.edited.connect(self.length_edited)
+        self.lengths.edited.connect(self.length_edited)
         self.repeat.edited.connect(self.repeat_edited)
         for edit in (self.within, self.hours):
             edit.edited.connect(lambda: self.plan_edited.emit(self.within.text(), self.hours.text()))

@@ -41,8 +41,9 @@ class FieldValues(QObject):
         self._values: tuple[str, ...] = ()
         self._mark: QToolButton | None = None
 
-    def show(self, draft: Draft) -> None:
-        """Shows the draft's values."""
+    def show(self, draft: Draft, key: str | None = None) -> None:
+        """Shows the draft's values; a `key` takes the place of the setting, where a field has either."""
+        self._key = key or self._key
         values = draft.values(self._key)
         control = self._field.control
         if isinstance(control, NumberEdit):
@@ -70,6 +71,8 @@ class FieldValues(QObject):
         if mark is None:
             mark = self._mark = QToolButton(self._field)
             mark.setProperty("kind", "link")
+            # no higher than the label, or the control would stand lower than its neighbour
+            mark.setFixedHeight(16)
             mark.setCursor(Qt.CursorShape.PointingHandCursor)
             mark.clicked.connect(self._click)
             self._field.add_link(mark)

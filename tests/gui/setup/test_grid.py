@@ -205,6 +205,14 @@ def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
     assert panel.form.more.form.control("optimizer.name").property("several") == "false"
 
 
+def test_several_lengths_change_their_unit_together(panel: SetupPanel) -> None:
+    panel.form.length_edited.emit("1, 2")
+    panel.form.length.unit_button.click()
+    assert panel.form.length.text() == "94, 188"
+    panel.form.lengths.edited.emit("94")
+    assert panel.foot.run_button.text() == "Compare 2 precisions"
+
+
 def test_recipes_and_models_are_swept_too(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
     panel.form.edited.emit("step.recipe", "plain, fast")
     assert panel.form.recipe.several.text() == "Plain, Fast"
