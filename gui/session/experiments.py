@@ -153,6 +153,7 @@ class Experiments(QObject):
         self.runs.watch(False)
         self.forecaster.stop()
         self._thread.shut_down()
+        self.sweeps.stop_reading()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
         for listener in (self, self.queue, *self.orders.values(), self.forecaster):

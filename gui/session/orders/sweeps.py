@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.compare.split import MOST_OTHERS
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.sweep.estimate import estimate_of
 from engine.sweep.events import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import sweep_lines
 from gui.session.orders.order import Order, SweepOrder
 from gui.session.orders.work import SavedView, TrainingWork
+
+
+def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
+    """How long a sweep that waits will take, by its own runs and pilots and other saved runs."""
+    with Store(store_path) as store:
+        return estimate_of(store.sweeps.find(sweep_id), store.runs(MOST_OTHERS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +89,17 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
         # its cells and runs are read in another thread: they can be thousands
         super().__init__(store, thread, SweepOrder, store.sweeps.bare, parent)
+        self._background = Background(self)
+
+    def stop_reading(self) -> None:
+        """Waits for an estimate that is being made, before the window closes."""
+        self._background.stop()
+
+    def enqueue(self, order: Order[Any], *, is_held: bool = False) -> str:
+        key = super().enqueue(order, is_held=is_held)
+        estimate = partial(_estimate, self._store.path, key)
+        self._background.do(estimate, partial(self._take_estimate, key), self.problem.emit)
+        return key
 
     def carry_on(self, sweep_id: str) -> str:
         """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
@@ -127,6 +149,12 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
         """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
         self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
+
+    def _take_estimate(self, key: str, estimate: Estimate | None) -> None:
+        view = self._views.get(key)
+        # its own turns know better
+        if view is not None and view.estimate is None:
+            self._update(key, replace(view, estimate=estimate))
 
     def _change(self, sweep_id: str, change: Callable[[], object]) -> None:
         try:

@@ -15,6 +15,8 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep.plan import Plan
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
 from engine.store.record import RunRecord, Status
@@ -154,7 +156,7 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     trained("fp32", 100.0, machine=CARD.model_copy(update={"device_name": "Another card"}))
     window = Experiments(saved, Machine())
     window.load()
-    settings = {"precision": "fp32", "steps": 2 * STEPS}
+    settings: dict[str, Any] = {"precision": "fp32", "steps": 2 * STEPS}
     (twice,) = submit(window, "twice as long", **settings)
     (unknown,) = submit(window, "larger", batch_size=128, **settings)
     assert [item.seconds_left for item in window.queue.items()] == [None, None], "the device is not known"
@@ -162,6 +164,12 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": (card,)}))
     known = {item.key: item.seconds_left for item in window.queue.items()}
     assert known == {twice: pytest.approx(2 * STEPS * 0.64, rel=0.02), unknown: None}
+    grid = grid_of({"precision": "fp32"}, [Axis(key="steps", values=(STEPS, 2 * STEPS))])
+    sweep_id = saved.sweeps.add("Lengths", grid, Plan(), device_name=CARD.device_name)
+    window.sweeps.carry_on(sweep_id)
+    qtbot.waitUntil(lambda: window.queue.items()[-1].seconds_left is not None, timeout=WAIT_MS)
+    # the pilots, too, take some steps
+    assert window.queue.items()[-1].seconds_left >= 3 * STEPS * 0.64
     window.shut_down()
 
 
