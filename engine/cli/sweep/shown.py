@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -125,12 +126,30 @@ def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
 
 def show_results(record: SweepRecord, results: Results) -> None:
     """What it says of the cells, a table of them, and what became of the sweep."""
-    output.sections([Section("Result", answers(results)), cells_section(results)])
+    sentences = (*answers(results), *not_reached(record.plan, results))
+    output.sections([Section("Result", sentences), cells_section(results)])
     output.line(f"\n{record.name} saved as {record.id}.")
     if record.ended is None:
         output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
     elif (used := time_used(record)) and next(turns(record), None) is not None:
         output.line(f"It {used}")
+
+
+def not_reached(plan: Plan, results: Results) -> Iterator[str]:
+    """Names the cells whose ratios are less certain than was wanted, if there are any."""
+    wanted = plan.precision_percent or math.inf
+    names = [
+        cell.name
+        for cell in results.cells
+        if cell.ratio is not None and cell.ratio_interval is not None
+        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
+    ]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        yield f"Not known to within {wanted:g} %: {'; '.join(names[:_MOST_NAMES])}{more}."
+
+
+_MOST_NAMES = 5
 
 
 def time_used(record: SweepRecord) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from engine.cli import main
-from engine.cli.sweep.shown import SweepProgress
+from engine.cli.sweep.shown import SweepProgress, not_reached
+from engine.experiment.sweep.plan import Plan
 from engine.store.store import Store
 from engine.sweep.events import SweepEvent, TurnEnded
+from tests.sweeps import small_results
 
 Capture = pytest.CaptureFixture[str]
 
@@ -89,6 +91,16 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(
     status, found = answer(capsys, "resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
+
+
+def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
+    assert not [
+        *not_reached(Plan(), small_results()),
+        *not_reached(Plan(precision_percent=4), small_results()),
+    ]
+    (sentence,) = not_reached(Plan(precision_percent=2), small_results())
+    assert sentence.startswith("Not known to within 2 %: BF16 AMP, batch size 32, learning rate 0.001; BF16")
+    assert sentence.count(";") == 4
 
 
 def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture) -> None:
