@@ -99,7 +99,8 @@ class LimitController(WorkController[SearchView]):
         device_mib = None if device is None else device.memory_mib
         if self._setup.purpose != "limit":
             # the need is that of one cell; a sweep's own lines say what all need
-            need = None if self._setup.knows_cells_memory else self._need
+            is_known = self._setup.is_sweeping and self._setup.surveyor.knows_memory()
+            need = None if is_known else self._need
             self._setup.foot.need.show_need(need, self._cap_mib() or device_mib)
             return
         usual = self._cpu_limit() or usual_gib(device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QSize, Signal, SignalInstance
@@ -31,7 +30,7 @@ from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.grid.dialog import GridDialog
-from gui.setup.grid.survey import Question, size_of, sweep_request
+from gui.setup.grid.survey import sweep_request
 from gui.setup.grid.surveyor import Surveyor
 from gui.setup.grid.words import PENDING
 from gui.setup.model.picker import ModelPicker
@@ -77,8 +76,6 @@ class SetupPanel(QFrame):
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
-        self._cells = 0
-        self._invalid: Mapping[str, Problem] = {}
         self.surveyor = Surveyor(self)
         self._busy: str | None = None
         self._workspace_purpose: Purpose = "train"
@@ -143,9 +140,9 @@ class SetupPanel(QFrame):
     @property
     def purpose(self) -> Purpose:
         """What the button does: what the workspace is for, or else the preset."""
-        if self._workspace_purpose == "tune" and self._cells:
+        if self._workspace_purpose == "tune" and self.surveyor.cells:
             return "train"
-        if self._workspace_purpose != "train" or self._draft is None or self._cells:
+        if self._workspace_purpose != "train" or self._draft is None or self.surveyor.cells:
             return self._workspace_purpose
         purpose = OF_PRESETS.get(self._draft.preset.kind, "train")
         return "train" if purpose == "limit" and self._took_batch else purpose
@@ -232,7 +229,7 @@ class SetupPanel(QFrame):
         if self._draft is None or self._shown_outcome().problems:
             return None
         first, survey = request(self._draft, self._outcome), self.surveyor.survey()
-        if not self._cells:
+        if not self.surveyor.cells:
             return first
         return None if survey is None else sweep_request(self._draft, first, survey)
 
@@ -242,9 +239,8 @@ class SetupPanel(QFrame):
 
     def to_forecast(self) -> tuple[Experiment, ...]:
         """The experiments of which forecasts would tell the memory that the form needs."""
-        survey = self.surveyor.survey()
         if self.is_sweeping:
-            return () if survey is None else survey.fit.unknown
+            return self.surveyor.unknown()
         if self._outcome.problems:
             return ()
         return tuple(experiment for _, experiment in self._outcome.experiments)
@@ -327,7 +323,7 @@ class SetupPanel(QFrame):
         draft = self._draft
         if draft is not None:
             self._outcome = check(draft, self._catalog, self._refused, self._file_problem)
-            self._ask_survey(draft)
+            self.surveyor.follow(draft, self._catalog, self._outcome, self._refused, self._file_problem)
             self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._shown_outcome())
@@ -335,7 +331,7 @@ class SetupPanel(QFrame):
             self.form.show_plan(is_sweep=self.is_sweeping)
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._follow_folder(draft)
-            self.run_action.setText(words(self.purpose, draft, self._outcome, self._cells))
+            self.run_action.setText(words(self.purpose, draft, self._outcome, self.surveyor.cells))
         looking = _LOOKING if self._catalog is None else None
         against = self._against(self.purpose)
         enable(self.queue_action, against, "Runs this after everything in the queue")
@@ -347,7 +343,9 @@ class SetupPanel(QFrame):
         enable(self.run_action, against, planned)
         self.foot.grid.show_survey(survey)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
-        unsound = self._against("train") if draft is not None and self._cells else self._outcome.reason
+        unsound = (
+            self._against("train") if draft is not None and self.surveyor.cells else self._outcome.reason
+        )
         unsound = unsound if draft is not None else against
         enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
@@ -366,31 +364,11 @@ class SetupPanel(QFrame):
     @property
     def is_sweeping(self) -> bool:
         """Whether the button would train a sweep."""
-        return bool(self._cells) and self.purpose == "train"
-
-    @property
-    def knows_cells_memory(self) -> bool:
-        """Whether the memory of any cell of a sweep is forecast."""
-        survey = self.surveyor.survey()
-        return self.is_sweeping and survey is not None and bool(survey.fit.needed_mib)
-
-    def _ask_survey(self, draft: Draft) -> None:
-        """Has the cells of a sweep surveyed."""
-        catalog = self._catalog
-        self._cells = size_of(draft, catalog, len(self._outcome.experiments))
-        refused = dict(self._refused)
-        self.surveyor.ask(Question(draft, catalog, refused) if catalog and self.is_sweeping else None)
-        if self.is_sweeping:
-            invalid = check(draft, catalog, file_problem=self._file_problem, judges_machine=False)
-            self._invalid = invalid.problems
+        return bool(self.surveyor.cells) and self.purpose == "train"
 
     def _shown_outcome(self) -> Outcome:
         """What is wrong with what the button would do, in a sweep with any cell."""
-        if self._draft is None or not self.is_sweeping:
-            return self._outcome
-        survey = self.surveyor.survey()
-        wrong = {} if survey is None else survey.problems
-        return replace(self._outcome, problems={**wrong, **self._invalid})
+        return self.surveyor.judged(self._outcome) if self.is_sweeping else self._outcome
 
     def _take_survey(self) -> None:
         self._refresh()

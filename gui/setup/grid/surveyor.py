@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.sweep.plan import Plan
 from gui.session.background import Background
-from gui.setup.grid.survey import Evidence, Question, Survey, survey
+from gui.setup.check import Outcome, check
+from gui.setup.draft import Draft
+from gui.setup.grid.survey import Evidence, Question, Survey, size_of, survey
 
 
 class Surveyor(QObject):
@@ -25,13 +30,45 @@ class Surveyor(QObject):
         self._question: Question | None = None
         self._answered: Question | None = None
         self._survey: Survey | None = None
+        self._invalid: Mapping[str, Problem] = {}
+        self.cells = 0
+        """How many cells the draft has; 0 where it is no sweep."""
 
     def set_evidence(self, evidence: Callable[[], Evidence]) -> None:
         """Where forecasts and earlier runs are found."""
         self._evidence = evidence
 
-    def ask(self, question: Question | None) -> None:
-        """Surveys the grid of a draft in place of that asked about before; None for no grid."""
+    def follow(
+        self,
+        draft: Draft,
+        catalog: Catalog | None,
+        outcome: Outcome,
+        refused: Mapping[Experiment, Problem],
+        file_problem: Problem | None,
+    ) -> None:
+        """Surveys the draft's grid, if it is a sweep; `outcome` is that of its first values."""
+        self.cells = size_of(draft, catalog, len(outcome.experiments))
+        if self.cells and catalog is not None:
+            first = check(draft, catalog, file_problem=file_problem, judges_machine=False)
+            self._invalid = first.problems
+            self._ask(Question(draft, catalog, dict(refused)))
+        else:
+            self._ask(None)
+
+    def judged(self, outcome: Outcome) -> Outcome:
+        """The outcome of the first values, with what is wrong with any of the cells."""
+        found = {} if (survey := self.survey()) is None else survey.problems
+        return replace(outcome, problems={**found, **self._invalid})
+
+    def unknown(self) -> tuple[Experiment, ...]:
+        """Experiments whose forecasts would tell the memory of cells."""
+        return () if (survey := self.survey()) is None else survey.fit.unknown
+
+    def knows_memory(self) -> bool:
+        """Whether the memory of any cell is forecast."""
+        return (survey := self.survey()) is not None and bool(survey.fit.needed_mib)
+
+    def _ask(self, question: Question | None) -> None:
         if question != self._question:
             self._question = question
             self.look_again()
