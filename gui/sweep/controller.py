@@ -160,6 +160,8 @@ class SweepController(WorkController[SweepView]):
             )
         )
         self._sweeps.turn_ended.connect(self._refresh)
+        # a run of it may have been deleted, or another program may carry it on
+        self._experiments.runs.list_changed.connect(self.reader.refresh)
         self._sweeps.run_began.connect(lambda _run_id: self._refresh(self._sweeps.running or ""))
 
     def _refresh(self, sweep_id: str) -> None:

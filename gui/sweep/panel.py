@@ -55,6 +55,7 @@ class SweepPanel(QFrame):
         self.page = SweepPage()
         self.page.guide_wanted.connect(self.guide_wanted)
         self.options = FastestOptions()
+        self.options.guide_wanted.connect(self.guide_wanted)
         self.fastest_go_on = Button("Go on", "strip", "Goes on with the search", "play")
         self.fastest_head = WorkHead(
             "Find the fastest", "tuning", "tunings", "trials", TUNING_FORMATS.formats, self.fastest_go_on

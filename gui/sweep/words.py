@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.results import CellResult, Results
-from engine.words.numbers import counted, duration, number, share_text
+from engine.words.numbers import counted, duration, number
 from gui.session.orders.sweeps import SweepView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -42,11 +42,7 @@ def _turn(view: SweepView) -> str:
     turn = view.turn
     if turn is None:
         return "starting a process"
-    name = view.cell_name(turn.cell)
-    if turn.kind == "run":
-        return f"{name}, run {turn.repeat}"
-    share = f" {share_text(view.fraction)}" if view.fraction is not None else ""
-    return f"Pilot of {name}{': ' + view.doing if view.doing else ''}{share}"
+    return view.pilot_words() or f"{view.cell_name(turn.cell)}, run {turn.repeat}"
 
 
 def time_left(view: SweepView, now: datetime) -> str:

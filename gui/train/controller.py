@@ -63,6 +63,7 @@ class LiveController(QObject):
         live.newest_wanted.connect(self._show_newest)
         self._runs.list_changed.connect(self._count)
         self._runs.run_changed.connect(self._take_change)
+        experiments.sweeps.changed.connect(self._follow_sweep)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Shows runs in the live panel; a problem is emitted for each that cannot be read."""
@@ -108,6 +109,14 @@ class LiveController(QObject):
     def stop(self) -> None:
         """Stops repainting."""
         self.timer.stop()
+
+    def _follow_sweep(self, sweep_id: str) -> None:
+        """Shows a pilot in place of the runs before it."""
+        view = self._experiments.sweeps.view(sweep_id)
+        words = "" if view is None else view.pilot_words()
+        if words and self._shown and not self._is_training():
+            self.show(())
+        self._live.set_pilot(words)
 
     def _count(self) -> None:
         self._live.set_has_saved(self._newest() is not None)

@@ -38,6 +38,7 @@ NONE_OPEN = (
     "Open the newest run",
     "Shows the newest run with those it was started with",
 )
+PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
 
 
 class LivePanel(QFrame):
@@ -62,6 +63,7 @@ class LivePanel(QFrame):
         self._seen: object = None
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         self._has_saved = False
+        self._pilot = ""
         self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Says why the time of runs cannot be explained; the window sets it."""
         self.empty = EmptyState(*NOTHING_YET)
@@ -142,7 +144,19 @@ class LivePanel(QFrame):
         """Sets whether there are saved runs, which the empty state then offers."""
         if has_saved != self._has_saved:
             self._has_saved = has_saved
-            self.empty.tell(*(NONE_OPEN if has_saved else NOTHING_YET))
+            self._fill_empty()
+
+    def set_pilot(self, words: str) -> None:
+        """Says, while no run is in view, which pilot of a sweep trains; empty for none."""
+        if words != self._pilot:
+            self._pilot = words
+            self._fill_empty()
+
+    def _fill_empty(self) -> None:
+        if self._pilot:
+            self.empty.tell(self._pilot, PILOT)
+        else:
+            self.empty.tell(*(NONE_OPEN if self._has_saved else NOTHING_YET))
 
     def set_by(self, by: By) -> None:
         """Plots against `by`, "step" or "seconds"."""

@@ -18,6 +18,7 @@ from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of
 from engine.sweep.events import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from engine.words.numbers import share_text
 from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import sweep_lines
@@ -75,6 +76,13 @@ class SweepView(SavedView):
                 return replace(self, turn=None, doing="", fraction=None, estimate=estimate)
         # what fails during a turn ends that turn only, which TurnEnded tells
         return replace(self._during(event), problem=self.problem) if self.turn else self._during(event)
+
+    def pilot_words(self) -> str:
+        """Which pilot is in progress, and its phase; empty for none."""
+        if self.turn is None or self.turn.kind != "pilot":
+            return ""
+        share = f" {share_text(self.fraction)}" if self.fraction is not None else ""
+        return f"Pilot of {self.cell_name(self.turn.cell)}{': ' + self.doing if self.doing else ''}{share}"
 
     def cell_name(self, index: int) -> str:
         """The name of the cell of that index."""

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, TuningPlan
-from gui.widgets import Button, ComboBox, label
+from gui.widgets import Button, ComboBox, IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
@@ -19,13 +19,15 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "batch": ("Batch", "How an optimizer step is split into batches"),
     "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
 }
+_GUIDE = "fastest"
 _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
 class FastestOptions(QWidget):
-    """`wanted` asks for the search."""
+    """`wanted` asks for the search, `guide_wanted` for a page of the guide."""
 
     wanted = Signal()
+    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -46,7 +48,9 @@ class FastestOptions(QWidget):
             self.cap.addItem(f"{size:g} GiB", size)
         self.button = Button("Find the fastest", "strip", "Searches from what the form describes")
         self.button.clicked.connect(self.wanted)
-        first = in_row(label("May change", "legend"), *self.boxes.values(), Stretch(1), spacing=12)
+        guide = IconButton("help", "Guide to Find the fastest", "How the fastest is found and proven")
+        guide.clicked.connect(lambda: self.guide_wanted.emit(_GUIDE))
+        first = in_row(label("May change", "legend"), *self.boxes.values(), Stretch(1), guide, spacing=12)
         second = in_row(
             self.changes_batch,
             label("Within", "legend"),

@@ -47,6 +47,8 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert window.setup.text("batch_size") == "5"
     qtbot.waitUntil(lambda: "Find" not in window.setup.run_action.text(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
+    in_train: list[str] = []
+    sweeps.changed.connect(lambda _key: in_train.append(window.live.empty.words()))
     with qtbot.waitSignal(sweeps.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     assert window.workspace == "sweep"
@@ -54,6 +56,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert view is not None and panel.head.stop.isVisible() and not panel.go_on.isVisible()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
+    assert any(words.startswith("Pilot of") for words in in_train)
     assert f"{view.grid.size} of {view.grid.size} cells" in panel.page.counts.whole_text()
     assert not panel.go_on.isVisible() and "over" in panel.head.note.whole_text()
     panel.page.choose((view.grid.size - 1,))
