@@ -164,14 +164,20 @@ class Sweeps(SavedWork[SweepRecord]):
             )
 
     def end(self, sweep_id: str, problem: Problem | None = None) -> None:
-        """Marks a sweep as over; `problem` ended it early."""
-        self._set(sweep_id, ended=time.time(), problem=None if problem is None else problem.model_dump_json())
+        """Marks a sweep as over, which takes it out of the queue; `problem` ended it early."""
+        text = None if problem is None else problem.model_dump_json()
+        with self._connection.writing() as connection:
+            connection.execute(
+                "UPDATE sweeps SET ended = ?, problem = ? WHERE id = ?", (time.time(), text, sweep_id)
+            )
+            claims.leave(connection, sweep_id)
 
     def delete(self, work_id: str) -> None:
         """Deletes a sweep; its runs stay. Refused while another process carries it on."""
         with self._connection.writing() as connection:
             row = self._check_free(connection, work_id)
             connection.execute("DELETE FROM sweeps WHERE id = ?", (work_id,))
+            claims.leave(connection, work_id)
             edits.drop_comparison(connection, row["comparison"])
 
     def _check_free(self, connection: sqlite3.Connection, sweep_id: str) -> sqlite3.Row:

@@ -56,9 +56,10 @@ class SavedWork(ABC, Generic[Record]):
         return tuple(row["id"] for row in rows)
 
     def delete(self, work_id: str) -> None:
-        """Deletes a record with all that belongs to it."""
+        """Deletes a record with all that belongs to it, also from the queue."""
         with self._connection.writing() as connection:
             connection.execute(f"DELETE FROM {self._table} WHERE id = ?", (work_id,))
+            claims.leave(connection, work_id)
 
     @abstractmethod
     def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> Record:

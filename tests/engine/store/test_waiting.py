@@ -11,6 +11,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
+from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep.plan import Plan
 from engine.protocol.timing.timing import Timing, TimingSide
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import Status
@@ -68,6 +70,17 @@ def test_what_begins_leaves_the_queue_at_once(store: Store) -> None:
     assert store.waiting.keys() == () == store.waiting.claimable()
     with pytest.raises(ProblemError):
         store.timings.add(timing, device_name="a card", timing_id=TIMING.key)
+
+
+def test_a_sweep_waits_until_it_is_over_or_deleted(store: Store) -> None:
+    grid = grid_of(Experiment().model_dump(mode="json"), [Axis(key="steps", values=(10, 20))])
+    ended, deleted = (store.sweeps.add(name, grid, Plan(), device_name="a card") for name in ("a", "b"))
+    store.waiting.add([WaitingItem(key, "sweep", "A sweep") for key in (ended, deleted)])
+    store.sweeps.claim(ended)
+    assert store.waiting.keys() == (ended, deleted)
+    store.sweeps.end(ended)
+    store.sweeps.delete(deleted)
+    assert store.waiting.keys() == ()
 
 
 def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Path) -> None:
