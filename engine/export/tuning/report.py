@@ -9,7 +9,7 @@ from pathlib import Path
 from engine import __version__
 from engine.export.report.markdown import escaped, table_lines
 from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
-from engine.export.tuning.tables import GAINS, sections
+from engine.export.tuning.tables import AGAIN, GAINS, sections
 from engine.store.saved.tunings import TuningRecord
 from engine.sweep.fastest.waterfall import waterfall_drawing
 from engine.sweep.fastest.words import title_of
@@ -44,7 +44,9 @@ def write_markdown(record: TuningRecord, path: Path) -> None:
 def _lines(record: TuningRecord) -> Iterator[str]:
     for section in sections(record.tuning):
         yield f"## {escaped(section.title)}\n"
-        yield from (f"{escaped(sentence)}\n" for sentence in section.sentences)
+        is_command = section.title == AGAIN
+        for sentence in section.sentences:
+            yield f"```\n{sentence}\n```\n" if is_command else f"{escaped(sentence)}\n"
         if section.rows:
             yield from table_lines(section.headings, section.rows)
             yield ""

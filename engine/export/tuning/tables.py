@@ -8,7 +8,7 @@ from engine.export.sections.section import Cells, Section, first_rows
 from engine.protocol.tuning import Tuning, TuningTrial
 from engine.sweep.fastest.waterfall import waterfall_steps
 from engine.sweep.fastest.words import answers, command_of, not_tried, title_of
-from engine.words.numbers import NONE, memory_text, number, range_text, times
+from engine.words.numbers import NONE, memory_text, number, times
 
 GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"
 _GAINS = ("Change", "Times as fast", "95 % interval", "Together")
@@ -34,7 +34,7 @@ def _gains(tuning: Tuning) -> Section | None:
         (
             step.words,
             times(step.end if step.gain is None else step.gain.speedup),
-            NONE if step.gain is None or step.gain.speedup_ci is None else range_text(*step.gain.speedup_ci),
+            step.interval or NONE,
             times(step.end),
         )
         for step in steps

@@ -18,7 +18,7 @@ from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.sweep.fastest.candidates import Changes, changed
 from engine.sweep.fastest.halving import ranking
 from engine.sweep.fastest.trials import with_length
-from engine.words.numbers import pace_text, range_text
+from engine.words.numbers import number_text, pace_text
 
 BASELINE_LABEL, WINNER_LABEL = "FP32, plain", "Fastest"
 
@@ -119,7 +119,7 @@ def _sentence(
     if ratio is None:
         return "It could not be proven: a side has no speed."
     times = f"{pairs:,} runs of each side in turns"
-    sure = f" (95 % interval {range_text(*interval)})" if interval else ""
+    sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
     parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {times}."]
     if is_alike is None:
         parts.append("Whether its losses are like FP32's cannot be told.")

@@ -26,6 +26,13 @@ class Step:
     gain: Gain | None = None
 
     @property
+    def interval(self) -> str:
+        """The interval of its gain: "1.45 to 1.55"; "" without one."""
+        if self.gain is None or self.gain.speedup_ci is None:
+            return ""
+        return " to ".join(map(times, self.gain.speedup_ci))
+
+    @property
     def is_whole(self) -> bool:
         return self.gain is None
 
@@ -39,7 +46,8 @@ def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
     for gain in tuning.gains:
         before, total = total, total * gain.speedup
         inks = _LOSS if gain.speedup < 1 or not gain.changes else f"{ink}-dim"
-        steps.append(Step(gain.words, before, total, inks, _factor(gain.speedup), gain))
+        words = gain.words[:1].upper() + gain.words[1:]
+        steps.append(Step(words, before, total, inks, _factor(gain.speedup), gain))
     return *steps, Step("Fastest", 0.0, total, ink, _factor(total))
 
 
@@ -75,11 +83,7 @@ def _row(step: Step, y: float, left: float, scale: float) -> Iterator[Shape]:
 
 
 def _beside(step: Step) -> str:
-    interval = None if step.gain is None else step.gain.speedup_ci
-    if interval is None:
-        return step.value
-    low, high = interval
-    return f"{step.value} ({times(low)} to {times(high)})"
+    return f"{step.value} ({step.interval})" if step.interval else step.value
 
 
 def _factor(speedup: float) -> str:

@@ -13,7 +13,7 @@ from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.halving import ranking
 from engine.sweep.fastest.trials import known_speed
 from engine.words.names import dataset_words
-from engine.words.numbers import memory_text, pace_text, range_text, seconds_text
+from engine.words.numbers import memory_text, pace_text, seconds_text
 from engine.words.settings import as_typed, setting_text
 
 
@@ -57,11 +57,6 @@ def _so_far(tuning: Tuning) -> str | None:
 def changes_text(changes: Mapping[str, Any]) -> str:
     """Settings within a sentence: "precision BF16 AMP, batch size 128"."""
     return ", ".join(f"{named(key)} {setting_text(key, value)}" for key, value in changes.items())
-
-
-def interval_text(interval: tuple[float, float] | None) -> str:
-    """The ends of an interval: "1.45 and 1.55"; "" without one."""
-    return "" if interval is None else range_text(*interval)
 
 
 def not_tried(tuning: Tuning) -> tuple[str, ...]:

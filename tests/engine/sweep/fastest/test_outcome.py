@@ -53,11 +53,11 @@ def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried() -> None:
     assert [row[0] for row in gained.rows] == [
         "FP32, plain",
         "BF16 AMP",
-        "batch 128",
+        "Batch 128",
         "Whole runs against short ones",
         "Fastest",
     ]
-    assert gained.rows[1][1:] == ("1.50", "1.45 and 1.55", "1.50")
+    assert gained.rows[1][1:] == ("1.50", "1.45 to 1.55", "1.50")
     assert float(gained.rows[-1][1]) == pytest.approx(1.911, abs=0.005)
 
 
