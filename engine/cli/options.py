@@ -204,6 +204,11 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     path, name = parameters.get("config"), parameters.get("preset")
     config = read_toml(Path(path)) if path is not None else {}
     swept = config.pop("sweep", {})
+    if swept and "sweep" not in parameters:
+        message = f"{path} has a table [sweep], which only `ammeter compare` trains."
+        raise ProblemError(
+            request_problem(message, "Use `ammeter compare`, or remove the table.", key="sweep")
+        )
     return Asked(
         preset=preset(name) if name is not None else None,
         over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),

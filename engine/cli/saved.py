@@ -103,7 +103,7 @@ def delete(runs: RunOrSweepIds, as_json: AsJson = False) -> int:
         sweeps = {start: sweep for start in runs if (sweep := sweep_starting(store, start)) is not None}
         names = dict(store.name(start) for start in runs if start not in sweeps)
         store.remove(names)
-        for sweep_id in sweeps.values():
+        for sweep_id in dict.fromkeys(sweeps.values()):
             names[sweep_id] = f"{store.sweeps.find(sweep_id).name}, whose runs are kept"
             store.sweeps.delete(sweep_id)
     if as_json:

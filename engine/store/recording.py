@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine import Later
 from engine.experiment.problem import ProblemError
@@ -191,9 +191,8 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
         ("sweep_cells", "sweep", run["sweep"]),
     ):
         for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
-            _insert(target, table, dict(row))
-    if target.execute("SELECT 1 FROM runs WHERE number = ?", (run["number"],)).fetchone():
-        run["number"] = target.execute("SELECT max(number) + 1 FROM runs").fetchone()[0]
+            _insert(target, table, _renumbered(target, table, dict(row)))
+    run = _renumbered(target, "runs", run)
     place = (run["sweep"], run["cell"], run["repeat"])
     taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
     if target.execute(taken, (*place, run_id)).fetchone():
@@ -202,6 +201,14 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
     for table in _PARTS:
         for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
             _insert(target, table, dict(row))
+
+
+def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The row with the next number where another row of the target has its own."""
+    number = values.get("number")
+    if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
+        return values
+    return {**values, "number": target.execute(f"SELECT max(number) + 1 FROM {table}").fetchone()[0]}
 
 
 def _insert(target: sqlite3.Connection, table: str, values: dict[str, object]) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
+from typing import Any
 
 from engine.compare.split import MOST_OTHERS
 from engine.experiment import repeats
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.grid import Axis, Grid
 from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS, Plan
 from engine.inspector import Inspector
 from engine.protocol import jobs
@@ -253,9 +254,20 @@ def _next_turn(record: SweepRecord) -> Turn | None:
 
 
 def _settled(grid: Grid, device: DeviceEntry) -> Grid:
-    """The grid with its device, and its folder wherever the sweep is carried on from."""
-    path = grid.base.get("path")
+    """The grid with its device, and with folders that are found wherever the sweep is carried on from."""
     settled = {"device": device.name if grid.base.get("device", "auto") == "auto" else grid.base["device"]}
-    if path is not None:
-        settled["path"] = str(Path(path).expanduser().absolute())
-    return Grid(base=layered(grid.base, settled), axes=grid.axes)
+    base = _with_whole_path(layered(grid.base, settled))
+    return Grid(base=base, axes=tuple(map(_settled_axis, grid.axes)))
+
+
+def _settled_axis(axis: Axis) -> Axis:
+    layers = [axis.settings(place) for place in range(len(axis.values))]
+    if not any(layer.get("path") for layer in layers):
+        return axis
+    return axis.model_copy(update={"overrides": tuple(map(_with_whole_path, layers))})
+
+
+def _with_whole_path(settings: Mapping[str, Any]) -> dict[str, Any]:
+    path = settings.get("path")
+    whole = {"path": str(Path(path).expanduser().absolute())} if path else {}
+    return {**settings, **whole}

@@ -23,6 +23,7 @@ from engine.sweep.pictures.picture import shown_figures, usual_axes, usual_lines
 from engine.sweep.pictures.scatter import scatter
 from engine.sweep.reading import results_of
 from engine.sweep.results import Results
+from engine.words.numbers import counted
 from resources.looks import LIGHT, Palette
 
 HEAT_MAP, LINES, SCATTER, PARALLEL = "heat-map", "lines", "scatter", "parallel"
@@ -92,7 +93,7 @@ def _framed(record: SweepRecord, drawing: Drawing) -> Drawing:
 def subject(record: SweepRecord) -> str:
     """What was trained, where and when, in a line."""
     when = f"{record.created.astimezone():%Y-%m-%d %H:%M}"
-    return " · ".join(part for part in (f"{record.grid.size:,} cells", record.device_name, when) if part)
+    return " · ".join(part for part in (counted(record.grid.size, "cell"), record.device_name, when) if part)
 
 
 def _about(record: SweepRecord) -> str:

@@ -18,7 +18,7 @@ from engine.store import edits
 from engine.store.connection import Connection
 from engine.store.queue import claims
 from engine.store.queue.owner import owner_from, this_process
-from engine.store.record import RUN_COLUMNS, RunRecord, run_from
+from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
 from engine.store.saved.work import SavedWork, created, new_id
 
 
@@ -220,7 +220,11 @@ class Sweeps(SavedWork[SweepRecord]):
         # a sweep is read after every turn; an unchanged run keeps what was parsed of it
         values, known = tuple(row), self._runs.get(row["id"])
         if known is None or known[0] != values:
-            known = self._runs[row["id"]] = values, run_from(row)
+            run = run_from(row)
+            if run.status is Status.FINISHED:
+                # its figures count, so damage shows here, where it costs no more than this run
+                _ = run.experiment, run.summary
+            known = self._runs[row["id"]] = values, run
         return known[1]
 
     def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:

@@ -65,7 +65,8 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
     for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.pdf"]):
         assert answer(capsys, "export", found["id"], *wrong)[0] == 2
     assert answer(capsys, "delete", " ")[0] == 2
-    assert answer(capsys, "delete", found["id"]) == (0, {"deleted": [found["id"]]})
+    twice = [found["id"], found["id"][:8]]
+    assert answer(capsys, "delete", *twice) == (0, {"deleted": [found["id"]]})
     with Store() as store:
         assert store.sweeps.newest() == () and len(store.runs()) == 4
 

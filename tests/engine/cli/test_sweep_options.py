@@ -18,7 +18,7 @@ from engine.experiment.sweep.plan import Plan
 def grid(
     swept: Sequence[str] = (), *, precisions: Sequence[str] = (), on_gpu: bool = False, **options: Any
 ) -> Grid:
-    return grid_from(asked(options), Request(precisions, swept, Plan()), on_gpu=on_gpu)
+    return grid_from(asked({"sweep": None, **options}), Request(precisions, swept, Plan()), on_gpu=on_gpu)
 
 
 def axes(found: Grid) -> dict[str, tuple[object, ...]]:
@@ -53,9 +53,16 @@ def test_a_flag_replaces_the_axis_of_the_file_and_a_setting_ends_it(config: str)
 
 def test_a_comparison_is_a_sweep_where_settings_are_swept_or_a_plan_asks_for_more(config: str) -> None:
     plain = Request((), (), Plan(repeats=3))
-    assert is_sweep(asked({"config": config}), plain) and is_sweep(asked({"preset": "batch-sweep"}), plain)
+    assert is_sweep(asked({"sweep": None, "config": config}), plain) and is_sweep(
+        asked({"preset": "batch-sweep"}), plain
+    )
     assert is_sweep(asked({}), Request((), ("seed=1,2",), Plan())) and not is_sweep(asked({}), plain)
     assert is_sweep(asked({}), Request((), (), Plan(precision_percent=2)))
+
+
+def test_a_file_with_a_sweep_is_refused_where_nothing_is_swept(config: str) -> None:
+    with pytest.raises(ProblemError, match=r"grid.toml has a table \[sweep\], which only `ammeter compare`"):
+        asked({"config": config})
 
 
 def test_a_presets_variants_and_sweep_are_axes() -> None:

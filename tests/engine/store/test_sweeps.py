@@ -130,9 +130,22 @@ def test_a_run_goes_with_its_sweep_into_a_new_file(
     run = train()
     twin = store.twin(run.id)
     with Store(path.with_name("another.sqlite")) as another:
+        another.sweeps.add("Day", small_grid(), Plan(), device_name="a card")
         another.put_back(twin)
+        assert another.sweeps.find(sweep).number == 2
         assert another.sweeps.find(sweep).cells[4].runs == (another.run(run.id),)
     twin.close()
+
+
+def test_a_damaged_run_costs_the_sweep_no_other(
+    store: Store, path: Path, sweep: str, train: Callable[..., RunRecord]
+) -> None:
+    damaged, whole = train(), train(repeat=2)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET summary = '{' WHERE id = ?", (damaged.id,))
+    assert store.sweeps.find(sweep).cells[4].runs == (whole,)
+    with pytest.raises(ProblemError, match="has that place in the sweep"):
+        train()
 
 
 def test_a_run_that_travels_leaves_its_sweep_behind(

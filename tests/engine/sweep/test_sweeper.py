@@ -203,6 +203,23 @@ def test_cells_that_cannot_be_trained_are_left_out(
     assert len(store.sweeps.newest()) == 1
 
 
+def test_folders_are_found_from_wherever_the_sweep_is_carried_on(
+    store: Store, catalog: Catalog, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        for part in ("cats", "dogs"):
+            (tmp_path / name / part).mkdir(parents=True)
+            (tmp_path / name / part / "a.png").touch()
+    base = {"dataset": "image-folder", "device": "cpu", "steps": 4, "batch_size": 1, "path": "one"}
+    sweeper = Sweeper(store, scripted(TRAINED), catalog)
+    grid = grid_of(base, [Axis(key="path", values=("one", "two"))])
+    saved = store.sweeps.find(sweeper.prepare("", grid, Plan())).grid
+    whole = [str(tmp_path / name) for name in ("one", "two")]
+    assert [cell.experiment.path for cell in saved.cells] == whole and saved.base["path"] == whole[0]
+    assert saved.axes[0].text(1) == "two"
+
+
 def test_another_program_s_sweep_is_not_carried_on(
     store: Store, path: Path, catalog: Catalog, scripted: Scripted, pair: Grid
 ) -> None:
