@@ -182,6 +182,7 @@ CREATE TABLE tunings (
     created REAL NOT NULL,
     tuning TEXT NOT NULL,
     device_name TEXT NOT NULL,
+    owner TEXT,
     problem TEXT,
     ended REAL
 )

@@ -17,9 +17,10 @@ from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store import edits
 from engine.store.connection import Connection
 from engine.store.queue import claims
-from engine.store.queue.owner import owner_from, this_process
+from engine.store.queue.owner import owner_from
 from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
-from engine.store.saved.work import SavedWork, created, new_id
+from engine.store.saved.claimed import ClaimedWork
+from engine.store.saved.work import created, new_id
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class SweepRecord:
     cells: tuple[CellRecord, ...] = field(repr=False)
 
 
-class Sweeps(SavedWork[SweepRecord]):
+class Sweeps(ClaimedWork[SweepRecord]):
     """The saved sweeps. A run is added to a sweep by `Store.add`."""
 
     _table = "sweeps"
@@ -139,22 +140,6 @@ class Sweeps(SavedWork[SweepRecord]):
                 (title, sweep_id),
             )
 
-    def claim(self, sweep_id: str) -> None:
-        """Marks a sweep as carried on by this process, and as not ended.
-
-        Raises ProblemError where a process that lives, or that of another machine, carries it on.
-        """
-        with self._connection.writing() as connection:
-            self._check_free(connection, sweep_id)
-            connection.execute(
-                "UPDATE sweeps SET owner = ?, ended = NULL, problem = NULL WHERE id = ?",
-                (this_process().model_dump_json(), sweep_id),
-            )
-
-    def release(self, sweep_id: str) -> None:
-        """Lets other processes carry the sweep on."""
-        self._set(sweep_id, owner=None)
-
     def spend(self, sweep_id: str, seconds: float) -> None:
         """Adds to the time that was spent on a sweep; a pause is taken off again."""
         with self._connection.writing() as connection:
@@ -180,15 +165,8 @@ class Sweeps(SavedWork[SweepRecord]):
             claims.leave(connection, work_id)
             edits.drop_comparison(connection, row["comparison"])
 
-    def _check_free(self, connection: sqlite3.Connection, sweep_id: str) -> sqlite3.Row:
-        row = connection.execute("SELECT * FROM sweeps WHERE id = ?", (sweep_id,)).fetchone()
-        if row is None:
-            raise ProblemError(self._missing(sweep_id))
-        if row["owner"] is not None and not claims.may_take(row):
-            message = f"{row['name']} is carried on by another Ammeter."
-            raise ProblemError(request_problem(message, "Stop it there first.", key="sweep", value=sweep_id))
-        assert isinstance(row, sqlite3.Row)
-        return row
+    def _name(self, row: sqlite3.Row) -> str:
+        return str(row["name"])
 
     def _set_cell(self, sweep_id: str, cell: int, **columns: object) -> None:
         changes = ", ".join(f"{name} = ?" for name in columns)

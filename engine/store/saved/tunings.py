@@ -9,7 +9,8 @@ from datetime import datetime
 
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.tuning import Tuning
-from engine.store.saved.work import SavedWork, created
+from engine.store.saved.claimed import ClaimedWork
+from engine.store.saved.work import created
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class TuningRecord:
     tuning: Tuning = field(repr=False)
 
 
-class Tunings(SavedWork[TuningRecord]):
+class Tunings(ClaimedWork[TuningRecord]):
     """The saved tunings."""
 
     _table = "tunings"
@@ -43,14 +44,19 @@ class Tunings(SavedWork[TuningRecord]):
         """Writes a tuning as far as it is known."""
         self._set(tuning_id, tuning=tuning.model_dump_json())
 
-    def begin(self, tuning_id: str) -> None:
-        """Marks a tuning as going on."""
-        self._set(tuning_id, ended=None, problem=None)
-
     def end(self, tuning_id: str, problem: Problem | None = None) -> None:
         """Marks a tuning as over."""
         text = None if problem is None else problem.model_dump_json()
         self._set(tuning_id, ended=time.time(), problem=text)
+
+    def delete(self, work_id: str) -> None:
+        """Deletes a tuning; its runs stay. Refused while another process carries it on."""
+        with self._connection.writing() as connection:
+            self._check_free(connection, work_id)
+            connection.execute("DELETE FROM tunings WHERE id = ?", (work_id,))
+
+    def _name(self, row: sqlite3.Row) -> str:
+        return f"Tuning {row['number']:,}"
 
     def _missing(self, work_id: str) -> Problem:
         message = f"There is no tuning with the id '{work_id}'."

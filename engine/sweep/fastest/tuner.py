@@ -79,7 +79,8 @@ class Tuner(Inspector):
 
         Each process that trains begins with TrialStarted, and TuningKnown follows whatever it showed. It
         goes on where it stands; between processes it ends early if `gives_way`. Raises ProblemError if there
-        is no such tuning, if it is over, or if its experiment cannot be trained here any more.
+        is no such tuning, if it is over, if another process carries it on, or if its experiment cannot be
+        trained here any more.
         """
         record = self._store.tunings.find(tuning_id)
         if record.tuning.phase == "over":
@@ -95,7 +96,7 @@ class Tuner(Inspector):
     def _carried_on(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
         problem: Problem | None = None
         tunings = self._store.tunings
-        tunings.begin(known.tuning_id)
+        tunings.claim(known.tuning_id)
         try:
             yield TuningStarted(tuning_id=known.tuning_id, tuning=known.tuning)
             problem = yield from self._steps(known, is_to_end)
@@ -104,6 +105,7 @@ class Tuner(Inspector):
                 tunings.delete(known.tuning_id)
             elif problem is not None or known.is_over or self._stop_asked.is_set():
                 tunings.end(known.tuning_id, problem)
+            tunings.release(known.tuning_id)
         if problem is not None:
             yield Failed(problem=problem)
         else:
