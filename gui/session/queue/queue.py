@@ -90,12 +90,15 @@ class Queue(QObject):
         return self._list.is_held(key)
 
     def move(self, key: str, before: str | None) -> None:
-        """Puts what waits before other work, or at the end."""
+        """Puts what waits before other work, or at the end; before what is in progress is first of all."""
         all_keys = self._list.keys()
         keys = [other for other in all_keys if other != key]
-        if key in all_keys:
-            place = keys.index(before) if before in keys else len(keys)
-            self._arrange((*keys[:place], key, *keys[place:]))
+        if key not in all_keys or before == key:
+            return
+        current = self._list.current
+        is_first = current is not None and before == key_of(current) and before not in keys
+        place = 0 if is_first else keys.index(before) if before in keys else len(keys)
+        self._arrange((*keys[:place], key, *keys[place:]))
 
     def run_next(self, key: str) -> None:
         """Puts work before all that waits, and releases it. A sweep in progress gives way to it."""

@@ -134,7 +134,9 @@ def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
     assert [item.is_held for item in queue.items()] == [False, True, False]
     queue.run_next(b)
     assert titles(window) == ["b", "a", "c"] and not any(item.is_held for item in queue.items())
-    assert window.waiting == (b, a, c)
+    queue.run_next(b)
+    queue.move(a, before=a)
+    assert window.waiting == (b, a, c), "they stay where they are"
 
 
 def test_a_repeat_of_a_run_has_the_next_seed_in_the_same_comparison(window: Experiments) -> None:
