@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 
 from engine.experiment.value import KIB_PER_MIB, MIB_PER_GIB
@@ -263,6 +264,14 @@ def duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+
+
+def clock_text(moment: datetime, now: datetime) -> str:
+    """A time of day, with the day where that is not today: "14:05", "Tue 02:14", "30 Nov, 02:14"."""
+    days = (moment.date() - now.date()).days
+    if days == 0:
+        return f"{moment:%H:%M}"
+    return f"{moment:%a %H:%M}" if 0 < days < 7 else f"{moment:%d %b, %H:%M}"
 
 
 def gib(mib: float) -> str:

@@ -20,9 +20,9 @@ from engine.experiment.presets import (
 )
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.sweep.grid import VARIANT, Grid
+from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.grid.values import NONE
-from gui.setup.grid.words import cells_words
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
@@ -193,7 +193,7 @@ def save_dialog(
     taken = {title.casefold() for title in own_titles}
     names = ", ".join(name for name, _ in experiments)
     if grid is not None:
-        names = f"{cells_words(grid.size)} of {' × '.join(axis.title for axis in grid.axes)}"
+        names = f"{counted(grid.size, 'cell')} of {' × '.join(axis.title for axis in grid.axes)}"
 
     def replaces(title: str) -> bool:
         return title.strip().casefold() in taken

@@ -10,7 +10,7 @@ from typing import Any
 from PySide6.QtCore import QMimeData, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from gui.runs.queue.schedule import Schedule, Slot, schedule
-from gui.runs.queue.words import begins_text, clock_text, duration_text, state_text
+from gui.runs.queue.words import begins_text, duration_text, state_text, time_text
 from gui.widgets.tables import Index, TableModel
 
 MIME = "application/x-ammeter-queue"
@@ -74,7 +74,7 @@ class QueueModel(TableModel):
             case Column.BEGINS:
                 return begins_text(slot, now)
             case Column.ENDS:
-                return clock_text(slot.ends, now)
+                return time_text(slot.ends, now)
         return ""
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:

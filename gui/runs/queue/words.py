@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from engine.store.queue.waiting import WaitingItem
-from engine.words.numbers import NONE, duration, share_text
+from engine.words.numbers import NONE, clock_text, duration, share_text
 from gui.runs.queue.schedule import Schedule, Slot
 from gui.session.queue.items import QueueItem, counted_work
 
@@ -21,19 +21,14 @@ KIND_ICONS: Mapping[str, str] = {
 EMPTY = (
     "Nothing waits.",
     "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
-    "diagnoses, timings and sweeps. The queue survives the end of the program.",
+    "diagnoses, timings, sweeps and tunings. The queue survives the end of the program.",
     "Back to the runs",
 )
 
 
-def clock_text(moment: datetime | None, now: datetime) -> str:
-    """A time of day, with the day's name where that is not today: "14:05", "Tue 02:14", "30 Nov, 02:14"."""
-    if moment is None:
-        return NONE
-    days = (moment.date() - now.date()).days
-    if days == 0:
-        return f"{moment:%H:%M}"
-    return f"{moment:%a %H:%M}" if days < 7 else f"{moment:%d %b, %H:%M}"
+def time_text(moment: datetime | None, now: datetime) -> str:
+    """When an item begins or is over, as far as that is known."""
+    return NONE if moment is None else clock_text(moment, now)
 
 
 def state_text(item: QueueItem) -> str:
@@ -45,7 +40,7 @@ def state_text(item: QueueItem) -> str:
 
 def begins_text(slot: Slot, now: datetime) -> str:
     """When an item begins."""
-    return "now" if slot.item.is_running else clock_text(slot.begins, now)
+    return "now" if slot.item.is_running else time_text(slot.begins, now)
 
 
 def duration_text(item: QueueItem) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from engine.words.numbers import memory_text, seconds_abbreviated
+from engine.words.numbers import clock_text, counted, duration, memory_text
 from gui.setup.draft import Draft
 from gui.setup.grid.survey import Survey
 from gui.setup.grid.values import cleaned
@@ -12,17 +12,12 @@ from gui.setup.grid.values import cleaned
 PENDING = "Checking the cells…"
 
 
-def cells_words(count: int) -> str:
-    """So many cells: "12 cells"."""
-    return f"{count:,} cell" + ("s" if count != 1 else "")
-
-
 def button_words(draft: Draft, count: int) -> str:
     """The button's text: "Compare 12 cells, 3 times each"."""
     compares = len(draft.ticked) > 1 or "step.recipe" in draft.several
     repeats = cleaned("repeat", draft.repeats)
     each = f", {repeats} times each" if repeats.isdecimal() and int(repeats) > 1 else ""
-    return f"{'Compare' if compares else 'Train'} {cells_words(count)}{each}"
+    return f"{'Compare' if compares else 'Train'} {counted(count, 'cell')}{each}"
 
 
 def plan_words(survey: Survey) -> str:
@@ -30,7 +25,7 @@ def plan_words(survey: Survey) -> str:
     assert survey.grid is not None
     runs = (survey.grid.size - survey.left_out) * survey.plan.repeats
     at_least = "at least " if survey.plan.precision_percent is not None else ""
-    return f"{cells_words(survey.grid.size)}, {at_least}{runs:,} run" + ("s" if runs != 1 else "")
+    return f"{counted(survey.grid.size, 'cell')}, {at_least}{counted(runs, 'run')}"
 
 
 def left_out_words(survey: Survey) -> str:
@@ -40,7 +35,7 @@ def left_out_words(survey: Survey) -> str:
         return ""
     first = min(why)
     name, needed = grid.name(grid.cells[first].places), survey.fit.needed_mib
-    count = f"{len(why):,} of {cells_words(grid.size)}"
+    count = f"{len(why):,} of {counted(grid.size, 'cell')}"
     if first in needed:
         verb = "will not fit" if all(index in needed for index in why) else "are left out"
         return f"{count} {verb}: {name} needs about {memory_text(needed[first])}."
@@ -62,14 +57,8 @@ def time_words(survey: Survey, now: datetime) -> str:
     limit, estimate = survey.plan.time_limit_seconds, survey.estimate
     if estimate is None:
         return "The time is known after the pilots" + (
-            "" if limit is None else f", at most {seconds_abbreviated(limit)}"
+            "" if limit is None else f", at most {duration(limit)}"
         )
     end = now + timedelta(seconds=estimate.seconds_left)
     rough = "; more exactly after the pilots" if estimate.is_rough else ""
-    return f"About {seconds_abbreviated(estimate.seconds_left)}, until {_clock(end, now)}{rough}"
-
-
-def _clock(end: datetime, now: datetime) -> str:
-    if end.date() == now.date():
-        return f"{end:%H:%M}"
-    return f"{end:%A %H:%M}" if end - now < timedelta(days=6) else f"{end:%d %b, %H:%M}"
+    return f"About {duration(estimate.seconds_left)}, until {clock_text(end, now)}{rough}"
