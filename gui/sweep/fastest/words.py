@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.protocol.tuning import Tuning
 from engine.store.saved.tunings import TuningRecord
-from engine.sweep.fastest.halving import ranking
+from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
 from engine.words.numbers import counted, number, times
 from gui.session.orders.tunings import TuningView
@@ -60,7 +60,7 @@ def rows(tuning: Tuning) -> tuple[tuple[str, ...], ...]:
             f"{one.last_round}",
             f"{number(one.speed)} samples/s",
             "" if plain is None else f"{times(one.speed / plain)}×",
-            "still in" if one.last_round == last else f"out after round {one.last_round}",
+            _place(one, tuning, last),
         )
         for one in ranked[:_MOST_SHOWN]
     ]
@@ -69,6 +69,13 @@ def rows(tuning: Tuning) -> tuple[tuple[str, ...], ...]:
         (words, f"{trial.round}", "", "", trial.problem.message if trial.problem is not None else "")
         for words, trial in failed.items()
     )
+
+
+def _place(one: Ranked, tuning: Tuning, last: int) -> str:
+    if tuning.winner is not None and one.changes == tuning.winner_changes:
+        return "winner"
+    is_in = tuning.winner is None and one.last_round == last
+    return "still in" if is_in else f"out after round {one.last_round}"
 
 
 def saved_entry(key: str, record: TuningRecord) -> SavedEntry:

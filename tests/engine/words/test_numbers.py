@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 
 import pytest
 
 from engine.words.numbers import (
+    clock_text,
     memory_apart_text,
     memory_text,
     memory_unit_text,
@@ -116,3 +118,11 @@ def test_what_is_slower_is_told_by_how_much_longer_it_took() -> None:
         "2.5 times as long",
         "– times as long",
     ]
+
+
+@pytest.mark.parametrize(
+    ("days", "text"), [(0, "14:05"), (1, "Mon 14:05"), (6, "Sat 14:05"), (8, "30 Nov, 14:05")]
+)
+def test_a_time_has_its_day_where_that_is_not_today(days: int, text: str) -> None:
+    now = datetime(2026, 11, 22, 14, 5)
+    assert clock_text(now + timedelta(days=days), now) == text
