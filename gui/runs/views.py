@@ -182,7 +182,8 @@ def ask_for_name(
 def _allowed(name: str) -> str:
     name = one_line(name).strip()
     if not name or name.casefold() == ALL_RUNS.casefold():
-        raise ProblemError(_title_problem(f"A view cannot be called “{name}”."))
+        message = f"A view cannot be called “{name}”." if name else "A view needs a name."
+        raise ProblemError(_title_problem(message))
     return name
 
 
