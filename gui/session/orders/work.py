@@ -108,7 +108,7 @@ class OrderedWork(QObject, Generic[View]):
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Deletes saved work, unless it is in progress."""
+        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
 
     def submit_again(self, order: Order[Any]) -> str:
         """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
@@ -280,6 +280,9 @@ class SavedWork(OrderedWork[AnyView], Generic[AnyView, AnyRecord]):
     def delete(self, key: str) -> None:
         view = self.view(key)
         if key == self._running or view is None or view.saved_id is None:
+            return
+        if view.is_waiting and not self._thread.stop_order(key):
+            # it has begun meanwhile
             return
         try:
             self._table.delete(view.saved_id)

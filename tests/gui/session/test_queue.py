@@ -175,6 +175,16 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     window.shut_down()
 
 
+def test_a_sweep_that_is_deleted_leaves_the_queue(window: Experiments) -> None:
+    submit(window, "a")
+    base = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
+    grid = grid_of(base, [Axis(key="steps", values=(10, 20))])
+    sweep_id = window.submit_sweep("Lengths", grid, Plan())
+    assert titles(window) == ["a", "Lengths"]
+    window.sweeps.delete(sweep_id)
+    assert titles(window) == ["a"] and window.sweeps.view(sweep_id) is None
+
+
 def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
     a, b = submit(window, "a", "b")
     key = window.timings.submit([Experiment()])
