@@ -64,7 +64,7 @@ class NoRuns(QWidget):
 
 
 HEIGHT = 40
-_WIDEST_VIEW = 180
+_WIDEST_VIEW, _LEAST_FILTER = 180, 96
 _VIEWS_TIP = "Saved views: a filter, columns, an order and a baseline under a name"
 
 
@@ -75,6 +75,8 @@ class RunsBar(QWidget):
         super().__init__()
         self.setFixedHeight(HEIGHT)
         self.filter = FilterEdit("Filter runs", TIP)
+        # a narrow window leaves the form its width
+        self.filter.setMinimumWidth(_LEAST_FILTER)
         self.compare = Button("Compare", "strip", "Set the ticked runs side by side")
         self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
         self.delete = IconButton("trash", "Delete the highlighted runs")
