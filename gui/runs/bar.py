@@ -119,12 +119,10 @@ class RunsBar(QWidget):
         self.chevron.setAccessibleName("Close the runs" if is_open else "Open the runs")
         self.chevron.setToolTip("Close the table of runs" if is_open else "Open the table of runs")
 
-    def set_counts(self, shown: int, total: int, queued: int, ticked: int) -> None:
-        """Shows how many runs there are, pass the filter, wait and are ticked."""
-        # queued runs may be out of sight
-        waiting = f" · {queued:,} queued" if queued else ""
+    def set_counts(self, shown: int, total: int, ticked: int) -> None:
+        """Shows how many runs there are, pass the filter and are ticked."""
         shown_of = f"{shown:,} of " if shown != total else ""
-        set_text(self._count, f"{shown_of}{total:,}{waiting}")
+        set_text(self._count, f"{shown_of}{total:,}")
         set_text(self._ticked, f"{ticked:,} ticked" if ticked else "")
         self.compare.setEnabled(ticked > 1)
         tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"

@@ -337,7 +337,7 @@ class RunsPanel(QWidget):
 
     def _refresh(self) -> None:
         shown, total = self.model.rowCount(), self.model.total
-        self.bar.set_counts(shown, total, self.model.queued, len(self.checked()))
+        self.bar.set_counts(shown, total, len(self.checked()))
         self.bar.set_highlighted(self.table.highlighted())
         self.folders.show_counts(self.model.folders())
         if total:

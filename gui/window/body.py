@@ -177,7 +177,7 @@ class DockRoom(QSplitter):
             self.settle(self.window().height())
 
 
-_LEAST_SIDE, _WIDEST_SIDE = 300, 440
+_LEAST_SIDE, _WIDEST_SIDE = 316, 440
 _CONTROLS = 64
 """Height of the controls at the lower edge of a workspace without a side column."""
 

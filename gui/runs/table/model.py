@@ -128,11 +128,6 @@ class RunsModel(QAbstractTableModel):
         """How many runs there are, shown or not."""
         return len(self._runs.lines)
 
-    @property
-    def queued(self) -> int:
-        """How many runs wait for their turn."""
-        return len(self._runs.queue)
-
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
         """How far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
