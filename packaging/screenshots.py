@@ -1,5 +1,5 @@
 """Makes the README's screenshots from the real window, which trains the preset "fashion", finds a limit,
-diagnoses and profiles.
+diagnoses, profiles and sweeps.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
@@ -31,6 +31,8 @@ GRANULARITY, LIMIT_GIB = 32, "0.25"
 """Of the pictured search: few trials, so that it takes a minute and not ten."""
 GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
+SWEEP_STEPS = 60
+"""The fewest that give a speed."""
 START_SECONDS = 120.0
 
 
@@ -75,6 +77,7 @@ def take(
     find_limit(application, window, folder, seconds)
     diagnose(application, window, folder, seconds)
     explain(application, window, folder, seconds)
+    sweep(application, window, folder, seconds)
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
@@ -122,6 +125,36 @@ def explain(application: QApplication, window: MainWindow, folder: Path, seconds
     run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: timings.running is None, within_seconds=seconds)
     grab(application, window, folder, "timing")
+
+
+def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """A sweep of batch sizes: in progress, with the queue below in which other work waits, and at its end."""
+    window.show_workspace("train")
+    form, queue, sweeps = window.setup.form, window.experiments.queue, window.experiments.sweeps
+    if "epochs" in form.length.unit_button.text():
+        form.length.unit_button.click()
+    form.length.edited.emit(str(SWEEP_STEPS))
+    form.batch_size.edited.emit("32, 64, 128")
+    run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
+    window.setup.run_action.trigger()
+    run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
+    window.show_workspace("train")
+    window.setup.use_batch(64)
+    for add in (window.setup.queue_action.trigger, window.others.find_limit):
+        add()
+    # the runs begin once all pilots are over
+    run_until(lambda: window.experiments.running is not None, within_seconds=seconds)
+    run_until(lambda: bool(window.live.runs()) and window.live.runs()[-1].step > 40, within_seconds=seconds)
+    window.show_workspace("train")
+    window.dock.show_page("queue")
+    grab(application, window, folder, "queue")
+    for item in queue.items():
+        queue.remove(item.key)
+    window.dock.show_page("runs")
+    run_until(lambda: sweeps.running is None, within_seconds=seconds)
+    window.show_workspace("sweep")
+    run_until(window.others.sweep_panel.isVisible, within_seconds=START_SECONDS)
+    grab(application, window, folder, "sweep")
 
 
 def main() -> None:

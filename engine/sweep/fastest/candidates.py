@@ -155,9 +155,9 @@ class _Values:
         for precision in (Precision.TF32, Precision.DEFAULT, Precision.FP16, Precision.BF16):
             entry = self._device.precision(precision)
             if not entry.available:
-                self._leave_out(f"{precision.label}: {entry.reason}.")
+                self._leave_out(f"{precision.label} cannot be used: {entry.reason}.")
             elif entry.hardly_faster:
-                self._leave_out(f"{precision.label}: on {self._device.title} {entry.hardly_faster}.")
+                self._leave_out(f"{precision.label} was left out: {entry.hardly_faster}.")
             elif precision is Precision.DEFAULT and not has_tf32:
                 self._leave_out(f"{precision.label}: without TF32 it is the same as FP32.")
             else:

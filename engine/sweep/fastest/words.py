@@ -38,10 +38,17 @@ def _answers(tuning: Tuning) -> Iterator[str]:
         yield f"Its settings: {changes_text(tuning.winner_changes)}."
     for broken in tuning.proofs:
         yield f"Passed over was {changes_text(broken.changes)}. {broken.sentence}"
+    yield _effort(tuning)
+
+
+def _effort(tuning: Tuning) -> str:
     tried = len({repr(sorted(trial.changes.items())) for trial in tuning.trials})
-    yield (
-        f"It took {tuning.runs:,} runs in {seconds_text(tuning.seconds)}; {tried:,} of "
-        f"{tuning.candidates:,} combinations were tried."
+    if not tried:
+        return f"None of {tuning.candidates:,} combinations has been tried yet."
+    took = "It took" if tuning.phase == "over" else "So far it has taken"
+    return (
+        f"{took} {tuning.runs:,} {'run' if tuning.runs == 1 else 'runs'} in {seconds_text(tuning.seconds)}; "
+        f"{tried:,} of {tuning.candidates:,} combinations were tried."
     )
 
 

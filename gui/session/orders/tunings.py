@@ -105,4 +105,5 @@ class Tunings(TrainingWork[TuningView, TuningRecord]):
         return TuningView.of_record(record)
 
     def _is_known(self, record: TuningRecord) -> bool:
-        return True
+        # one that was taken out of the queue before it began has nothing to show
+        return bool(record.tuning.trials) or record.problem is not None
