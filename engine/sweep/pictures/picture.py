@@ -130,12 +130,9 @@ def cells_at(results: Results, free: Collection[int], at: Sequence[int]) -> list
 
 def fixed_words(results: Results, free: Collection[int], at: Sequence[int]) -> str:
     """The values that all cells shown share: "batch size 64, learning rate 0.001"; "" without any."""
-    axes = results.grid.axes
-    return ", ".join(
-        f"{axis.title} {axis.text(at[place])}"
-        for place, axis in enumerate(axes)
-        if place not in free and len(axis.values) > 1
-    )
+    axes = enumerate(results.grid.axes)
+    shared = [place for place, axis in axes if place not in free and len(axis.values) > 1]
+    return results.grid.name(at, shared)
 
 
 def numbers_of(axis: Axis) -> tuple[float, ...] | None:

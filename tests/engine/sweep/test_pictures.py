@@ -79,7 +79,9 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
     picture = heat_map(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
     assert [spot.cell for spot in picture.spots] == [1, 3, 5, 7, 9, 11]
     shown = words(picture.drawing)
-    assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed"} <= set(shown)
+    assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed", "samples/s, learning rate 0.01"} <= set(
+        shown
+    )
     assert "1.00×" not in shown
     assert any(text.startswith("best: 2,880 samples/s, BF16 AMP, batch size 128") for text in shown)
     spot = picture.spots[-1]
