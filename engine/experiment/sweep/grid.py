@@ -56,7 +56,8 @@ class Axis(Message):
         """The value at `place` as a cell names it: "FP16 AMP", "64"."""
         value = self.values[place]
         if self.key == "precision":
-            return Precision(str(value)).label
+            # a value that is none is named, too, where it is refused
+            return next((known.label for known in Precision if known.value == value), str(value))
         if isinstance(value, bool):
             return "on" if value else "off"
         if value is None:

@@ -77,6 +77,7 @@ def test_a_presets_variants_and_sweep_are_axes() -> None:
     ("swept", "options", "words"),
     [
         (["batch_size=32,0"], {}, "The cell batch size 0 cannot be trained: Batch size is"),
+        (["precision=fp32,fp99"], {}, "The cell fp99 cannot be trained: Precision is 'fp99'"),
         (["batch_size=32,32"], {}, "Batch size has the value 32 twice."),
         (["nope=1"], {}, "There is no setting named 'nope'."),
         (["seed=1,2", "seed=3"], {}, "Seed is swept twice."),
