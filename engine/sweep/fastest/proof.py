@@ -55,11 +55,15 @@ def _of_samples(experiment: Experiment, samples: int) -> Experiment:
 
 @dataclass(frozen=True)
 class SideRuns:
-    """A side's runs in the order of their seeds: their speeds, and their losses with samples a step."""
+    """A side's runs in the order of their seeds: their speeds, and their losses with samples a step.
+
+    `is_disturbed` where other programs, heat or power slowed down any of them.
+    """
 
     speeds: tuple[float, ...]
     losses: tuple[tuple[float, ...], ...]
     step_samples: int
+    is_disturbed: bool = False
 
 
 def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
@@ -118,9 +122,17 @@ def _sentence(
 ) -> str:
     if ratio is None:
         return "It could not be proven: a side has no speed."
-    times = f"{pairs:,} runs of each side in turns"
     sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
-    parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {times}."]
+    by = f"{pairs:,} runs of each side in turns"
+    if interval is None or interval[0] <= 1.0 <= interval[1]:
+        parts = [
+            f"Whether the winner is faster than the plain FP32 loop remains open: by {by} it trains "
+            f"{pace_text(ratio)}{sure}."
+        ]
+    else:
+        parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {by}."]
+    if baseline.is_disturbed or winner.is_disturbed:
+        parts.append("The machine was disturbed meanwhile: search again when it is quiet.")
     if is_alike is None:
         parts.append("Whether its losses are like FP32's cannot be told.")
     else:

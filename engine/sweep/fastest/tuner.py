@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
+from engine.compare.evidence import is_spoiled
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
@@ -264,6 +265,7 @@ class Tuner(Inspector):
             tuple(speed for speed in speeds if speed is not None),
             tuple(tuple(self._store.samples(run.id).get("loss", ())) for run in runs),
             runs[0].experiment.step_samples,
+            is_disturbed=any(is_spoiled(run.summary) for run in runs),
         )
 
     def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:

@@ -78,7 +78,10 @@ def command_of(experiment: Experiment) -> str:
     """The command line that trains the experiment."""
     usual = flattened(Experiment())
     settings = {
-        key: value for key, value in flattened(experiment).items() if key != "code" and value != usual[key]
+        key: value
+        for key, value in flattened(experiment).items()
+        # a length in steps replaces one in epochs
+        if value != usual[key] and key != "code" and (key, value) != ("epochs", None)
     }
     options = (f"--set {shlex.quote(f'{key}={as_typed(value)}')}" for key, value in settings.items())
     return " ".join(("ammeter run", *options))

@@ -16,7 +16,7 @@ from engine.export.tuning.formats import TUNING_FORMATS
 from engine.export.tuning.tables import GAINS, sections
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
 from engine.store.store import Store
-from engine.sweep.fastest.proof import SideRuns, is_alike
+from engine.sweep.fastest.proof import SideRuns, is_alike, proven
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, command_of
 
@@ -110,3 +110,13 @@ def test_losses_are_alike_within_the_band_of_fp32s_repeats(
 def test_a_band_needs_repeats() -> None:
     one = SideRuns((100,), (curve(1.0, 40),), 32)
     assert is_alike(one, one) is None
+
+
+def test_a_proof_whose_interval_reaches_below_one_is_open_and_a_disturbed_one_says_so() -> None:
+    losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
+    fp32 = SideRuns((100, 100, 100), losses, 32)
+    unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
+    sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32, is_disturbed=True))
+    assert "remains open" in unsure.sentence
+    assert sure.sentence.startswith("The winner trains 2.0 times as fast")
+    assert "disturbed" in sure.sentence
