@@ -22,6 +22,10 @@ def answers(results: Results) -> tuple[str, ...]:
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
         sentences.append(_gain(gain, gain.ratio, results))
+    diverged = [cell.name for cell in results.cells if cell.has_diverged]
+    if diverged:
+        more = f", and {counted(len(diverged) - 1, 'more cell')}" if len(diverged) > 1 else ""
+        sentences.append(f"The loss diverged in {diverged[0]}{more}, so that no speed counts there.")
     return tuple(sentences)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.figures import Figure
+from engine.compare.figures import LOSS, Figure
 from engine.experiment.sweep.grid import Grid
 from engine.statistics import Interval
 
@@ -36,6 +37,12 @@ class CellResult:
     def value(self, figure: str) -> float | None:
         """The value of the figure of that name, or of "ratio"."""
         return self.ratio if figure == RATIO else (self.values or {}).get(figure)
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether its loss is no finite number any more: it is best in nothing."""
+        loss = self.value(LOSS.name)
+        return loss is not None and not math.isfinite(loss)
 
 
 RATIO = "ratio"

@@ -12,11 +12,14 @@ from engine.sweep.results import CellResult
 def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
     """The cells of which no other is as good in all of these figures and better in some.
 
-    They are in the order of the first figure. Cells without a value of each do not count.
+    They are in the order of the first figure. Cells without a value of each do not count, nor
+    those whose loss has diverged.
     """
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:
+        if cell.has_diverged:
+            continue
         values = [finite(cell, figure) for figure in figures]
         if all(value is not None for value in values):
             score = tuple(sign * (value or 0.0) for sign, value in zip(signs, values, strict=True))

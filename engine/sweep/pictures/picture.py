@@ -89,8 +89,11 @@ def finite(cell: CellResult, figure: Figure) -> float | None:
 
 
 def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
-    """The cell with the best value; one that was only piloted counts only if no other has any."""
-    known = [cell for cell in cells if finite(cell, figure) is not None]
+    """The cell with the best value; one that was only piloted counts only if no other has any.
+
+    One whose loss has diverged does not count.
+    """
+    known = [cell for cell in cells if finite(cell, figure) is not None and not cell.has_diverged]
     of_runs = [cell for cell in known if cell.run_ids] or known
     if not of_runs:
         return None

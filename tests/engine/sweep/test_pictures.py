@@ -9,9 +9,10 @@ from itertools import combinations
 
 import pytest
 
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
+from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
 from engine.experiment.sweep.grid import Axis, grid_of
+from engine.sweep.answers import answers
 from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
@@ -20,6 +21,7 @@ from engine.sweep.pictures.picture import (
     RATIO_FIGURE,
     CellPicture,
     Shades,
+    best_of,
     cell_words,
     kept_apart,
     shown_figures,
@@ -123,6 +125,18 @@ def test_the_pareto_front_is_what_no_cell_beats() -> None:
     assert beaten not in pareto_front((beaten, *RESULTS.cells), (PEAK_MEMORY, SPEED))
     named = words(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
     assert "Pareto front (5 cells)" in named and any("batch size 128" in text for text in named)
+
+
+def test_a_cell_whose_loss_diverged_is_best_in_nothing() -> None:
+    results = small_results()
+    usual = best_of(results.cells, SPEED)
+    assert usual is not None and usual.values is not None
+    diverged = replace(usual, values={**usual.values, LOSS.name: math.inf})
+    cells = tuple(diverged if cell is usual else cell for cell in results.cells)
+    best = best_of(cells, SPEED)
+    assert best is not None and best.index != usual.index
+    assert diverged not in pareto_front(cells, (SPEED, PEAK_MEMORY))
+    assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
 
 
 def test_ranges_keep_the_cells_that_pass_them_all() -> None:
