@@ -271,7 +271,12 @@ def clock_text(moment: datetime, now: datetime) -> str:
     days = (moment.date() - now.date()).days
     if days == 0:
         return f"{moment:%H:%M}"
-    return f"{moment:%a %H:%M}" if 0 < days < 7 else f"{moment:%d %b, %H:%M}"
+    return f"{moment:%a %H:%M}" if 0 < days < 7 else date_text(moment)
+
+
+def date_text(moment: datetime) -> str:
+    """A moment as a list of saved work has it: "30 Nov, 02:14"."""
+    return f"{moment.astimezone():%d %b, %H:%M}"
 
 
 def gib(mib: float) -> str:

@@ -6,7 +6,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
 from engine.protocol.trials import Trial
 from engine.words.names import dataset_words
-from engine.words.numbers import duration, memory_text
+from engine.words.numbers import date_text, duration, memory_text
 from gui.session.orders.searches import SearchView, SideView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -82,7 +82,7 @@ def progress(view: SearchView) -> str:
     count = view.trial_count
     trials = f"{count} trial" + ("s" if count != 1 else "")
     if not view.is_live:
-        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        when = date_text(view.created)
         return f"{trials} in {duration(view.seconds)}, {when}"
     busy = next((side for side in view.sides if side.trying is not None), None)
     if busy is None:

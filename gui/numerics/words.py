@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.experiment.experiment import Experiment
 from engine.store.saved.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
-from engine.words.numbers import share_text
+from engine.words.numbers import date_text, share_text
 from gui.session.orders.diagnoses import DiagnosisView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -31,7 +31,7 @@ _PARTS = {
 
 def facts(view: DiagnosisView) -> str:
     """What was diagnosed, where and when."""
-    when = view.created.astimezone().strftime("%d %b, %H:%M")
+    when = date_text(view.created)
     return ", ".join(part for part in (_what(view.experiment), view.device_name, when) if part)
 
 

@@ -58,7 +58,7 @@ class SweepPanel(QFrame):
         self.options.guide_wanted.connect(self.guide_wanted)
         self.fastest_go_on = Button("Go on", "strip", "Goes on with the search", "play")
         self.fastest_head = WorkHead(
-            "Find the fastest", "tuning", "tunings", "trials", TUNING_FORMATS.formats, self.fastest_go_on
+            "Find the fastest", "search", "searches", "trials", TUNING_FORMATS.formats, self.fastest_go_on
         )
         self.fastest = FastestPage()
         self._lay_out()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.results import CellResult, Results
-from engine.words.numbers import counted, duration, number
+from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.orders.sweeps import SweepView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -32,7 +32,7 @@ def state(view: SweepView) -> str:
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
-        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        when = date_text(view.created)
         how = "carried on by another window" if view.is_elsewhere else "over" if view.is_over else "not over"
         return ", ".join(part for part in (how, view.device_name, when) if part)
     return _turn(view)
@@ -50,8 +50,8 @@ def time_left(view: SweepView, now: datetime) -> str:
     estimate = view.estimate
     if estimate is None or not view.is_live:
         return ""
-    end = (now + timedelta(seconds=estimate.seconds_left)).astimezone()
-    clock = end.strftime("%H:%M" if end.date() == now.astimezone().date() else "%d %b, %H:%M")
+    now = now.astimezone()
+    clock = clock_text(now + timedelta(seconds=estimate.seconds_left), now)
     about = "roughly " if estimate.is_rough else ""
     return f"{about}{duration(estimate.seconds_left)} left, until {clock}"
 
@@ -60,7 +60,7 @@ def facts_of(cell: CellResult, results: Results) -> str:
     """A cell's figures in a line, its ratio with the interval first."""
     parts, grid = [], results.grid
     if cell.ratio is not None and grid.baseline(grid.cells[cell.index]).index != cell.index:
-        parts.append(f"{number(cell.ratio)}× its baseline{_interval(cell.ratio_interval)}")
+        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}")
     for figure in results.figures:
         if (value := cell.value(figure.name)) is not None and figure.name in _ON_CARD:
             interval = (cell.intervals or {}).get(figure.name)

@@ -9,14 +9,14 @@ from engine.store.saved.timings import TimingRecord
 from engine.timing.names import ENERGY_COUNTERS, side_names
 from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.names import dataset_words, listed
-from engine.words.numbers import number, share_text
+from engine.words.numbers import date_text, number, share_text
 from gui.session.orders.timings import TimingView
 from gui.widgets.saved_menu import SavedEntry
 
 
 def facts(view: TimingView) -> str:
     """What was profiled, where and when."""
-    when = view.created.astimezone().strftime("%d %b, %H:%M")
+    when = date_text(view.created)
     return ", ".join(part for part in (_what(view.timing), view.device_name, when) if part)
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
+from engine.words.numbers import date_text
+
 
 class SavedEntry(NamedTuple):
     """Something saved: its key, what it is, when it was made, and more about it."""
@@ -68,8 +70,7 @@ class SavedMenu(QMenu):
             action.triggered.connect(lambda _checked=False, do=do: do())
 
     def _add(self, entry: SavedEntry) -> None:
-        when = entry.created.astimezone().strftime("%d %b, %H:%M")
-        action = self.addAction(f"{entry.text}\t{when}")
+        action = self.addAction(f"{entry.text}\t{date_text(entry.created)}")
         action.setCheckable(True)
         action.setChecked(entry.key == self._shown)
         action.setToolTip(entry.tip)

@@ -23,7 +23,7 @@ from engine.sweep.answers import answers
 from engine.sweep.events import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted
 from engine.sweep.order import turns
 from engine.sweep.results import CellResult, Results
-from engine.words.numbers import counted, duration
+from engine.words.numbers import clock_text, counted, duration
 
 
 class SweepProgress(ProgressLine):
@@ -63,9 +63,8 @@ class SweepProgress(ProgressLine):
 
 def time_words(estimate: Estimate) -> str:
     """How long it still takes and when it is over: "about 1 h 4 min, until 04:12"."""
-    end = datetime.now().astimezone() + timedelta(seconds=estimate.seconds_left)
-    is_today = end.date() == datetime.now().astimezone().date()
-    until = f"{end:%H:%M}" if is_today else f"{end:%Y-%m-%d %H:%M}"
+    now = datetime.now().astimezone()
+    until = clock_text(now + timedelta(seconds=estimate.seconds_left), now)
     return f"{'roughly' if estimate.is_rough else 'about'} {duration(estimate.seconds_left)}, until {until}"
 
 

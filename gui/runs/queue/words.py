@@ -21,7 +21,7 @@ KIND_ICONS: Mapping[str, str] = {
 EMPTY = (
     "Nothing waits.",
     "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
-    "diagnoses, timings, sweeps and tunings. The queue survives the end of the program.",
+    "diagnoses, timings and sweeps. The queue survives the end of the program.",
     "Back to the runs",
 )
 

@@ -26,7 +26,7 @@ NOUNS: Mapping[str, tuple[str, str]] = {
     "diagnosis": ("diagnosis", "diagnoses"),
     "timing": ("timing", "timings"),
     "sweep": ("sweep", "sweeps"),
-    "tuning": ("tuning", "tunings"),
+    "tuning": ("search for the fastest", "searches for the fastest"),
 }
 """What the kinds of work are called, one and several."""
 

@@ -251,16 +251,17 @@ class Queue(QObject):
         self.changed.emit()
 
     def _end_order(self, _key: str, problem: Problem | None) -> None:
-        if self._kind is not None:
-            self._end(self._kind, has_failed=problem is not None)
+        self._end(self._kind, has_failed=problem is not None)
 
-    def _end(self, kind: str, *, has_failed: bool) -> None:
-        self._done.append(kind)
-        self._failed += has_failed
+    def _end(self, kind: str | None, *, has_failed: bool) -> None:
+        # None: the order was deleted as it began
+        if kind is not None:
+            self._done.append(kind)
+            self._failed += has_failed
         self._ended += 1
         self.changed.emit()
         # the engine's thread may be further than its signals
-        if self._ended == self._list.ended and not self.has_work:
+        if self._ended == self._list.ended and not self.has_work and self._done:
             self.finished.emit(_done_words(self._done, self._failed, len(self._list.keys())))
             self._done, self._failed = [], 0
 

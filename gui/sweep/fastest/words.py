@@ -6,7 +6,7 @@ from engine.protocol.tuning import Tuning
 from engine.store.saved.tunings import TuningRecord
 from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
-from engine.words.numbers import counted, number, times
+from engine.words.numbers import counted, date_text, number, times
 from gui.session.orders.tunings import TuningView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -25,7 +25,7 @@ def state(view: TuningView) -> str:
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
-        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        when = date_text(view.created)
         how = "over" if view.is_over else "not over"
         return ", ".join(part for part in (how, view.device_name, when) if part)
     trial = view.trial
