@@ -12,8 +12,9 @@ from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.orders.controller import WorkController
 from gui.session.orders.searches import SearchView
+from gui.session.request import Request
 from gui.setup.check import usual_gib
-from gui.setup.panel import Request, SetupPanel
+from gui.setup.panel import SetupPanel
 
 
 class LimitController(WorkController[SearchView]):
@@ -56,12 +57,11 @@ class LimitController(WorkController[SearchView]):
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def _connect(self) -> None:
-        self._setup.limit_requested.connect(self.submit)
-        self._setup.limit_refused.connect(self._refuse)
+        self._setup.take_orders("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
-        self._panel.find_wanted.connect(self._setup.find_limit)
+        self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
         self._panel.export_failed.connect(self.reported)
         self._panel.copied.connect(self.reported)
         self._panel.exported.connect(self.written)

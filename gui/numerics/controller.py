@@ -80,13 +80,12 @@ class NumericsController(WorkController[DiagnosisView]):
             self._write(lambda: DIAGNOSIS_FORMATS.export(record, path, force=True))
 
     def _connect(self) -> None:
-        self._setup.diagnosis_requested.connect(
-            lambda experiment: self.submit(experiment, self._panel.parts())
+        self._setup.take_orders(
+            "diagnose", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
         )
-        self._setup.diagnosis_refused.connect(self._refuse)
         self._setup.preset_chosen.connect(self._choose_parts)
         self._setup.draft_changed.connect(self._show_kept)
-        self._panel.diagnose_wanted.connect(self._setup.diagnose)
+        self._panel.diagnose_wanted.connect(lambda: self._setup.order("diagnose"))
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
 

@@ -22,7 +22,7 @@ from engine.store.record import RunRecord, UnreadableRun
 from gui.runs.panel import RunsPanel
 from gui.runs.queue.controller import offer_left
 from gui.session.experiments import Experiments
-from gui.setup.panel import Request
+from gui.session.request import Request
 from gui.widgets.notice import Message, Notice
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
@@ -36,25 +35,6 @@ from gui.session.orders.work import OrderedWork
 from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
-
-    `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
-    name of a single run; empty for a numbered one. With a `grid` and its `plan` it asks for a sweep instead;
-    `experiments` then are those of the first value of every setting but the precision.
-    """
-
-    title: str
-    experiments: tuple[tuple[str, Experiment], ...]
-    is_comparison: bool
-    name: str | None = None
-    repeats: int = 1
-    grid: Grid | None = None
-    plan: Plan | None = None
-
 
 _BUSY = {
     "run": "A run is training; add this one to the queue.",

@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
-from gui.session.experiments import Request
+from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.fields import NUMBER_KEYS
 from gui.setup.grid.values import cleaned, text_of

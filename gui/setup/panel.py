@@ -14,13 +14,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
 from engine.protocol.numerics.advice import Changes
-from gui.session.experiments import Request
+from gui.session.request import Request
 from gui.setup.check import (
     Outcome,
     check,
     converted_length,
     limit_reason,
-    limit_request,
     request,
     unresolved,
 )
@@ -34,12 +33,10 @@ from gui.setup.grid.survey import sweep_request
 from gui.setup.grid.surveyor import Surveyor
 from gui.setup.grid.words import PENDING
 from gui.setup.model.picker import ModelPicker
-from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, explainable, plan, reason, words
+from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, ordered, plan, reason, words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-
-__all__ = ["Request", "SetupPanel"]
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
@@ -54,14 +51,6 @@ class SetupPanel(QFrame):
 
     run_requested = Signal(object)  # Request
     queue_requested = Signal(object)  # Request
-    limit_requested = Signal(object)  # Request
-    limit_refused = Signal(str)
-    diagnosis_requested = Signal(object)  # Experiment
-    diagnosis_refused = Signal(str)
-    timing_requested = Signal(object)  # tuple[Experiment, ...]
-    timing_refused = Signal(str)
-    tuning_requested = Signal(object)  # Experiment
-    tuning_refused = Signal(str)
     changes_used = Signal(object, object)  # Changes, and a function that undoes them
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
@@ -79,6 +68,7 @@ class SetupPanel(QFrame):
         self.surveyor = Surveyor(self)
         self._busy: str | None = None
         self._workspace_purpose: Purpose = "train"
+        self._workspaces: dict[Purpose, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._took_batch = False
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
@@ -171,38 +161,23 @@ class SetupPanel(QFrame):
         """The text in the field of `key`, its first value where it has several; empty without a draft."""
         return self._draft.single.text(key) if self._draft is not None else ""
 
-    def find_limit(self) -> None:
-        """Requests a search with the form as it is, or says why there can be none."""
-        self.reread()
-        search = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
-        if search is not None:
-            self.limit_requested.emit(search)
-        else:
-            self.limit_refused.emit(limit_reason(self._outcome) or _LOOKING)
+    def take_orders(
+        self, purpose: Purpose, submit: Callable[[Any], object], refuse: Callable[[str], object]
+    ) -> None:
+        """Has `submit` take what the form orders for a workspace, and `refuse` why it orders nothing."""
+        self._workspaces[purpose] = submit, refuse
 
-    def diagnose(self) -> None:
-        """Requests a diagnosis of the form's first experiment in half precision, else of its first."""
+    def order(self, purpose: Purpose) -> None:
+        """Orders what a workspace is for, with the form as it is; nothing before that workspace is made."""
+        if purpose not in self._workspaces:
+            return
         self.reread()
-        if (against := self._against("diagnose")) is None:
-            self.diagnosis_requested.emit(diagnosable(self._outcome))
+        submit, refuse = self._workspaces[purpose]
+        against = self._against(purpose)
+        if against is not None or self._draft is None or self._catalog is None:
+            refuse(against or _LOOKING)
         else:
-            self.diagnosis_refused.emit(against)
-
-    def explain(self) -> None:
-        """Requests profiles of the form's experiments side by side."""
-        self.reread()
-        if (against := self._against("explain")) is None:
-            self.timing_requested.emit(explainable(self._outcome))
-        else:
-            self.timing_refused.emit(against)
-
-    def tune(self) -> None:
-        """Requests the search for the fastest settings, starting from the form's first experiment."""
-        self.reread()
-        if (against := self._against("tune")) is None:
-            self.tuning_requested.emit(self._outcome.experiments[0][1])
-        else:
-            self.tuning_refused.emit(against)
+            submit(ordered(purpose, self._draft, self._outcome, self._catalog, self._cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -303,14 +278,8 @@ class SetupPanel(QFrame):
     def _ask(self, requested: SignalInstance) -> None:
         if self._draft is not None:
             self.picker.used(self._draft)
-        if self.purpose == "limit":
-            self.find_limit()
-        elif self.purpose == "diagnose":
-            self.diagnose()
-        elif self.purpose == "explain":
-            self.explain()
-        elif self.purpose == "tune":
-            self.tune()
+        if self.purpose != "train":
+            self.order(self.purpose)
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 
@@ -415,7 +384,7 @@ class SetupPanel(QFrame):
         self.form.name_edited.connect(lambda text: self._change(Draft.with_name, text))
         self.form.repeat_edited.connect(lambda text: self._change(Draft.with_repeats, text))
         self.form.plan_edited.connect(lambda percent, hours: self._change(Draft.with_plan, percent, hours))
-        self.form.limit_asked.connect(self.find_limit)
+        self.form.limit_asked.connect(lambda: self.order("limit"))
 
     def _lay_out(self) -> None:
         actions = (

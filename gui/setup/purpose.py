@@ -8,7 +8,16 @@ from typing import Literal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.timing.timing import MOST_SIDES
-from gui.setup.check import Outcome, button_words, limit_plan, limit_reason, limit_words, plan_words
+from gui.session.request import Request
+from gui.setup.check import (
+    Outcome,
+    button_words,
+    limit_plan,
+    limit_reason,
+    limit_request,
+    limit_words,
+    plan_words,
+)
 from gui.setup.draft import Draft
 from gui.setup.grid.survey import Survey
 from gui.setup.grid.words import button_words as sweep_words
@@ -38,6 +47,20 @@ def explainable(outcome: Outcome) -> tuple[Experiment, ...]:
     """The experiments to profile side by side, those in strict FP32 first, as in a comparison."""
     experiments = (experiment for _, experiment in outcome.experiments)
     return tuple(sorted(experiments, key=lambda experiment: experiment.precision is not Precision.FP32))
+
+
+def ordered(
+    purpose: Purpose, draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None
+) -> Request | Experiment | tuple[Experiment, ...] | None:
+    """What a workspace takes of the form: the request of a search, or experiments to look at or begin with.
+
+    `cpu_limit_gib` replaces the usual limit of a search on a CPU.
+    """
+    if purpose == "limit":
+        return limit_request(draft, outcome, catalog, cpu_limit_gib)
+    if purpose == "explain":
+        return explainable(outcome)
+    return diagnosable(outcome) if purpose == "diagnose" else outcome.experiments[0][1]
 
 
 def words(purpose: Purpose, draft: Draft, outcome: Outcome, cells: int = 0) -> str:

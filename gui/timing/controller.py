@@ -39,9 +39,8 @@ class TimingController(WorkController[TimingView]):
         )
         self._timings = experiments.timings
         head.menu.set_source(self._menu_entries)
-        setup.timing_requested.connect(self.submit)
-        setup.timing_refused.connect(self._refuse)
-        panel.explain_wanted.connect(setup.explain)
+        setup.take_orders("explain", self.submit, self._refuse)
+        panel.explain_wanted.connect(lambda: setup.order("explain"))
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
         head.export.asked.connect(self.export)

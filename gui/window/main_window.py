@@ -19,10 +19,11 @@ from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
 from gui.session.experiments import Experiments
 from gui.session.queue.items import counted_work
+from gui.session.request import Request
 from gui.setup.grid.survey import Evidence
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
-from gui.setup.panel import Request, SetupPanel
+from gui.setup.panel import SetupPanel
 from gui.setup.purpose import OF_WORKSPACES
 from gui.theme.theme import theme
 from gui.train.controller import LiveController

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.busyness import Watch
 from engine.experiment.problem import Problem
 from gui.session.background import Background
-from gui.session.experiments import Request
+from gui.session.request import Request
 from gui.setup.panel import SetupPanel
 
 _EVERY_MS = 2_000

@@ -138,7 +138,7 @@ class OtherWorkspaces(QObject):
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
-        self._setup.find_limit()
+        self._setup.order("limit")
 
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""

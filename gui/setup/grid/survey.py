@@ -23,7 +23,7 @@ from engine.store.record import RunRecord
 from engine.sweep.estimate import estimate_of_grid
 from engine.sweep.events import Estimate
 from engine.sweep.fit import Fit, fit_of
-from gui.session.experiments import Request
+from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.grid.values import cleaned
 

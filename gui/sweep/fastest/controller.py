@@ -39,9 +39,8 @@ class FastestController(WorkController[TuningView]):
         panel.head.menu.opened.connect(self._open)
         head.menu.offer("Search again", self._repeat)
         head.export.asked.connect(self.export)
-        setup.tuning_requested.connect(self.submit)
-        setup.tuning_refused.connect(self._refuse)
-        panel.options.wanted.connect(setup.tune)
+        setup.take_orders("tune", self.submit, self._refuse)
+        panel.options.wanted.connect(lambda: setup.order("tune"))
         panel.fastest_go_on.clicked.connect(self._go_on)
         page = panel.fastest
         page.use_wanted.connect(self._use)

@@ -20,6 +20,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import retries
 from gui.session.forecaster import Need
+from gui.session.request import Request
 from gui.setup.check import limit_request
 from gui.setup.need import NeedLine
 from gui.window.main_window import MainWindow
@@ -122,7 +123,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
-    window.setup.find_limit()
+    window.setup.order("limit")
     window.others.memory_limit.menu.aboutToShow.emit()
     _in_progress, waits, *_ = window.others.memory_limit.menu.actions()
     assert "waiting for its turn" in waits.text()
@@ -155,7 +156,7 @@ def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, win
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     window.setup.use_settings(LINEAR)
-    window.setup.find_limit()
+    window.setup.order("limit")
     view = window.others.memory_limit.view()
     assert view is not None and view.is_waiting and window.others.memory_limit.stop.isVisible()
     window.others.memory_limit.stop.click()
@@ -179,10 +180,10 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.others.memory_limit.cards.value() == "2"
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
-    with qtbot.waitSignal(window.setup.limit_requested) as asked:
-        window.setup.limit_requested.disconnect(window.others.limits.submit)
-        window.setup.find_limit()
-    assert [one.memory_cap_gib for _, one in asked.args[0].experiments] == [2.0]
+    asked: list[Request] = []
+    window.setup.take_orders("limit", asked.append, asked.append)
+    window.setup.order("limit")
+    assert [one.memory_cap_gib for _, one in asked[0].experiments] == [2.0]
 
 
 def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:

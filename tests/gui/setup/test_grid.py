@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets
-from gui.session.experiments import Request
+from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.grid.dialog import GridDialog
 from gui.setup.grid.several import SeveralPopup

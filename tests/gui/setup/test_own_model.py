@@ -14,8 +14,9 @@ from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
 from engine.export.files import TakenError
 from engine.export.template import write_template
+from gui.session.request import Request
 from gui.setup.model.choices import NEW
-from gui.setup.panel import Request, SetupPanel
+from gui.setup.panel import SetupPanel
 
 # the offscreen platform says so whenever a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

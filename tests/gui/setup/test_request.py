@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from gui.setup.panel import Request, SetupPanel
+from gui.session.request import Request
+from gui.setup.panel import SetupPanel
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

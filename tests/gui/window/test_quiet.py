@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import all_presets
-from gui.setup.panel import Request, SetupPanel
+from gui.session.request import Request
+from gui.setup.panel import SetupPanel
 from gui.theme.theme import theme
 from gui.window.quiet import Quiet
 

@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.setup.panel import Request
+from gui.session.request import Request
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Target
-from gui.setup.panel import Request
+from gui.session.request import Request
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
