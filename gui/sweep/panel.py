@@ -61,6 +61,7 @@ class SweepPanel(QFrame):
             "Find the fastest", "search", "searches", "trials", TUNING_FORMATS.formats, self.fastest_go_on
         )
         self.fastest = FastestPage()
+        self.fastest.wanted.connect(self.options.wanted)
         self._lay_out()
         self.show_tuning(None)
         self.show_view(None)

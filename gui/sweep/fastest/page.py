@@ -45,6 +45,14 @@ class Waterfall(QWidget):
         painter.end()
 
 
+_NOTHING_YET = (
+    "Which settings train the form's model fastest here?",
+    "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
+    "Find the fastest",
+    "Searches with the choices above",
+)
+
+
 class FastestPage(AnswerPage):
     """Shows a tuning. The signals are the buttons'."""
 
@@ -53,7 +61,7 @@ class FastestPage(AnswerPage):
     script_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__("Find the fastest", "", "", "", "")
+        super().__init__("Find the fastest", *_NOTHING_YET)
         self._shown: Tuning | None = None
 
     def show_view(self, view: TuningView) -> None:

@@ -166,8 +166,13 @@ def as_text(value: object) -> str:
 
 @given(experiments())
 def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Experiment) -> None:
-    texts = {key: as_text(value) for key, value in flattened(experiment).items()}
-    settings = layered(*(from_dotted(key, text) for key, text in texts.items() if text != "none"))
+    settings = layered(
+        *(
+            from_dotted(key, as_text(value))
+            for key, value in flattened(experiment).items()
+            if value is not None
+        )
+    )
     assert experiment_from(settings) == experiment
 
 

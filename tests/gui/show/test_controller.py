@@ -225,6 +225,7 @@ def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured
 
 def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
     window = open_window()
+    window.resize(window.minimumSize())
     assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
     window.resize(1_024, 600)
     window.show_workspace("show")

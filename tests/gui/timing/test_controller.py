@@ -124,7 +124,8 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
     window.experiments.stop()
     qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
     (run,) = window.experiments.runs.records()
-    assert explain_entry(window, run).isEnabled() and window.live.details.explain.isEnabled()
+    assert explain_entry(window, run).isEnabled()
+    qtbot.waitUntil(window.live.details.explain.isEnabled, timeout=WAIT_MS)
     window.runs.set_checked([run.id])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")

@@ -20,7 +20,7 @@ from engine.store.store import Store
 
 @pytest.fixture
 def record(store: Store) -> SweepRecord:
-    """Two precisions and two batch sizes, of which one is left out and one has only begun."""
+    """Two precisions and two batch sizes: one cell is left out, one waits, the loss of one diverged."""
     grid = grid_of(
         {"steps": 10},
         [Axis(key="precision", values=("fp32", "bf16")), Axis(key="batch_size", values=(32, 64))],
@@ -29,13 +29,13 @@ def record(store: Store) -> SweepRecord:
         "=Night", grid, Plan(), device_name="a card", left_out={3: "It will not fit."}
     )
     comparison = store.sweeps.find(sweep_id).comparison
-    for index, speed in ((0, 1_000.0), (2, 1_500.0)):
+    for index, speed, loss in ((0, 1_000.0, float("nan")), (2, 1_500.0, 0.5)):
         run = store.add(
             grid.cells[index].experiment, comparison=comparison, sweep=sweep_id, cell=index, repeat=1
         )
         store.begin(run.id)
         summary = Summary(
-            steps=10, samples_per_second=speed, peak_resident_mib=2_000.0, final_train_loss=float("nan")
+            steps=10, samples_per_second=speed, peak_resident_mib=2_000.0, final_train_loss=loss
         )
         store.record(run.id, [Finished(summary=summary)])
     return store.sweeps.find(sweep_id)
@@ -70,13 +70,19 @@ def test_json_has_the_grid_and_the_cells(record: SweepRecord, tmp_path: Path) ->
     assert value["axes"][1] == {"key": "batch_size", "values": [32, 64]} and value["plan"]["repeats"] == 1
     best = value["cells"][2]
     assert best["values"] == {"precision": "bf16", "batch_size": 32} and best["ratio"] == 1.5
-    assert best["figures"]["final_train_loss"] == "NaN" and len(best["runs"]) == 1
+    assert value["cells"][0]["figures"]["final_train_loss"] == "NaN" and len(best["runs"]) == 1
 
 
 def test_the_report_has_all_pictures_and_the_cells(record: SweepRecord, tmp_path: Path) -> None:
     text = SWEEP_FORMATS.export(record, tmp_path / "x.html").read_text(encoding="utf-8")
     assert text.count("<svg ") == 4
-    for words in ("Heat map", "Pareto", "All axes and figures", "It will not fit.", "1.50 times as fast"):
+    for words in (
+        "Heat map",
+        "Pareto",
+        "All axes and figures",
+        "1.50 times as fast",
+        "The loss diverged in FP32",
+    ):
         assert words in text, words
     assert "var(--heat-19)" in text and "--heat-19:" in text
     markdown = SWEEP_FORMATS.export(record, tmp_path / "x.md").read_text(encoding="utf-8")
