@@ -33,11 +33,11 @@ AIM = 0.15
 
 _TWO = Axis(key="precision", values=("fp32", "bf16"))
 _RATES = Axis(key="optimizer.learning_rate", values=(0.001, 0.01))
-_BATCHES = Axis(key="batch_size", values=(32, 64, 128))
+_BATCHES = Axis(key="batch_size", values=(16, 32, 64))
 _SIZES = {"dataset": "synthetic", "image_size": 32}
 _BASES: dict[str, dict[str, Any]] = {
-    "steps": {**_SIZES, "model": "small-cnn", "samples": 2_048, "steps": 300},
-    "epochs": {**_SIZES, "model": "small-cnn", "samples": 2_048, "epochs": 4},
+    "steps": {**_SIZES, "model": "small-cnn", "samples": 2_048, "steps": 100},
+    "epochs": {**_SIZES, "model": "small-cnn", "samples": 512, "epochs": 4},
     "models": {**_SIZES, "samples": 512, "steps": 60},
 }
 _AXES = {
