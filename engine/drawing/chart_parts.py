@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.shapes import Box, Drawing, Shape, Words, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Point, Shape, Words, shortened, text_width
 from engine.words.numbers import Tick, linear_ticks, tick_text
 
 _DECADE = 10.0 * (1 - 1e-9)
@@ -29,6 +29,10 @@ class Rect:
     @property
     def height(self) -> float:
         return self.bottom - self.top
+
+    @property
+    def middle(self) -> Point:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     def meets(self, other: Rect) -> bool:
         """Whether they have some of their area in common."""

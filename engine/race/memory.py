@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Shape, Stroke, Words, rounded, text_width, wrapped, wrapped_evenly
 from engine.race import words as race_words
 from engine.race.headline import short_name
 from engine.race.parts import Part, Sizes, still
 from engine.race.race import LANES, Moment, Race
-from engine.race.tanks import NOT_MEASURED, Rect, Tank, TankPair
+from engine.race.tanks import NOT_MEASURED, Tank, TankPair
 from engine.words.numbers import memory_text, memory_unit_text
 
 
@@ -79,7 +80,7 @@ def _busy(
         Words(room.left, room.top + 1.7 * size, TENSOR_CORES_BUSY, "text", size + 1, 600),
         Words(room.left, room.top + 3.1 * size, OF_THE_TIME, "text2", sizes.detail - 1),
     )
-    below = room._replace(top=room.top + 3.9 * size)
+    below = replace(room, top=room.top + 3.9 * size)
     return (
         TankPair(activity_tanks(race, percents), below, 0.8 * size / _DETAIL, whole=100.0, text=percent_text),
         heading,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
+from engine.drawing.chart_parts import Rect
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import (
     CAPITAL,
@@ -35,27 +35,6 @@ _SMALLEST_TEXT = 13
 _ROUND, _PITCH = 10.0, 8.0
 _LINE = 1.21
 """From one line of text to the next, in sizes of type."""
-
-
-class Rect(NamedTuple):
-    """A rectangle by its edges, in pixels."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    @property
-    def width(self) -> float:
-        return self.right - self.left
-
-    @property
-    def height(self) -> float:
-        return self.bottom - self.top
-
-    @property
-    def middle(self) -> Point:
-        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
 
 @dataclass(frozen=True)
@@ -261,7 +240,7 @@ class TankPair:
         if len(lines) > 1:
             # to the middle between the tanks, where there is room to spare
             spare = (self.rects[1].left - self.rects[0].right) / 2 - 1
-            rect = rect._replace(left=rect.left - spare * which, right=rect.right + spare * (1 - which))
+            rect = replace(rect, left=rect.left - spare * which, right=rect.right + spare * (1 - which))
             size, mark, gap = round(0.85 * size), 0.85 * mark, 0.6 * gap
         room = rect.width - mark - gap
         size = self._fitted(max(lines, key=len), size, 500, room, least=11)

@@ -285,7 +285,7 @@ class Store(Readings):
             self._connection.only_read(error)
             gone = self._close_deserted()
         if self.unwritable is None:
-            self._sweep()
+            self._clean_up()
         return gone
 
     def _close_deserted(self) -> tuple[str, ...]:
@@ -297,7 +297,7 @@ class Store(Readings):
                 recording.close_lost(connection, run_id)
         return gone
 
-    def _sweep(self) -> None:
+    def _clean_up(self) -> None:
         with self._connection.reading() as connection:
             saved = {row["id"] for row in connection.execute("SELECT id FROM runs")}
             at_work = claims.at_work(connection)
@@ -305,7 +305,7 @@ class Store(Readings):
             if folder.name not in saved:
                 checkpoints.remove(folder)
         checkpoints.remove_parts(self.path, saved - at_work)
-        self.timings.sweep()
+        self.timings.clean_up()
 
     def add_comparison(self, title: str) -> str:
         """Adds a comparison for runs to belong to; returns its id."""

@@ -33,7 +33,13 @@ def state(view: SweepView) -> str:
         return "waiting for its turn"
     if not view.is_live:
         when = date_text(view.created)
-        how = "carried on by another window" if view.is_elsewhere else "over" if view.is_over else "not over"
+        how = (
+            "carried on by another window"
+            if view.is_elsewhere
+            else "finished"
+            if view.is_over
+            else "unfinished"
+        )
         return ", ".join(part for part in (how, view.device_name, when) if part)
     return _turn(view)
 
@@ -86,7 +92,7 @@ def status_of(cell: CellResult) -> str:
 def saved_entry(key: str, record: SweepRecord) -> SavedEntry:
     """A saved sweep in a menu."""
     cells = counted(record.grid.size, "cell")
-    left = "" if record.ended is not None else ", not over"
+    left = "" if record.ended is not None else ", unfinished"
     axes = ", ".join(axis.title for axis in record.grid.axes)
     return SavedEntry(
         key, f"{record.name}: {cells}{left}", record.created, f"{axes}, on {record.device_name}"

@@ -267,3 +267,22 @@ def _is_active(thing: QObject | None) -> bool:
     if isinstance(thing, QThread):
         return thing.isRunning()
     return isinstance(thing, QTimer) and thing.isActive()
+
+
+@pytest.fixture
+def tiny_window(
+    qtbot: QtBot,
+    launcher: Launcher,
+    store: Store,
+    home: Path,
+    seen_before: Callable[[Path], Settings],
+    tiny: Experiment,
+) -> Iterator[MainWindow]:
+    """A window whose form describes the tiny experiment, and may be used."""
+    window = MainWindow(store, launcher, seen_before(home))
+    window.show()
+    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=60_000)
+    window.setup.use_settings(tiny)
+    yield window
+    window.close_without_asking()
+    window.deleteLater()

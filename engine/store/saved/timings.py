@@ -120,7 +120,7 @@ class Timings(SavedWork[TimingRecord]):
         """The file of a profile's trace; None if there is none, or none any more."""
         return _trace(self._folder, profile)
 
-    def sweep(self) -> None:
+    def clean_up(self) -> None:
         """Deletes traces whose timing is gone."""
         saved = {row["id"] for row in self._connection.read("SELECT id FROM timings")}
         _remove(path for path in self._folder.glob("*-*") if path.name.lstrip(".").split("-")[0] not in saved)

@@ -8,8 +8,9 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
-from engine.race.tanks import DESIGN, NOT_MEASURED, Rect, Tank, TankPair
+from engine.race.tanks import DESIGN, NOT_MEASURED, Tank, TankPair
 from engine.words.numbers import memory_text
 from gui.charts.painter import paint, words_width
 from gui.theme.theme import theme

@@ -26,7 +26,7 @@ def state(view: TuningView) -> str:
         return "waiting for its turn"
     if not view.is_live:
         when = date_text(view.created)
-        how = "over" if view.is_over else "not over"
+        how = "finished" if view.is_over else "unfinished"
         return ", ".join(part for part in (how, view.device_name, when) if part)
     trial = view.trial
     now = "" if trial is None else f": run {trial.number}, {trial.words}"
@@ -81,7 +81,7 @@ def _place(one: Ranked, tuning: Tuning, last: int) -> str:
 def saved_entry(key: str, record: TuningRecord) -> SavedEntry:
     """A saved tuning in a menu."""
     tuning = record.tuning
-    left = "" if tuning.phase == "over" else ", not over"
+    left = "" if tuning.phase == "over" else ", unfinished"
     tip = f"{counted(tuning.runs, 'run')}, on {record.device_name}"
     return SavedEntry(key, f"Fastest {tuning.experiment.model}{left}", record.created, tip)
 

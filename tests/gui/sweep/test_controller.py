@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -12,29 +9,14 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.store.store import Store
-from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Settings
 
 WAIT_MS = 60_000
 
 
 @pytest.fixture
-def window(
-    qtbot: QtBot,
-    launcher: Launcher,
-    store: Store,
-    home: Path,
-    seen_before: Callable[[Path], Settings],
-    tiny: Experiment,
-) -> Iterator[MainWindow]:
-    window = MainWindow(store, launcher, seen_before(home))
-    window.show()
-    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
-    window.setup.use_settings(tiny)
-    yield window
-    window.close_without_asking()
-    window.deleteLater()
+def window(tiny_window: MainWindow) -> MainWindow:
+    return tiny_window
 
 
 def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
@@ -58,7 +40,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
     assert any(words.startswith("Pilot of") for words in in_train)
     assert f"{view.grid.size} of {view.grid.size} cells" in panel.page.counts.whole_text()
-    assert not panel.go_on.isVisible() and "over" in panel.head.note.whole_text()
+    assert not panel.go_on.isVisible() and "finished" in panel.head.note.whole_text()
     panel.page.choose((view.grid.size - 1,))
     card = panel.page.card
     assert card.isVisible() and "baseline" in card.figures.text()
@@ -94,7 +76,7 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
         window.others.sweeps.submit("Lengths", grid, Plan())
     panel.head.stop.click()
     qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
-    assert panel.go_on.isVisible() and "not over" in panel.head.note.whole_text()
+    assert panel.go_on.isVisible() and "unfinished" in panel.head.note.whole_text()
     qtbot.waitUntil(lambda: panel.page.results() is not None, timeout=WAIT_MS)
     panel.page.choose((0,))
     panel.page.card.leave_out.click()

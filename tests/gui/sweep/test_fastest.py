@@ -106,7 +106,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     words = [label.text() for label in panel.fastest.findChildren(QLabel)]
     assert "What was not tried" in words
     tunings._end(key, None)
-    assert "over" in panel.fastest_head.note.whole_text()
+    assert "finished" in panel.fastest_head.note.whole_text()
 
 
 def test_the_options_say_what_may_change_and_are_remembered(start: Callable[[], MainWindow]) -> None:

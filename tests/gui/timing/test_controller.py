@@ -15,29 +15,14 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Settings
 
 WAIT_MS = 60_000
 
 
 @pytest.fixture
-def window(
-    qtbot: QtBot,
-    launcher: Launcher,
-    store: Store,
-    home: Path,
-    seen_before: Callable[[Path], Settings],
-    tiny: Experiment,
-) -> Iterator[MainWindow]:
-    window = MainWindow(store, launcher, seen_before(home))
-    window.show()
-    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
-    window.setup.use_settings(tiny)
-    yield window
-    window.close_without_asking()
-    window.deleteLater()
+def window(tiny_window: MainWindow) -> MainWindow:
+    return tiny_window
 
 
 @pytest.fixture
