@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import mmap
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -126,10 +127,19 @@ def test_resident_memory_is_counted_over_the_idle_level() -> None:
     meter = memory_meter(CPU)
     assert isinstance(meter, ResidentMeter)
     # large beside what other tests' threads may give back meanwhile
-    held = torch.ones(64 * 2**20)
+    held = _resident(mib=256)
     sampled, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
     assert peak is not None and peak >= sampled > 160
-    assert held.sum() > 0 and meter.peaks().allocated_mib is None
+    assert meter.peaks().allocated_mib is None
+    held.close()
+
+
+def _resident(*, mib: int) -> mmap.mmap:
+    """Pages of its own: an allocation may lie in memory that earlier tests freed and the process kept."""
+    held = mmap.mmap(-1, mib * 2**20)
+    for place in range(0, len(held), mmap.PAGESIZE):
+        held[place] = 1
+    return held
 
 
 class Allocator:
@@ -222,10 +232,9 @@ def test_a_sample_shows_the_peak_since_the_one_before() -> None:
     gc.collect()
     meter = ResidentMeter(period_seconds=0)
     meter.sample()
-    held = bytearray(128 * 2**20)
-    held[:: 2**12] = b"x" * len(held[:: 2**12])
+    held = _resident(mib=128)
     before = meter.sample()["resident_mib"]
-    del held
+    held.close()
     meter.sample()
     after, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
     assert peak is not None and after + 100 < before <= peak
