@@ -13,12 +13,12 @@ _APPLICATION = "Ammeter"
 
 def data_folder() -> Path:
     """The folder of the saved runs: AMMETER_HOME, or the platform's place for a user's data."""
-    return _from_environment("AMMETER_HOME") or _platform_data()
+    return from_environment("AMMETER_HOME") or platform_data()
 
 
 def config_folder() -> Path:
     """The folder of settings and the user's presets: AMMETER_HOME, or the platform's place for settings."""
-    return _from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
+    return from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
 
 
 def store_path() -> Path:
@@ -48,20 +48,22 @@ def part_path(path: Path) -> Path:
 
 def datasets_folder() -> Path:
     """The folder of downloaded datasets: AMMETER_DATA, or beside the platform's user data."""
-    return _from_environment("AMMETER_DATA") or _platform_data() / "datasets"
+    return from_environment("AMMETER_DATA") or platform_data() / "datasets"
 
 
 def keep_folders() -> None:
     """Writes relative folders of the environment in full, in a process that will move to another folder."""
-    for name in ("AMMETER_HOME", "AMMETER_DATA"):
-        if (folder := _from_environment(name)) is not None:
+    for name in ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE"):
+        if (folder := from_environment(name)) is not None:
             os.environ[name] = str(folder)
 
 
-def _platform_data() -> Path:
+def platform_data() -> Path:
+    """The platform's folder of the user's data."""
     return platformdirs.user_data_path(_APPLICATION, appauthor=False)
 
 
-def _from_environment(name: str) -> Path | None:
+def from_environment(name: str) -> Path | None:
+    """The folder that an environment variable names; None where it is unset or empty."""
     value = os.environ.get(name, "").strip()
     return Path(value).expanduser().absolute() if value else None

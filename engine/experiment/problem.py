@@ -28,6 +28,7 @@ class Kind(StrEnum):
     NOT_A_NUMBER = "nan"
     DOWNLOAD = "download"
     DISK_FULL = "disk-full"
+    NO_ENGINE = "no-engine"
     WORKER_DIED = "worker-died"
     PROTOCOL = "protocol"
     HANG = "hang"

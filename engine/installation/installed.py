@@ -1,0 +1,149 @@
+"""The engine that is here: in the program's own environment, or an installation, whole or broken."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.place import CURRENT, MANIFEST, PACKAGES, engines_folder, installation_folder
+
+TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
+"""In the environment of a worker: the packages to use in place of the installation in use."""
+
+
+class Installation(BaseModel):
+    """What an installation holds, written beside its packages once they are all there.
+
+    `backend` is uv's name of a torch build, such as "cu130" or "cpu"; `python` is "3.12"; `packages` are
+    versions by name; `files` and `size_bytes` count everything installed; `made` is in seconds since 1970.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    torch: str
+    backend: str
+    python: str
+    platform: str
+    packages: dict[str, str]
+    files: int
+    size_bytes: int
+    made: float
+
+
+class State(StrEnum):
+    """`OWN`: torch is in the program's own environment, as in a checkout."""
+
+    OWN = "own"
+    READY = "ready"
+    ABSENT = "absent"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine here; `problem` says why it is absent or broken, `packages` is what a worker adds."""
+
+    state: State
+    installation: Installation | None = None
+    packages: Path | None = None
+    problem: Problem | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        return self.state in (State.OWN, State.READY)
+
+
+class Current(BaseModel):
+    """The content of current.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+
+
+def engine_here(folder: Path | None = None) -> Engine:
+    """The engine here, from two small files; whether all its packages are whole is not looked at."""
+    if has_own_torch():
+        return Engine(State.OWN)
+    folder = folder or engines_folder()
+    try:
+        name = Current.model_validate_json((folder / CURRENT).read_bytes()).name
+        place = installation_folder(folder, name)
+        installation = Installation.model_validate_json((place / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        if not (folder / CURRENT).exists():
+            return Engine(State.ABSENT, problem=_ABSENT)
+        return Engine(State.BROKEN, problem=_broken("its files are missing"))
+    except (OSError, ValidationError):
+        return Engine(State.BROKEN, problem=_broken("its description cannot be read"))
+    packages = place / PACKAGES
+    why = _why_unusable(installation, packages)
+    if why is not None:
+        return Engine(State.BROKEN, installation, problem=_broken(why))
+    return Engine(State.READY, installation, packages)
+
+
+@cache
+def has_own_torch() -> bool:
+    """Whether torch is in the environment that the program itself runs in."""
+    return find_spec("torch") is not None
+
+
+def require_engine() -> None:
+    """Raises ProblemError of kind NO_ENGINE where no worker could import torch."""
+    if TRIED_PACKAGES not in os.environ and (problem := engine_here().problem) is not None:
+        raise ProblemError(problem)
+
+
+def add_to_path() -> None:
+    """Makes the engine's packages importable, after the program's own. For a worker, before torch."""
+    tried = os.environ.get(TRIED_PACKAGES)
+    packages = Path(tried) if tried else engine_here().packages
+    if packages is not None and str(packages) not in sys.path:
+        sys.path.append(str(packages))
+
+
+def python_here() -> str:
+    """The interpreter's version as far as packages depend on it, such as "3.12"."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def platform_here() -> str:
+    """The system and processor that packages depend on, such as "linux-x86_64"."""
+    return f"{sys.platform}-{platform.machine().lower()}"
+
+
+def _why_unusable(installation: Installation, packages: Path) -> str | None:
+    if installation.python != python_here():
+        return f"it is for Python {installation.python}, and this Ammeter runs on Python {python_here()}"
+    if installation.platform != platform_here():
+        return f"it is for {installation.platform}, and this machine is {platform_here()}"
+    if not (packages / "torch" / "__init__.py").exists():
+        return "torch is missing from it"
+    return None
+
+
+_REMEDY = "Set it up in Help > Engine, or with `ammeter engine install`."
+_ABSENT = Problem(
+    kind=Kind.NO_ENGINE,
+    message="The engine is not set up: PyTorch has to be downloaded first.",
+    remedy=_REMEDY,
+)
+
+
+def _broken(why: str) -> Problem:
+    return Problem(
+        kind=Kind.NO_ENGINE,
+        message=f"The engine cannot be used: {why}.",
+        remedy="Repair it in Help > Engine, or with `ammeter engine install`.",
+    )

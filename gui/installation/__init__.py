@@ -1,0 +1,1 @@
+"""Setting up the engine, *Help > Engine* and the doctor's page."""
