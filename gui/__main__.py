@@ -24,7 +24,7 @@ def _open_window() -> int:
     # collecting garbage again and again while a thousand modules load is a tenth of the start; the window
     # switches it on again
     gc.disable()
-    from gui.window.display import display_problem
+    from engine.doctor.display import display_problem
 
     problem = display_problem()
     if problem is not None:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -97,6 +98,17 @@ def engine_here(folder: Path | None = None) -> Engine:
 def has_own_torch() -> bool:
     """Whether torch is in the environment that the program itself runs in."""
     return find_spec("torch") is not None
+
+
+def torch_version(engine: Engine | None = None) -> str | None:
+    """The version of the engine's torch, such as "2.11.0+cu130", not imported; None without an engine."""
+    engine = engine or engine_here()
+    if engine.state is State.OWN:
+        try:
+            return version("torch")
+        except PackageNotFoundError:  # built in its own folder, with no metadata beside it
+            return None
+    return engine.installation.torch if engine.installation is not None else None
 
 
 def require_engine() -> None:

@@ -33,6 +33,7 @@ from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
+from gui.window.help_menu import open_help
 from gui.window.notification import Notifications
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
@@ -137,7 +138,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
         self.top_bar.theme_toggled.connect(theme().toggle)
-        self.top_bar.help_requested.connect(self._show_help)
+        self.top_bar.help_chosen.connect(partial(open_help, self))
         self.top_bar.welcome_requested.connect(lambda: self.others.shows.welcome())
         self.setup.run_requested.connect(self._submit)
         self.setup.queue_requested.connect(self._submit)
@@ -203,7 +204,7 @@ class MainWindow(QMainWindow):
                 "waiting": lambda: self.dock.toggle("queue"),
                 "log": lambda: self.dock.toggle("log"),
                 "theme": theme().toggle,
-                "help": self._show_help,
+                "help": partial(open_help, self),
                 "quit": self.close,
             },
         )
@@ -354,11 +355,6 @@ class MainWindow(QMainWindow):
     def _open_model(self, path: str) -> None:
         self.show_workspace("train")
         self.setup.picker.open(path)
-
-    def _show_help(self) -> None:
-        from gui.help.dialog import show_help
-
-        show_help(self)
 
     def _go_to_form(self) -> None:
         self.show_workspace("train")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QIcon, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
@@ -21,6 +21,7 @@ from gui.widgets import IconButton
 from gui.widgets.bars import ProgressLine
 from gui.widgets.boxes import Stretch, in_row
 from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
+from gui.window.help_menu import HelpMenu
 
 if TYPE_CHECKING:
     import psutil
@@ -172,12 +173,12 @@ class _SideWide(QWidget):
 
 
 class TopBar(QFrame):
-    """`workspace_chosen` carries the key of a workspace; the other signals are the buttons'."""
+    """`workspace_chosen` carries the key of a workspace, `help_chosen` that of an entry of Help."""
 
     workspace_chosen = Signal(str)
     welcome_requested = Signal()
     theme_toggled = Signal()
-    help_requested = Signal()
+    help_chosen = Signal(str)
 
     def __init__(self, workspaces: Sequence[tuple[str, str, str]], parent: QWidget | None = None) -> None:
         """`workspaces` are triples of key, name and tooltip; the first is chosen."""
@@ -189,8 +190,10 @@ class TopBar(QFrame):
         self.device = DeviceChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(self.theme_toggled)
-        help_button = IconButton("help", "Help", "Guide, shortcuts, and where your data lives (F1)")
-        help_button.clicked.connect(self.help_requested)
+        self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions")
+        self._help_button.clicked.connect(self._open_help)
+        self.help_menu = HelpMenu(self)
+        self.help_menu.chosen.connect(self.help_chosen)
         in_row(
             self._name(),
             self._make_tabs(workspaces),
@@ -200,7 +203,7 @@ class TopBar(QFrame):
             16,
             self._theme_button,
             4,
-            help_button,
+            self._help_button,
             parent=self,
             margins=(16, 0, 16, 0),
             spacing=0,
@@ -270,6 +273,10 @@ class TopBar(QFrame):
             self._tabs[key] = tab
         self._tabs[workspaces[0][0]].setChecked(True)
         return row
+
+    def _open_help(self) -> None:
+        button, width = self._help_button, self.help_menu.sizeHint().width()
+        self.help_menu.popup(button.mapToGlobal(QPoint(button.width() - width, button.height())))
 
     def _show_busy(self) -> None:
         for key, tab in self._tabs.items():

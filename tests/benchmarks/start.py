@@ -41,8 +41,8 @@ AMMETER = (
     + """
 import builtins, gc
 gc.disable()  # as the program does first
-import gui.window.display
-check = gui.window.display.display_problem
+import engine.doctor.display
+check = engine.doctor.display.display_problem
 def checked():
     problem = check()
     import PySide6.QtCore
@@ -56,7 +56,7 @@ def checked():
         QApplication.instance().installEventFilter(window.watcher)
     MainWindow.showEvent = watched
     return problem
-gui.window.display.display_problem = checked
+engine.doctor.display.display_problem = checked
 sys.argv = ["ammeter"]
 from gui.__main__ import main
 main()

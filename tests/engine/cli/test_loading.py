@@ -38,10 +38,10 @@ def interrupted(module: str, at: str, *arguments: str) -> subprocess.CompletedPr
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to oneself")
 @pytest.mark.parametrize(
-    ("module", "at"), [("engine", "engine.cli"), ("gui", "engine.cli"), ("gui", "gui.window.display")]
+    ("module", "at"), [("engine", "engine.cli"), ("gui", "engine.cli"), ("gui", "engine.doctor.display")]
 )
 def test_it_exits_130_without_a_traceback(module: str, at: str) -> None:
-    verb = () if at == "gui.window.display" else ("runs", "--json")
+    verb = () if at == "engine.doctor.display" else ("runs", "--json")
     done = interrupted(module, at, *verb)
     assert (done.returncode, done.stderr) == (130, "")
     if verb:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.window.display import display_problem
+from engine.doctor.display import display_problem
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux desktops are asked")
 

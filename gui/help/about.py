@@ -1,0 +1,105 @@
+"""About: what this program is, its licence, and the versions that it runs with."""
+
+from __future__ import annotations
+
+import platform
+
+from PySide6.QtCore import Qt, QUrl, qVersion
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
+
+from engine import __version__
+from engine.installation.installed import torch_version
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.widgets import Button, label
+from gui.widgets.boxes import Stretch, in_column, in_row
+
+_ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your own GPU."
+_LICENCE = "© The Ammeter developers. Free software under the MIT licence."
+_LINKS = (
+    ("Mixed precision in PyTorch", "https://docs.pytorch.org/docs/stable/amp.html"),
+    ("PyTorch", "https://pytorch.org"),
+    ("Qt for Python", "https://doc.qt.io/qtforpython-6/"),
+)
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """The names and versions of what this program runs with."""
+    return (
+        ("Ammeter", __version__),
+        ("Python", platform.python_version()),
+        ("Qt", qVersion()),
+        ("PyTorch", torch_version() or "not set up"),
+    )
+
+
+def show_about(parent: QWidget) -> AboutDialog:
+    """Opens the window's About, or brings it to the front."""
+    dialog = parent.findChild(AboutDialog) or AboutDialog(parent)
+    dialog.show()
+    dialog.activateWindow()
+    return dialog
+
+
+class AboutDialog(QDialog):
+    """Not modal, and deleted when it is closed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("About")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._logo = QLabel()
+        title = label(f"Ammeter {__version__}", "title")
+        rows = [
+            in_row(_first(name), label(version, "strong"), Stretch(1)) for name, version in versions()[1:]
+        ]
+        links = [in_row(_link(*link), Stretch(1)) for link in _LINKS]
+        copy = Button("Copy", "secondary", "Copy the versions")
+        copy.clicked.connect(self.copy)
+        close = Button("Close", "secondary", "Close")
+        close.clicked.connect(self.close)
+        about, licence = label(_ABOUT, "body"), label(_LICENCE, "body")
+        for text in (about, licence):
+            text.setWordWrap(True)
+        words = in_column(
+            title,
+            about,
+            4,
+            *rows,
+            4,
+            *links,
+            4,
+            licence,
+            8,
+            in_row(Stretch(1), copy, close, spacing=8),
+            spacing=6,
+        )
+        side = in_column(self._logo, Stretch(1))
+        in_row(side, words, parent=self, margins=24, spacing=20)
+        self.setFixedWidth(_WIDTH)
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def copy(self) -> None:
+        """Puts the versions on the clipboard."""
+        QGuiApplication.clipboard().setText("\n".join(f"{name} {version}" for name, version in versions()))
+
+    def _recolor(self) -> None:
+        self._logo.setPixmap(pixmap("logo", theme().palette.text, 48, self.devicePixelRatioF()))
+
+
+_WIDTH = 460
+_NAMES = 80
+
+
+def _first(name: str) -> QLabel:
+    result = label(name, "body")
+    result.setFixedWidth(_NAMES)
+    return result
+
+
+def _link(text: str, address: str) -> Button:
+    button = Button(text, "link", address)
+    button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(address)))
+    return button
