@@ -1,0 +1,198 @@
+"""Looks at the machine, plans the engine's installation and carries it out, in threads of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from threading import Event
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QThread, Signal
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.builds import Build
+from engine.installation.events import Installed, InstallEvent
+from engine.installation.hardware import Hardware
+from engine.installation.installed import Installation
+from engine.installation.wanted import Plan, Wanted
+from engine.worker.awake import kept_awake
+from gui.session.background import Background
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Found:
+    """This machine, and the builds of PyTorch for it, best first."""
+
+    hardware: Hardware
+    builds: tuple[Build, ...]
+
+
+class Installs(Protocol):
+    """What carries out an installation; everything but `install` may be called from another thread."""
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Means:
+    """How to look at the machine, to plan, and to install; the engine's own unless a test brings others."""
+
+    look: Callable[[], Found]
+    plan: Callable[[Wanted, Callable[[], bool]], Plan]
+    installer: Callable[[], Installs]
+
+
+class EngineSetup(QObject):
+    """`found` carries what this machine is; `planned` (Wanted, Plan) or `plan_failed` (Wanted, Problem) the
+    answer to the choice asked about last. An installation begins with `began` (Wanted), tells by
+    `progressed` (InstallEvent), and ends with `ended` (the Installation, or None if it was stopped) or
+    `problem`. `paused_changed` carries whether it pauses.
+    """
+
+    found = Signal(object)
+    planned = Signal(object, object)
+    plan_failed = Signal(object, object)
+    began = Signal(object)
+    progressed = Signal(object)
+    ended = Signal(object)
+    problem = Signal(object)
+    paused_changed = Signal(bool)
+
+    def __init__(self, means: Means, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._means = means
+        self._background = Background(self)
+        self._is_unwanted = Event()
+        self._thread: _InstallThread | None = None
+        self._is_paused = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an installation is in progress, paused or not."""
+        return self._thread is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    def look(self) -> None:
+        """Finds out what this machine is."""
+        self._background.do(self._means.look, self.found.emit, self.problem.emit)
+
+    def plan(self, wanted: Wanted) -> None:
+        """Resolves a choice, in place of the one asked about before."""
+        self.drop_plan()
+        is_unwanted = self._is_unwanted = Event()
+
+        def answer(signal: Callable[[Wanted, object], None], value: object) -> None:
+            if not is_unwanted.is_set():
+                signal(wanted, value)
+
+        self._background.do(
+            lambda: self._means.plan(wanted, is_unwanted.is_set),
+            lambda plan: answer(self.planned.emit, plan),
+            lambda problem: answer(self.plan_failed.emit, problem),
+        )
+
+    def drop_plan(self) -> None:
+        """No answer is wanted any more."""
+        self._is_unwanted.set()
+
+    def start(self, wanted: Wanted) -> None:
+        """Installs, or goes on where an earlier attempt stopped. Nothing happens while it is busy."""
+        if self._thread is not None:
+            return
+        self.drop_plan()
+        self._thread = _InstallThread(self._means.installer(), wanted, self)
+        self._thread.progressed.connect(self.progressed)
+        self._thread.finished.connect(self._end)
+        self._thread.start()
+        self.began.emit(wanted)
+
+    def pause(self) -> None:
+        self._set_paused(True)
+
+    def go_on(self) -> None:
+        self._set_paused(False)
+
+    def stop(self) -> None:
+        """Asks the installation to end; what was fetched is kept."""
+        if self._thread is not None:
+            self._thread.stop()
+
+    def shut_down(self) -> None:
+        """Stops, keeping what was fetched, and waits for the threads; nothing is reported any more."""
+        self.drop_plan()
+        self._background.stop()
+        if self._thread is not None:
+            self._thread.finished.disconnect(self._end)
+            self._thread.progressed.disconnect(self.progressed)
+            self._thread.stop()
+            self._thread.wait()
+            self._thread = None
+
+    def _set_paused(self, is_paused: bool) -> None:
+        if self._thread is not None and is_paused != self._is_paused:
+            self._is_paused = is_paused
+            act = self._thread.installer.pause if is_paused else self._thread.installer.go_on
+            act()
+            self.paused_changed.emit(is_paused)
+
+    def _end(self) -> None:
+        thread = self._thread
+        if thread is None:
+            return
+        # `finished` is emitted just before the thread has ended
+        thread.wait()
+        self._thread = None
+        thread.deleteLater()
+        if self._is_paused:
+            self._is_paused = False
+            self.paused_changed.emit(False)
+        if thread.problem is not None and not thread.is_stopped:
+            self.problem.emit(thread.problem)
+        else:
+            self.ended.emit(thread.installation)
+
+
+class _InstallThread(QThread):
+    progressed = Signal(object)
+
+    def __init__(self, installer: Installs, wanted: Wanted, parent: QObject) -> None:
+        super().__init__(parent)
+        self.setObjectName("installation")
+        self.installer = installer
+        self._wanted = wanted
+        self.installation: Installation | None = None
+        self.problem: Problem | None = None
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.installer.stop()
+
+    def run(self) -> None:
+        try:
+            with kept_awake():
+                for event in self.installer.install(self._wanted):
+                    if isinstance(event, Installed):
+                        self.installation = event.installation
+                    self.progressed.emit(event)
+        except ProblemError as error:
+            self.problem = error.problem
+        except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
+            _log.exception("The installation failed.")
+            self.problem = Problem(
+                kind=Kind.INTERNAL,
+                message=f"Setting up failed because of an error in Ammeter: {error}.",
+                remedy="Please report it with the text of the log.",
+            )

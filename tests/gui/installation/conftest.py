@@ -1,0 +1,110 @@
+"""A setup whose machine, plan and events a test gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.problem import Problem, ProblemError
+from engine.installation.builds import Build
+from engine.installation.events import InstallEvent
+from engine.installation.hardware import Gpu, Hardware, Vendor
+from engine.installation.installed import Installation
+from engine.installation.wanted import AUTOMATIC, Plan, Wanted, Wheel
+from gui.installation.setup import EngineSetup, Found, Means
+
+GIB = 2**30
+CARD = Found(
+    Hardware(
+        system="linux",
+        machine="x86_64",
+        processor="AMD Ryzen 9",
+        gpus=(Gpu(Vendor.NVIDIA, "NVIDIA GeForce RTX 4090", (8, 9)),),
+        nvidia_driver="580.65",
+        cuda_of_driver=(13, 0),
+    ),
+    (
+        Build("cu130", "CUDA 13.0", "The newest CUDA that driver 580.65 runs.", True, 2 * GIB),
+        Build("cpu", "Processor only", "Runs everywhere, without the graphics card.", True, GIB // 5),
+        Build("rocm6.4", "ROCm 6.4", "There is no AMD graphics card.", False, 4 * GIB),
+    ),
+)
+BARE = Found(replace(CARD.hardware, gpus=(), nvidia_driver=None, cuda_of_driver=None), CARD.builds[1:])
+INSTALLATION = Installation(
+    name="1",
+    torch="2.15.0",
+    backend="cu130",
+    python="3.12",
+    platform="linux-x86_64",
+    packages={"torch": "2.15.0+cu130", "torchvision": "0.30.0+cu130", "sympy": "1.14.0"},
+    files=20_000,
+    size_bytes=6 * GIB,
+    made=1_790_000_000.0,
+)
+
+
+class Performed:
+    """Carries out what a test puts into `events`: events to tell, a Problem to fail with, None to end."""
+
+    def __init__(self) -> None:
+        self.events: Queue[InstallEvent | Problem | None] = Queue()
+        self.asked: list[str] = []
+        self.wanted: list[Wanted] = []
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+        self.wanted.append(wanted)
+        while (event := self.events.get()) is not None:
+            if isinstance(event, Problem):
+                raise ProblemError(event)
+            yield event
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+    def go_on(self) -> None:
+        self.asked.append("go on")
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+        self.events.put(None)
+
+
+def plan_of(wanted: Wanted, *, free_bytes: int = 100 * GIB) -> Plan:
+    """The plan that uv could have made of the choice."""
+    backend = "cu130" if wanted.backend == AUTOMATIC else wanted.backend
+    wheels = (
+        Wheel("torch", "2.15.0", f"torch-2.15.0+{backend}.whl", "https://x/torch.whl", 2 * GIB, None),
+        Wheel("sympy", "1.14.0", "sympy-1.14.0.whl", "https://x/sympy.whl", GIB // 2, None),
+    )
+    return Plan(wanted, backend, "2.15.0", wheels, Path("/data/engine"), 0, 8 * GIB, free_bytes)
+
+
+@pytest.fixture
+def performed() -> Performed:
+    return Performed()
+
+
+@pytest.fixture
+def found() -> Found:
+    """The machine; a test that needs another one overrides it."""
+    return CARD
+
+
+@pytest.fixture
+def answer() -> Callable[[Wanted], Plan]:
+    """What planning answers."""
+    return plan_of
+
+
+@pytest.fixture
+def setup(
+    qtbot: QtBot, performed: Performed, found: Found, answer: Callable[[Wanted], Plan]
+) -> Iterator[EngineSetup]:
+    made = EngineSetup(Means(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
+    yield made
+    made.shut_down()

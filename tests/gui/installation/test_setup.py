@@ -1,0 +1,72 @@
+"""An installation in its thread: told by signals, paused, stopped, and ended with the window."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.problem import Kind, Problem
+from engine.installation.events import Installed, Stage, StageBegan
+from engine.installation.wanted import Wanted
+from gui.installation.setup import EngineSetup
+from tests.gui.installation.conftest import INSTALLATION, Performed, plan_of
+
+CHOICE = Wanted("cpu")
+
+
+def test_an_installation_is_told_event_by_event_and_ends(
+    qtbot: QtBot, setup: EngineSetup, performed: Performed
+) -> None:
+    told: list[object] = []
+    setup.progressed.connect(told.append)
+    events = [StageBegan(Stage.TRYING), Installed(INSTALLATION)]
+    for event in (*events, None):
+        performed.events.put(event)
+    with qtbot.waitSignal(setup.ended) as ended:
+        setup.start(CHOICE)
+        assert setup.is_busy
+    assert (told, ended.args, performed.wanted) == (events, [INSTALLATION], [CHOICE])
+    assert not setup.is_busy
+
+
+def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(
+    qtbot: QtBot, setup: EngineSetup, performed: Performed
+) -> None:
+    setup.problem.connect(lambda problem: pytest.fail(problem.message))
+    setup.start(CHOICE)
+    setup.pause()
+    assert setup.is_paused
+    setup.go_on()
+    setup.start(Wanted())
+    with qtbot.waitSignal(setup.ended) as ended:
+        setup.stop()
+    assert (performed.asked, ended.args) == (["pause", "go on", "stop"], [None])
+    assert performed.wanted == [CHOICE]
+
+
+def test_a_failure_is_told_and_it_can_be_tried_again(
+    qtbot: QtBot, setup: EngineSetup, performed: Performed
+) -> None:
+    problem = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect, and try again.")
+    for _ in range(2):
+        performed.events.put(problem)
+        with qtbot.waitSignal(setup.problem) as told:
+            setup.start(CHOICE)
+        assert told.args == [problem]
+    assert len(performed.wanted) == 2
+
+
+def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
+    answers: list[object] = []
+    setup.planned.connect(lambda wanted, plan: answers.append((wanted, plan)))
+    setup.plan(Wanted("cu130"))
+    with qtbot.waitSignal(setup.planned):
+        setup.plan(CHOICE)
+    assert answers == [(CHOICE, plan_of(CHOICE))]
+
+
+def test_the_window_closes_during_an_installation(setup: EngineSetup, performed: Performed) -> None:
+    setup.start(CHOICE)
+    setup.shut_down()
+    assert not setup.is_busy
+    assert performed.asked == ["stop"]
