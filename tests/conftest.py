@@ -25,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.profiles"]
+pytest_plugins = ["tests.profiles", "tests.installations"]
 
 _MIB_SIDE_BY_SIDE = 3_000
 """What tests take that run beside others, with the processes that they start."""
@@ -67,10 +67,11 @@ def where_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh AMMETER_HOME and AMMETER_DATA, so that no test sees a person's runs or another test's."""
+    """A fresh AMMETER_HOME, AMMETER_DATA and AMMETER_ENGINE: no test sees a person's runs or another's."""
     folder = tmp_path / "home"
     monkeypatch.setenv("AMMETER_HOME", str(folder))
     monkeypatch.setenv("AMMETER_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))
     return folder
 
 

@@ -22,6 +22,7 @@ from contextlib import suppress
 import psutil
 
 from engine.experiment.paths import keep_folders
+from engine.installation.installed import add_to_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
 from engine.training.runs.control import Control
@@ -108,6 +109,7 @@ def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
     say_where_it_was()
     keep_folders()
+    add_to_path()
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
     from engine.worker.perform import perform, ready
 

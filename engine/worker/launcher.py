@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from engine.experiment.problem import ProblemError
+from engine.installation.installed import TRIED_PACKAGES, add_to_path, engine_here, require_engine
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.worker.process import COMMAND, WorkerProcess
@@ -50,7 +52,8 @@ class Launcher:
     """Gives each measured job a fresh worker, and keeps a spare that has already imported torch.
 
     Light jobs share a worker, which is ended before a measured job begins. `command` and `environment` start
-    a worker. Sessions are started from one thread at a time.
+    a worker; the usual command needs an engine. An idle worker is ended once another installation of the
+    engine is in use. Sessions are started from one thread at a time.
     """
 
     def __init__(
@@ -66,15 +69,17 @@ class Launcher:
         self._environment = environment
         self._spare: WorkerProcess | None = None
         self._light: WorkerProcess | None = None
+        self._packages: Path | None = None
+        """The packages of the idle workers' engine."""
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Starts a spare if there is none. Call it on an idle machine: importing torch takes a core."""
         with self._lock:
+            self._end_outdated()
             self._close_light()
             if self._spare is not None and not self._spare.is_alive:
-                self._spare.discard()
-                self._spare = None
+                self._close_spare()
             if self.target is Target.PROCESS and self._spare is None:
                 # without a spare the next job starts a worker itself, and reports it if that fails
                 with suppress(ProblemError):
@@ -92,8 +97,10 @@ class Launcher:
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job) -> Session:
-        """Gives the job to a worker. Raises ProblemError where none can be started."""
+        """Gives the job to a worker. Raises ProblemError where none can be started, or there is no engine."""
         if self.target is Target.THREAD:
+            require_engine()
+            add_to_path()
             # imported here, so that torch comes into this process only for this target
             from engine.worker.perform import ThreadSession
 
@@ -116,15 +123,13 @@ class Launcher:
             if not environment:
                 return self._take_fresh()
             self._close_light()
-            return WorkerProcess(self._command, {**(self._environment or {}), **environment})
+            return self._new_worker(environment)
 
     def close(self) -> None:
         """Ends the idle workers; sessions are closed by whoever started them."""
         with self._lock:
             self._close_light()
-            if self._spare is not None:
-                self._spare.discard()
-                self._spare = None
+            self._close_spare()
 
     def __enter__(self) -> Self:
         return self
@@ -134,10 +139,14 @@ class Launcher:
     ) -> None:
         self.close()
 
-    def _new_worker(self) -> WorkerProcess:
-        return WorkerProcess(self._command, self._environment)
+    def _new_worker(self, more: Mapping[str, str] | None = None) -> WorkerProcess:
+        environment = {**(self._environment or {}), **(more or {})}
+        if self._command is COMMAND and TRIED_PACKAGES not in environment:
+            require_engine()
+        return WorkerProcess(self._command, environment)
 
     def _take_fresh(self) -> WorkerProcess:
+        self._end_outdated()
         self._close_light()
         spare, self._spare = self._spare, None
         if spare is not None and spare.is_alive:
@@ -147,15 +156,28 @@ class Launcher:
         return self._new_worker()
 
     def _take_light(self) -> WorkerProcess:
+        self._end_outdated()
         if self._light is None or not self._light.is_alive:
             self._close_light()
             self._light = self._new_worker()
         return self._light
 
+    def _end_outdated(self) -> None:
+        packages = engine_here().packages
+        if packages != self._packages:
+            self._packages = packages
+            self._close_light()
+            self._close_spare()
+
     def _close_light(self) -> None:
         if self._light is not None:
             self._light.discard()
             self._light = None
+
+    def _close_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.discard()
+            self._spare = None
 
 
 def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
