@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.installed import engine_here
 from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Started
 from engine.runner import Runner
 from engine.store.store import Store
@@ -27,6 +28,8 @@ _ASK_AGAIN_MS = 500
 
 class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
+
+    Without an engine everything waits until `renew_engine` is called with one in place.
 
     Only signals leave this thread. `run_event` carries (run id, engine event), `order_event` (key of the
     order, what it tells), `order_ended` (key, Problem or None); after `order_gave_way` (key) the order waits
@@ -62,6 +65,8 @@ class EngineThread(QThread):
         self._to_forecast: deque[Experiment] = deque()
         self._to_check: Experiment | None = None
         self._closing = False
+        self._engine_is_new = True
+        self._has_engine = False
         self._stop_asked = False
         self._pause_asked = False
         self._runner: Runner | None = None
@@ -151,6 +156,12 @@ class EngineThread(QThread):
         jobs: tuple[object, ...] = (self._runner, self._tool)
         return [job for job in jobs if isinstance(job, CanPause)]
 
+    def renew_engine(self) -> None:
+        """Looks for the engine anew, after the work in progress, and reads the catalog with it."""
+        with self._changed:
+            self._engine_is_new = True
+            self._changed.notify()
+
     def shut_down(self) -> None:
         """Stops the run in progress, empties the queue, and waits until the worker has exited."""
         with self._changed:
@@ -183,8 +194,9 @@ class EngineThread(QThread):
             self._runner = None
 
     def _work(self, runner: Runner, store: Store) -> None:
-        self._read_catalog(runner)
         while not self._closing:
+            if self._engine_is_new:
+                self._look_for_engine(runner)
             if not self._has_work():
                 self._launcher.prepare()
                 self.idle.emit()
@@ -210,6 +222,13 @@ class EngineThread(QThread):
         else:
             self._forecast(runner, experiment)
 
+    def _look_for_engine(self, runner: Runner) -> None:
+        with self._changed:
+            self._engine_is_new = False
+            self._has_engine = engine_here().is_usable
+        if self._has_engine:
+            self._read_catalog(runner)
+
     def _read_catalog(self, runner: Runner) -> None:
         try:
             self._catalog = runner.catalog()
@@ -223,13 +242,14 @@ class EngineThread(QThread):
             return self._is_something_asked()
 
     def _is_something_asked(self) -> bool:
-        return bool(self.waiting_list.has_next() or self._to_forecast or self._to_check)
+        asked = self.waiting_list.has_next() or self._to_forecast or self._to_check
+        return self._engine_is_new or bool(self._has_engine and asked)
 
     def _next(self) -> Work | Experiment | None:
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            if self._closing:
+            if self._closing or self._engine_is_new:
                 return None
             return self._take() or self._to_check or self._to_forecast.popleft()
 
@@ -237,7 +257,7 @@ class EngineThread(QThread):
         """The next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
-            return None if self._closing else self.waiting_list.take()
+            return None if self._closing or self._engine_is_new else self.waiting_list.take()
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:

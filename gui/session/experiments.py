@@ -13,6 +13,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import in_turns
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
+from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.tuning import TuningPlan
 from engine.store.checkpoints import obstacle
@@ -36,6 +37,7 @@ from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
 
+WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {
     "run": "A run is training; add this one to the queue.",
     "search": "A search is running; add this to the queue.",
@@ -52,7 +54,8 @@ class Experiments(QObject):
     Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
     None); `problem` (Problem), for the user; `event_taken` (run id, engine event), after the run's curves
     have it; `pause_asked` (True to pause, False to continue, None for neither); `checked` (Experiment, and
-    Checked or Problem); `busy_changed`, when `busy_words` are others; `idle`, when nothing runs.
+    Checked or Problem); `busy_changed`, when `busy_words` are others; `idle`, when nothing runs;
+    `engine_changed` (Engine), when the engine was set up, updated, removed or found broken.
     """
 
     catalog_known = Signal(object)
@@ -65,6 +68,7 @@ class Experiments(QObject):
     checked = Signal(object, object)
     busy_changed = Signal()
     idle = Signal()
+    engine_changed = Signal(object)
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -72,6 +76,7 @@ class Experiments(QObject):
         self._running: str | None = None
         self._wants_pause: bool | None = None
         self._has_started = False
+        self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
         self.catalog_problem: Problem | None = None
         """Why this machine could not be examined: there will be no catalog."""
@@ -103,6 +108,7 @@ class Experiments(QObject):
             work.busy_changed.connect(self.busy_changed)
         self.queue = Queue(store, self._thread, self.runs, self.orders, self)
         self.queue.problem.connect(self._tell)
+        self.queue.has_engine = self.engine.is_usable
         for work in (self.sweeps, self.tunings):
             work.run_began.connect(self._begin_of_order)
             work.run_event.connect(self._take)
@@ -126,6 +132,17 @@ class Experiments(QObject):
         self._has_started = True
         self._thread.start()
         self.runs.watch(True)
+
+    def start_engine(self) -> None:
+        """Takes the engine that is here now, and reads the catalog with it; a run in progress keeps its own.
+
+        Without a usable engine, what is queued waits for one.
+        """
+        self.engine = engine_here()
+        self.queue.has_engine = self.engine.is_usable
+        self.catalog_problem = None
+        self._thread.renew_engine()
+        self.engine_changed.emit(self.engine)
 
     def shut_down(self) -> None:
         """Stops the run in progress and waits until the worker has exited; waiting runs stay queued."""
@@ -230,7 +247,7 @@ class Experiments(QObject):
         if self.queue.is_held(run.id):
             return "It is held in the queue: release it there."
         if run.id in self.waiting or run.id == self._running:
-            return "It is waiting for its turn."
+            return "It is waiting for its turn." if self.engine.is_usable else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())
         return None if is_left else "Another window or a command line will train it."
 
@@ -302,7 +319,7 @@ class Experiments(QObject):
         return deleted if deleted and self.runs.delete(deleted) else ()
 
     def _take_catalog(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+        self.catalog, self.catalog_problem = catalog, None
         self.catalog_known.emit(catalog)
 
     def _take_catalog_problem(self, problem: Problem) -> None:
@@ -347,6 +364,9 @@ class Experiments(QObject):
             text = f"{last.problem.message} {last.problem.remedy}"
             self.logged.emit("problem", text, self.runs.name(run_id))
             self.problem.emit(last.problem)
+            if last.problem.kind is Kind.NO_ENGINE:
+                # removed from a command line, perhaps
+                self.start_engine()
         try:
             self.runs.refresh(run_id)
         except ProblemError as error:

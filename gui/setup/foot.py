@@ -20,10 +20,12 @@ _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs a
 class SetupFoot(QFrame):
     """Two buttons that follow the panel's actions, below what keeps the machine busy.
 
-    `wait_pressed` asks to train once the machine is quiet, or not to wait any more.
+    `wait_pressed` asks to train once the machine is quiet, or not to wait any more; `engine_wanted` to set
+    up the engine.
     """
 
     wait_pressed = Signal()
+    engine_wanted = Signal()
 
     def __init__(self, run: QAction, queue: QAction, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,12 +42,16 @@ class SetupFoot(QFrame):
         self.wait_button = Button(_WAIT, "inline", _WAIT_TIP)
         self.wait_button.hide()
         self.wait_button.clicked.connect(self.wait_pressed)
+        self.engine_button = Button("", "inline", "Without the engine nothing can be trained")
+        self.engine_button.hide()
+        self.engine_button.clicked.connect(self.engine_wanted)
         self.run_button = Button("Train", "primary", "")
         self.queue_button = Button("Add to queue", "secondary", "")
         in_column(
             self.grid,
             self.need,
             self.line,
+            Placed(self.engine_button, 0, Qt.AlignmentFlag.AlignLeft),
             self.busy,
             Placed(self.wait_button, 0, Qt.AlignmentFlag.AlignLeft),
             4,
@@ -65,6 +71,12 @@ class SetupFoot(QFrame):
         set_text(self.line, text)
         self._may_wait = may_wait
         self._follow()
+
+    def offer_engine(self, action: str) -> None:
+        """Offers to set up the engine, by a button with this text; "" for none."""
+        self.engine_button.setText(action)
+        self.engine_button.setAccessibleName(action)
+        self.engine_button.setVisible(bool(action))
 
     def show_busy(self, sentence: str, *, is_waiting: bool) -> None:
         """Shows what keeps the machine busy ("" for nothing), and whether a run waits until it is quiet."""

@@ -67,6 +67,7 @@ class SetupPanel(QFrame):
         self._refused: dict[Experiment, Problem] = {}
         self.surveyor = Surveyor(self)
         self._busy: str | None = None
+        self._without_engine: str | None = None
         self._workspace_purpose: Purpose = "train"
         self._workspaces: dict[Purpose, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._took_batch = False
@@ -106,6 +107,12 @@ class SetupPanel(QFrame):
         if self._draft is not None:
             self._draft = self._draft.on_machine(self._has_gpu)
             self._refresh()
+
+    def set_engine(self, missing: str | None, action: str = "") -> None:
+        """Says why there is no engine to train with, and offers `action`; None where there is one."""
+        self._without_engine = missing
+        self.foot.offer_engine(action if missing is not None else "")
+        self._refresh()
 
     def refuse(self, experiment: Experiment, problem: Problem) -> None:
         """Shows at its field why the engine refuses a setting, before anything is trained with it."""
@@ -170,6 +177,9 @@ class SetupPanel(QFrame):
     def order(self, purpose: Purpose) -> None:
         """Orders what a workspace is for, with the form as it is; nothing before that workspace is made."""
         if purpose not in self._workspaces:
+            return
+        if self._without_engine is not None:
+            self.foot.engine_wanted.emit()
             return
         self.reread()
         submit, refuse = self._workspaces[purpose]
@@ -301,10 +311,9 @@ class SetupPanel(QFrame):
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._follow_folder(draft)
             self.run_action.setText(words(self.purpose, draft, self._outcome, self.surveyor.cells))
-        looking = _LOOKING if self._catalog is None else None
         against = self._against(self.purpose)
         enable(self.queue_action, against, "Runs this after everything in the queue")
-        unfit = limit_reason(self._outcome) or looking or (self._busy and _NOT_NOW)
+        unfit = limit_reason(self._outcome) or self._unready() or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or self._busy
         survey = self.surveyor.survey() if self.is_sweeping else None
@@ -360,9 +369,14 @@ class SetupPanel(QFrame):
         if self._draft is None:
             return "There is no preset to begin with."
         is_sweep = purpose == "train" and self.is_sweeping
-        against = reason(purpose, self._shown_outcome() if is_sweep else self._outcome)
-        against = against or (_LOOKING if self._catalog is None else None)
+        against = self._without_engine or reason(
+            purpose, self._shown_outcome() if is_sweep else self._outcome
+        )
+        against = against or self._unready()
         return against or (PENDING if is_sweep and self.surveyor.survey() is None else None)
+
+    def _unready(self) -> str | None:
+        return self._without_engine or (_LOOKING if self._catalog is None else None)
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)

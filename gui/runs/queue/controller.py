@@ -42,7 +42,8 @@ class QueueController(QObject):
         """Shows the queue as it is now."""
         items = self._queue.items()
         rests = self._queue.stops_after_this
-        self._panel.show_schedule(schedule(items, datetime.now(), rests=rests))
+        has_engine = self._queue.has_engine
+        self._panel.show_schedule(schedule(items, datetime.now(), rests=rests, has_engine=has_engine))
         waiting = sum(not item.is_running for item in items)
         if rests and waiting > self._waiting and len(items) == waiting:
             text = "The queue rests: what you add waits until it goes on."

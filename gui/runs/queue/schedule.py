@@ -22,8 +22,8 @@ class Slot:
 class Schedule:
     """The slots in the queue's order, and how long all that is not held still takes.
 
-    It takes `at_least` that long where a duration is unknown. While the queue `rests`, nothing that waits has
-    a time.
+    It takes `at_least` that long where a duration is unknown. While the queue `rests`, or there is no engine
+    that can be used, nothing that waits has a time.
     """
 
     slots: tuple[Slot, ...]
@@ -31,6 +31,7 @@ class Schedule:
     at_least: bool
     rests: bool
     now: datetime
+    has_engine: bool = True
 
     @property
     def items(self) -> tuple[QueueItem, ...]:
@@ -51,12 +52,12 @@ class Schedule:
         return self.now + timedelta(seconds=self.seconds)
 
 
-def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool) -> Schedule:
+def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engine: bool = True) -> Schedule:
     """The times of all items, of which the one in progress comes first; held ones have none."""
     slots: dict[str, Slot] = {}
     clock: datetime | None = now
     for item in sorted(items, key=lambda item: not item.is_running):
-        if item.is_held or (rests and not item.is_running):
+        if item.is_held or (not item.is_running and (rests or not has_engine)):
             slots[item.key] = Slot(item, None, None)
             continue
         begins, seconds = clock, item.seconds_left
@@ -69,4 +70,5 @@ def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool) -> Sched
         at_least=None in counted,
         rests=rests,
         now=now,
+        has_engine=has_engine,
     )

@@ -58,7 +58,9 @@ def summary_text(schedule: Schedule) -> str:
     counted = [item for item in schedule.items if not item.is_held]
     if any(item.seconds_left is not None for item in counted):
         parts.append(f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)}")
-    if schedule.rests:
+    if not schedule.has_engine:
+        parts.append("begins once the engine is set up")
+    elif schedule.rests:
         is_busy = any(item.is_running for item in counted)
         parts.append("stops after this one" if is_busy else "the queue rests")
     elif counted and not schedule.at_least:

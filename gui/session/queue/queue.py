@@ -53,6 +53,7 @@ class Queue(QObject):
         self._done: list[str] = []
         self._failed = self._ended = 0
         self._items = Items(runs, orders)
+        self._has_engine = True
         thread.catalog_read.connect(self._take_catalog)
         thread.queue_changed.connect(self.changed)
         thread.run_began.connect(self.changed)
@@ -73,6 +74,16 @@ class Queue(QObject):
     def has_work(self) -> bool:
         """Whether something is in progress or can begin."""
         return self._list.current is not None or self._list.has_next()
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether there is an engine that can be used; without one everything waits."""
+        return self._has_engine
+
+    @has_engine.setter
+    def has_engine(self, has_engine: bool) -> None:
+        self._has_engine = has_engine
+        self.changed.emit()
 
     def items(self) -> tuple[QueueItem, ...]:
         """What is in progress and what waits, in its order."""
