@@ -29,7 +29,7 @@ _ASK_AGAIN_MS = 500
 class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
 
-    Without an engine everything waits until `renew_engine` is called with one in place.
+    Without an engine, which `engine_missed` tells, everything waits until `renew_engine` is called.
 
     Only signals leave this thread. `run_event` carries (run id, engine event), `order_event` (key of the
     order, what it tells), `order_ended` (key, Problem or None); after `order_gave_way` (key) the order waits
@@ -54,6 +54,7 @@ class EngineThread(QThread):
     queue_changed = Signal()
     problem = Signal(object)
     idle = Signal()
+    engine_missed = Signal()
 
     def __init__(self, store_path: Path, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -228,6 +229,8 @@ class EngineThread(QThread):
             self._has_engine = engine_here().is_usable
         if self._has_engine:
             self._read_catalog(runner)
+        else:
+            self.engine_missed.emit()
 
     def _read_catalog(self, runner: Runner) -> None:
         try:
@@ -249,14 +252,18 @@ class EngineThread(QThread):
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            if self._closing or self._engine_is_new:
-                return None
-            return self._take() or self._to_check or self._to_forecast.popleft()
+            work = None if self._closing else self._take()
+            if work is not None or self._closing or self._engine_is_new:
+                return work
+            return self._to_check or self._to_forecast.popleft()
 
     def _take(self) -> Work | None:
         """The next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
+            if self.waiting_list.has_next() and not engine_here().is_usable:
+                # removed from a command line: what waits must not fail, all of it, for that
+                self._engine_is_new = True
             return None if self._closing or self._engine_is_new else self.waiting_list.take()
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:

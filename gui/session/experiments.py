@@ -89,6 +89,7 @@ class Experiments(QObject):
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
         self._thread.idle.connect(self.idle)
+        self._thread.engine_missed.connect(self._take_engine)
         self._thread.check_ended.connect(self.checked)
         self.searches = Searches(store, self._thread, self)
         self.diagnoses = Diagnoses(store, self._thread, self)
@@ -138,11 +139,9 @@ class Experiments(QObject):
 
         Without a usable engine, what is queued waits for one.
         """
-        self.engine = engine_here()
-        self.queue.has_engine = self.engine.is_usable
         self.catalog_problem = None
+        self._take_engine()
         self._thread.renew_engine()
-        self.engine_changed.emit(self.engine)
 
     def shut_down(self) -> None:
         """Stops the run in progress and waits until the worker has exited; waiting runs stay queued."""
@@ -318,6 +317,12 @@ class Experiments(QObject):
             self._thread.take_out(run_id)
         return deleted if deleted and self.runs.delete(deleted) else ()
 
+    def _take_engine(self) -> None:
+        engine = engine_here()
+        if engine != self.engine:
+            self.engine, self.queue.has_engine = engine, engine.is_usable
+            self.engine_changed.emit(engine)
+
     def _take_catalog(self, catalog: Catalog) -> None:
         self.catalog, self.catalog_problem = catalog, None
         self.catalog_known.emit(catalog)
@@ -364,9 +369,6 @@ class Experiments(QObject):
             text = f"{last.problem.message} {last.problem.remedy}"
             self.logged.emit("problem", text, self.runs.name(run_id))
             self.problem.emit(last.problem)
-            if last.problem.kind is Kind.NO_ENGINE:
-                # removed from a command line, perhaps
-                self.start_engine()
         try:
             self.runs.refresh(run_id)
         except ProblemError as error:
