@@ -16,8 +16,10 @@ from engine import __version__
 from engine.cli import check, diagnose, fastest, machine, output, probe, profile, saved, train
 from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
+from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import printable, shortened
+from engine.store.backup import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C."""
@@ -44,6 +46,8 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "template": machine.template,
 }
 VERBS = tuple(_COMMANDS)
+_WITHOUT_RUNS = (machine.presets, machine.settings, machine.doctor, machine.template)
+"""The verbs that prove nothing of the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -100,10 +104,13 @@ def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(verb)
     def interruptible(*arguments: Any, **options: Any) -> int:
         try:
-            return verb(*arguments, **options)
+            status = verb(*arguments, **options)
         except KeyboardInterrupt:
             # typer would turn it into an exit without the one JSON object
             raise InterruptError from None
+        if status == DONE and verb not in _WITHOUT_RUNS:
+            remove_backups(store_path())
+        return status
 
     return interruptible
 

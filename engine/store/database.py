@@ -11,12 +11,14 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.store.backup import NoRoomError, back_up, backups
 from engine.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 _BUSY_SECONDS = 10.0
@@ -105,7 +107,7 @@ def open_to_write(path: Path, vfs: str | None = None) -> Opened:
     try:
         _check(connection, path)
         notes = _choose_journal(connection)
-        _bring_up_to_date(connection, path)
+        _bring_up_to_date(connection, path, lambda version: _back_up(path, version, vfs))
         _try_to_write(connection)
     except BaseException:
         connection.close()
@@ -113,9 +115,11 @@ def open_to_write(path: Path, vfs: str | None = None) -> Opened:
     return Opened(connection, notes)
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+def _bring_up_to_date(
+    connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None = None
+) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    _migrate(connection, path)
+    _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     scripts = "".join(MIGRATIONS)
     created, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
@@ -149,6 +153,12 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
         is_full, is_refused = code == sqlite3.SQLITE_FULL, code in _REFUSED
     if not is_full and not is_refused:
         return None
+    if isinstance(error, NoRoomError):
+        message = (
+            f"Nothing can be saved: the saved runs at {path} are from an older Ammeter, and the disk has no "
+            "room for a copy of them, which is made before they are brought up to date."
+        )
+        return _problem(message, "Make room there, and start again. Until then they can be read.")
     if is_full:
         message = f"Nothing can be saved: the disk of {path.parent} is full."
         return _problem(message, "Make room there, or set AMMETER_HOME to a folder on another disk.")
@@ -239,9 +249,11 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         # another program may just have made the tables and, in the same transaction, their version
         version = _version(connection)
     if version > VERSION:
-        known = f"format {version}, this one knows {VERSION}"
+        known = f"format {version}; this one, {__version__}, knows {VERSION}"
         message = f"The saved runs at {path} were written by a newer Ammeter ({known})."
-        remedy = "Use the newer Ammeter, or set AMMETER_HOME to another folder."
+        remedy = "Install the newer Ammeter again, or set AMMETER_HOME to another folder."
+        if copies := backups(path):
+            remedy += f" To go back to the runs from before the update, rename {copies[-1]} to {path.name}."
         raise ProblemError(_problem(message, remedy))
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
@@ -266,24 +278,49 @@ def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
     )
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _migrate(
+    connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None = None
+) -> None:
     if _version(connection) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
+    copy: Path | None = None
     try:
         # another program may have migrated while this one waited for the lock
         _check(connection, path)
-        for script in MIGRATIONS[_version(connection) :]:
+        version = _version(connection)
+        if back_up is not None and 0 < version < VERSION:
+            copy = back_up(version)
+        for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         # SQLite has rolled back by itself when the disk is full
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if copy is not None and isinstance(error, sqlite3.Error) and _unwritable(path, error) is None:
+            _fail_to_migrate(path, copy, error)
         raise
+
+
+def _back_up(path: Path, version: int, vfs: str | None) -> Path:
+    # a connection that is writing cannot be copied from
+    with closing(_connect(path, "ro", vfs)) as source:
+        return back_up(source, path, version)
+
+
+def _fail_to_migrate(path: Path, copy: Path, error: sqlite3.Error) -> NoReturn:
+    if _DAMAGE.search(str(error)):
+        raise damaged(path) from error
+    message = (
+        f"The saved runs at {path} could not be brought up to date: {error}. "
+        f"They are as they were, and a copy of them is at {copy}."
+    )
+    remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
+    raise ProblemError(_problem(message, remedy)) from error
 
 
 def _version(connection: sqlite3.Connection) -> int:

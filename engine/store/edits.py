@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import one_line, printable, shortened
 from engine.store import checkpoints, journal
@@ -181,6 +182,14 @@ def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) 
         claims.leave(connection, run_id)
         drop_comparison(connection, row["comparison"] if row else None)
         journal.drop(connection, row["pictures"] if row else None)
+
+
+def add_comparison(connection: sqlite3.Connection, comparison: str, title: str) -> None:
+    """Adds a comparison with the time and the version."""
+    connection.execute(
+        "INSERT INTO comparisons (id, title, created, ammeter) VALUES (?, ?, ?, ?)",
+        (comparison, title, time.time(), __version__),
+    )
 
 
 def drop_comparison(connection: sqlite3.Connection, comparison: str | None) -> None:

@@ -167,7 +167,7 @@ class Readings:
     def comparisons(self) -> tuple[ComparisonRecord, ...]:
         """The comparisons, newest first."""
         rows = self._connection.read(
-            "SELECT id, title, created FROM comparisons WHERE EXISTS"
+            "SELECT id, title, created, ammeter FROM comparisons WHERE EXISTS"
             " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
             " OR NOT EXISTS (SELECT 1 FROM runs WHERE comparison = comparisons.id) ORDER BY created DESC"
         )

@@ -275,11 +275,15 @@ _KEYS = Experiment().to_json().count(_KEY_END)
 
 @dataclass(frozen=True)
 class ComparisonRecord:
-    """Runs that were started together to be compared."""
+    """Runs that were started together to be compared.
+
+    `ammeter`, here and in other records, is the version that made it; None where that is not known.
+    """
 
     id: str
     title: str
     created: datetime
+    ammeter: str | None = None
 
 
 RUN_COLUMNS = (
@@ -345,7 +349,7 @@ def _tags(text: str) -> tuple[str, ...]:
 
 def comparison_from(row: Row) -> ComparisonRecord:
     """The comparison in a row. Raises ValueError, TypeError or OverflowError for a damaged one."""
-    return ComparisonRecord(_text(row["id"]), one_line(row["title"]), _moment(row["created"]))
+    return ComparisonRecord(_text(row["id"]), one_line(row["title"]), _moment(row["created"]), row["ammeter"])
 
 
 def _moment(unix_seconds: float) -> datetime:

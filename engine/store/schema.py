@@ -210,6 +210,12 @@ ALTER TABLE runs ADD COLUMN colour TEXT;
 ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''
 """
 
+# runs have it in their environment
+_VERSIONS = ";".join(
+    f"ALTER TABLE {table} ADD COLUMN ammeter TEXT"
+    for table in ("comparisons", "probes", "diagnoses", "timings", "sweeps", "tunings")
+)
+
 MIGRATIONS = (
     _FIRST,
     _PROBES,
@@ -223,6 +229,7 @@ MIGRATIONS = (
     _TUNINGS,
     _WAITING,
     _OWN_LOOKS,
+    _VERSIONS,
 )
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 

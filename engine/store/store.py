@@ -311,8 +311,5 @@ class Store(Readings):
         """Adds a comparison for runs to belong to; returns its id."""
         comparison = secrets.token_hex(6)
         with self._connection.writing() as connection:
-            connection.execute(
-                "INSERT INTO comparisons (id, title, created) VALUES (?, ?, ?)",
-                (comparison, edits.cleaned_name(title), time.time()),
-            )
+            edits.add_comparison(connection, comparison, edits.cleaned_name(title))
         return comparison

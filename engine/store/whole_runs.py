@@ -92,8 +92,8 @@ class WholeRuns:
         comparison = None if is_copy else run.comparison
         if comparison is not None:
             connection.execute(
-                "INSERT OR IGNORE INTO comparisons (id, title, created) VALUES (?, ?, ?)",
-                (comparison.id, comparison.title, comparison.created.timestamp()),
+                "INSERT OR IGNORE INTO comparisons (id, title, created, ammeter) VALUES (?, ?, ?, ?)",
+                (comparison.id, comparison.title, comparison.created.timestamp(), comparison.ammeter),
             )
         number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
         values = {
@@ -170,7 +170,7 @@ def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:
     if row is None:
         return None
     record = run_from(row)
-    statement = "SELECT id, title, created FROM comparisons WHERE id = ?"
+    statement = "SELECT id, title, created, ammeter FROM comparisons WHERE id = ?"
     comparison = connection.execute(statement, (record.comparison,)).fetchone()
     return WholeRun(
         record=record,

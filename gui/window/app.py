@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
+from engine.store.backup import remove_backups
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.theme.icons import pixmap
@@ -62,7 +63,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         window.show()
         # Python's handler would only print a traceback in the next slot
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
-        return application.exec()
+        status = application.exec()
+        # the runs were read, and the window was closed as it should be
+        remove_backups(store.path)
+        return status
 
 
 def _make_rest(window: MainWindow) -> None:

@@ -35,6 +35,7 @@ class DiagnosisRecord:
     is_over: bool
     results: tuple[str, ...] = field(repr=False)
     """The known parts as JSON."""
+    ammeter: str | None = None
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -99,6 +100,7 @@ class Diagnoses(SavedWork[DiagnosisRecord]):
             id=row["id"],
             number=row["number"],
             created=created(row),
+            ammeter=row["ammeter"],
             experiment=Experiment.from_json(row["experiment"]),
             device_name=row["device_name"],
             run_id=row["run"],

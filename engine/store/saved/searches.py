@@ -32,6 +32,7 @@ class ProbeRecord:
     budget_mib: float | None
     trials: tuple[Trial, ...]
     result: ProbeResult | None
+    ammeter: str | None = None
 
 
 class Probes(SavedWork[ProbeRecord]):
@@ -92,6 +93,7 @@ class Probes(SavedWork[ProbeRecord]):
             number=row["number"],
             series=row["series"],
             created=created(row),
+            ammeter=row["ammeter"],
             experiment=Experiment.from_json(row["experiment"]),
             granularity=row["granularity"],
             margin_fraction=row["margin_fraction"],

@@ -60,6 +60,7 @@ class SweepRecord:
     problem: Problem | None
     is_claimed: bool
     cells: tuple[CellRecord, ...] = field(repr=False)
+    ammeter: str | None = None
 
 
 class Sweeps(ClaimedWork[SweepRecord]):
@@ -94,10 +95,7 @@ class Sweeps(ClaimedWork[SweepRecord]):
         with self._connection.writing() as connection:
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM sweeps").fetchone()[0]
             title = edits.cleaned_name(name) or f"Sweep {number}"
-            connection.execute(
-                "INSERT INTO comparisons (id, title, created) VALUES (?, ?, ?)",
-                (comparison, title, time.time()),
-            )
+            edits.add_comparison(connection, comparison, title)
             self._add(
                 connection,
                 sweep_id,
@@ -211,6 +209,7 @@ class Sweeps(ClaimedWork[SweepRecord]):
             id=row["id"],
             number=row["number"],
             created=created(row),
+            ammeter=row["ammeter"],
             name=row["name"],
             grid=_grid(row["grid"]),
             plan=Plan.model_validate_json(row["plan"]),

@@ -42,6 +42,7 @@ class TimingRecord:
     """The sides' profiles as JSON."""
     folder: Path = field(repr=False)
     """Where the traces are."""
+    ammeter: str | None = None
 
     @cached_property
     def timing(self) -> Timing:
@@ -141,6 +142,7 @@ class Timings(SavedWork[TimingRecord]):
             id=row["id"],
             number=row["number"],
             created=created(row),
+            ammeter=row["ammeter"],
             device_name=row["device_name"],
             is_over=row["ended"] is not None,
             bare=Timing(

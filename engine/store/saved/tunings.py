@@ -28,6 +28,7 @@ class TuningRecord:
     is_over: bool
     problem: Problem | None
     tuning: Tuning = field(repr=False)
+    ammeter: str | None = None
 
 
 class Tunings(ClaimedWork[TuningRecord]):
@@ -67,6 +68,7 @@ class Tunings(ClaimedWork[TuningRecord]):
             id=row["id"],
             number=row["number"],
             created=created(row),
+            ammeter=row["ammeter"],
             device_name=row["device_name"],
             is_over=row["ended"] is not None,
             problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,

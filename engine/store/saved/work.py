@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from typing import ClassVar, Generic, TypeVar
 
+from engine import __version__
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.text import one_line
 from engine.store.connection import Connection
@@ -77,8 +78,11 @@ class SavedWork(ABC, Generic[Record]):
             return None
 
     def _add(self, connection: sqlite3.Connection, work_id: str | None = None, **columns: object) -> str:
-        """Adds a row with the next number and the time; its id. An order of that key has begun."""
-        values = {"id": work_id or new_id(), "created": time.time(), **columns}
+        """Adds a row with the next number, the time and the version, and returns its id.
+
+        An order of that key has begun.
+        """
+        values = {"id": work_id or new_id(), "created": time.time(), "ammeter": __version__, **columns}
         names, places = ", ".join(values), ", ".join("?" * len(values))
         number = f"SELECT coalesce(max(number), 0) + 1 FROM {self._table}"
         connection.execute(
