@@ -48,6 +48,7 @@ QDialog, QMessageBox { background: $bg1; }
 _TEXT = """
 QLabel { background: transparent; border: none; font-size: 13px; }
 QLabel[role="title"] { font-family: $display; font-size: 15px; font-weight: 600; }
+QLabel[role="pageTitle"] { font-family: $display; font-size: 24px; font-weight: 600; letter-spacing: -0.2px; }
 QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
 QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
 QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }

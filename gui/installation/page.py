@@ -1,0 +1,287 @@
+"""The page *Setting up the engine*: the choice, the installation in progress, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+
+from engine.experiment.problem import Problem
+from engine.installation.events import InstallEvent
+from engine.installation.installed import Engine, Installation
+from engine.installation.wanted import Plan, Source, Wanted
+from engine.words.numbers import duration
+from gui.installation.choice import ChoiceView
+from gui.installation.progress import Progress
+from gui.installation.progress_view import ProgressView
+from gui.installation.purpose import Purpose, first_choice, purpose_of, ready_title, words_for
+from gui.installation.setup import EngineSetup, Found
+from gui.installation.words import size_text
+from gui.widgets import Button, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row
+
+_WIDTH = 680
+_MEANWHILE = "Meanwhile Compare, Show, the exports and the guide can be used."
+
+
+class SetupPage(QFrame):
+    """`progress_changed` carries a Progress, or None when the installation has ended. `train_wanted` when the
+    user asks to train with the new engine, `left` to leave the page without a change.
+    """
+
+    progress_changed = Signal(object)
+    train_wanted = Signal()
+    left = Signal()
+
+    def __init__(self, setup: EngineSetup, engine: Engine, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.setAccessibleName("Setting up the engine")
+        self._setup, self._engine = setup, engine
+        self._purpose = purpose_of(engine)
+        self._found: Found | None = None
+        self._progress: Progress | None = None
+        self._wanted: Wanted | None = None
+        self._plan: Plan | None = None
+        self._began = 0.0
+        self._lay_out()
+        self._connect()
+        self.choice.set_wanted(first_choice(engine))
+        self._show_choice()
+
+    def _lay_out(self) -> None:
+        self._title, self._sentence, self._remedy = (
+            label("", role) for role in ("pageTitle", "body", "body")
+        )
+        for text in (self._title, self._sentence, self._remedy):
+            text.setWordWrap(True)
+        self.choice, self.progress = ChoiceView(), ProgressView()
+        self.begin_button = Button("", "primary", "")
+        self.train_button = Button("Start training", "primary", "Train the experiment of the form")
+        self.again_button = Button("Try again", "primary", "Go on with what was downloaded so far")
+        self.back_button = Button("Change the choice", "secondary", "Choose another build or source")
+        self.leave_button = Button("Not now", "secondary", "Leave everything as it is")
+        self._meanwhile = label(_MEANWHILE, "hint")
+        self._buttons = (
+            self.begin_button,
+            self.train_button,
+            self.again_button,
+            self.back_button,
+            self.leave_button,
+        )
+        inner = QWidget()
+        inner.setMaximumWidth(_WIDTH)
+        in_column(
+            self._title,
+            self._sentence,
+            self._remedy,
+            8,
+            self.choice,
+            self.progress,
+            8,
+            in_row(*self._buttons, Stretch(1), spacing=8),
+            self._meanwhile,
+            parent=inner,
+            spacing=8,
+        )
+        holder = QWidget()
+        row = in_row(Stretch(1), inner, Stretch(1))
+        row.setStretchFactor(inner, 100)
+        in_column(Stretch(2), row, Stretch(3), parent=holder, margins=24)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(holder)
+        in_column(area, parent=self)
+
+    def _connect(self) -> None:
+        self.choice.changed.connect(self._resolve)
+        self.progress.pause_toggled.connect(self._toggle_pause)
+        self.progress.stop_wanted.connect(self._setup.stop)
+        self.begin_button.clicked.connect(self._begin)
+        self.again_button.clicked.connect(self._try_again)
+        self.back_button.clicked.connect(self._offer)
+        self.train_button.clicked.connect(self.train_wanted)
+        self.leave_button.clicked.connect(self.left)
+        self._setup.found.connect(self._take_found)
+        self._setup.planned.connect(self._take_plan)
+        self._setup.plan_failed.connect(self._tell_refusal)
+        self._setup.began.connect(self._show_beginning)
+        self._setup.progressed.connect(self._take_event)
+        self._setup.paused_changed.connect(self._show_paused)
+        self._setup.ended.connect(self._end)
+        self._setup.problem.connect(self._fail)
+
+    @property
+    def purpose(self) -> Purpose:
+        return self._purpose
+
+    def show_engine(self, engine: Engine) -> None:
+        """Takes the engine that is here now."""
+        self._engine = engine
+        if not self._setup.is_busy and self._wanted is None:
+            self.offer(purpose_of(engine))
+
+    def offer(self, purpose: Purpose) -> None:
+        """Offers what the purpose is; an installation in progress stays on the page."""
+        if self._setup.is_busy:
+            return
+        self._purpose, self._wanted = purpose, None
+        self.choice.set_wanted(first_choice(self._engine))
+        self._offer()
+
+    def state(self) -> Mapping[str, Any]:
+        """The choice, if its installation was begun and is not finished."""
+        wanted = self._wanted
+        if wanted is None:
+            return {}
+        folder = wanted.source.folder
+        return {
+            "backend": wanted.backend,
+            "mirror": wanted.source.mirror,
+            "folder": None if folder is None else str(folder),
+            "extras": list(wanted.extras),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Offers to go on with what was begun. Raises KeyError or TypeError for an invalid state."""
+        if not state:
+            return
+        folder = state["folder"]
+        source = Source(state["mirror"], None if folder is None else Path(folder))
+        self._wanted = Wanted(str(state["backend"]), source, tuple(state["extras"]))
+        self._purpose = Purpose.RESUME
+        self.choice.set_wanted(self._wanted)
+        self._show_choice()
+
+    def _take_found(self, found: Found) -> None:
+        self._found = found
+        self.choice.show_found(found)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        self._plan = None
+        wanted = self.choice.wanted()
+        if wanted is None:
+            self._setup.drop_plan()
+        elif not self._setup.is_busy:
+            self._setup.plan(wanted)
+        self._refresh_words()
+
+    def _take_plan(self, _wanted: Wanted, plan: Plan) -> None:
+        self._plan = plan
+        self.choice.show_plan(plan)
+        self._refresh_words()
+
+    def _tell_refusal(self, _wanted: Wanted, problem: Problem) -> None:
+        self.choice.show_problem(problem)
+        self._refresh_words(is_refused=True)
+
+    def _begin(self) -> None:
+        if self._plan is None:
+            self._resolve()
+        elif self.choice.can_begin:
+            self._setup.start(self._plan.wanted)
+
+    def _try_again(self) -> None:
+        if self._wanted is None:
+            self._offer()
+        else:
+            self._setup.start(self._wanted)
+
+    def _offer(self) -> None:
+        """Shows the choice, and looks up its size anew."""
+        self._show_choice()
+        if self._found is not None:
+            self.choice.forget_plan()
+            self._resolve()
+        elif self.isVisible():
+            self._setup.look()
+
+    def _toggle_pause(self) -> None:
+        if self._setup.is_paused:
+            self._setup.go_on()
+        else:
+            self._setup.pause()
+
+    def _show_beginning(self, wanted: Wanted) -> None:
+        self._wanted, self._began = wanted, time.monotonic()
+        self._show_words("Setting up the engine", _MEANWHILE)
+        self._show_parts(self.progress)
+        self._set_progress(Progress())
+        self.progress.stop_button.setFocus()
+
+    def _take_event(self, event: InstallEvent) -> None:
+        if self._progress is not None:
+            self._set_progress(self._progress.after(event))
+
+    def _show_paused(self, is_paused: bool) -> None:
+        if self._progress is not None:
+            self._set_progress(self._progress.paused(is_paused))
+
+    def _set_progress(self, progress: Progress | None) -> None:
+        self._progress = progress
+        if progress is not None:
+            self.progress.show_progress(progress)
+        self.progress_changed.emit(progress)
+
+    def _end(self, installation: Installation | None) -> None:
+        self._set_progress(None)
+        if installation is None:
+            self._purpose = Purpose.RESUME
+            self._offer()
+            return
+        self._wanted = None
+        build = self._found.title(installation.backend) if self._found else installation.backend
+        took = duration(time.monotonic() - self._began)
+        facts = f"Set up in {took}. It takes {size_text(installation.size_bytes)} on the disk."
+        self._show_words(f"{ready_title(installation.torch, build)} is ready", facts)
+        self._show_parts(self.train_button)
+        self.train_button.setFocus()
+
+    def _fail(self, problem: Problem) -> None:
+        self._set_progress(None)
+        self._show_words("The engine could not be set up", problem.message, problem.remedy)
+        self._show_parts(self.again_button, self.back_button)
+        self.again_button.setFocus()
+
+    def _show_choice(self) -> None:
+        is_early = self._purpose in (Purpose.UPDATE, Purpose.CHANGE)
+        parts = (self.leave_button,) if is_early else (self._meanwhile,)
+        self._show_parts(self.choice, self.begin_button, *parts)
+        self._refresh_words()
+
+    def _refresh_words(self, *, is_refused: bool = False) -> None:
+        if self.choice.isHidden():
+            return
+        words = words_for(self._purpose, self._engine, self._plan)
+        self._show_words(words.title, words.sentence)
+        button = "Try again" if is_refused else words.button
+        self.begin_button.setText(button)
+        self.begin_button.setAccessibleName(button)
+        self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))
+
+    def _show_words(self, title: str, sentence: str, remedy: str = "") -> None:
+        set_text(self._title, title)
+        set_text(self._sentence, sentence)
+        set_text(self._remedy, remedy)
+        self._remedy.setVisible(bool(remedy))
+        self.setAccessibleDescription(f"{title}. {sentence} {remedy}".strip())
+
+    def _show_parts(self, *parts: QWidget) -> None:
+        for part in (self.choice, self.progress, self._meanwhile, *self._buttons):
+            part.setVisible(part in parts)
+
+    def words(self) -> str:
+        """The heading and what is said below it."""
+        return " ".join(part.text() for part in (self._title, self._sentence, self._remedy) if part.text())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._found is None:
+            self._setup.look()

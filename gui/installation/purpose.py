@@ -1,0 +1,79 @@
+"""Why the page offers an installation, and the words that go with it. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.installation.installed import Engine, State
+from engine.installation.wanted import Plan, Wanted
+from gui.installation.words import EXTRAS
+
+
+class Purpose(StrEnum):
+    """`RESUME`: an installation was begun and not finished."""
+
+    FIRST = "first"
+    RESUME = "resume"
+    REPAIR = "repair"
+    UPDATE = "update"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The page's heading, the sentence below it, and the button that begins."""
+
+    title: str
+    sentence: str
+    button: str
+    can_begin: bool = True
+
+
+def purpose_of(engine: Engine) -> Purpose:
+    return Purpose.REPAIR if engine.state is State.BROKEN else Purpose.FIRST
+
+
+def first_choice(engine: Engine) -> Wanted:
+    """What is there now, to repair or to update it; else what fits best."""
+    here = engine.installation
+    if here is None:
+        return Wanted()
+    return Wanted(here.backend, extras=tuple(name for name in EXTRAS if name in here.packages))
+
+
+def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
+    """What the page says; `plan` is None until the choice is resolved."""
+    here = _release(engine.installation.torch) if engine.installation else ""
+    stays = f"PyTorch {here} stays in use until the new installation has trained a step."
+    match purpose:
+        case Purpose.RESUME:
+            return Words("Go on setting up", "What was downloaded before is kept, and is used.", "Go on")
+        case Purpose.REPAIR:
+            sentence = engine.problem.message if engine.problem else "Its files are not as they were."
+            return Words("The engine needs a repair", f"{sentence} Your runs are not affected.", "Repair")
+        case Purpose.UPDATE if plan is not None and _release(plan.torch) == here:
+            return Words("PyTorch is up to date", f"{here} is the newest version.", "Update", False)
+        case Purpose.UPDATE:
+            newest = f" to {_release(plan.torch)}" if plan else ""
+            return Words("Update PyTorch", stays, f"Update{newest}")
+        case Purpose.CHANGE:
+            return Words("Change the engine", stays, "Download and change")
+        case Purpose.FIRST:
+            return Words("Set up the engine", _FIRST, "Download and set up")
+
+
+_FIRST = (
+    "Ammeter trains with PyTorch, which comes in a build for each kind of graphics card. It is downloaded "
+    "once, into a folder of its own; nothing else on this machine is changed."
+)
+
+
+def _release(version: str) -> str:
+    """The version without the build: "2.15.0" of "2.15.0+cu130"."""
+    return version.partition("+")[0]
+
+
+def ready_title(torch: str, build: str) -> str:
+    """ "PyTorch 2.15.0 (CUDA 13.0)"."""
+    return f"PyTorch {_release(torch)} ({build})"

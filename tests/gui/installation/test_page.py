@@ -1,0 +1,176 @@
+"""The page *Setting up the engine*: from the choice to the first training, and what can come between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.events import Fetched, Installed, Stage, StageBegan
+from engine.installation.installed import Engine, State
+from engine.installation.wanted import Plan, Source, Wanted
+from gui.installation.choice import ChoiceView
+from gui.installation.page import SetupPage
+from gui.installation.progress_view import SetupChip
+from gui.installation.purpose import Purpose
+from gui.installation.setup import EngineSetup, Found
+from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, plan_of
+
+NO_NETWORK = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect to one.")
+READY = Engine(State.READY, INSTALLATION, Path("/data/engine"))
+HALF = Fetched(GIB, 2 * GIB, 2.0**20, 61.0, "torch.whl")
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(State.ABSENT)
+
+
+@pytest.fixture
+def page(qtbot: QtBot, setup: EngineSetup, engine: Engine) -> SetupPage:
+    made = SetupPage(setup, engine)
+    qtbot.addWidget(made)
+    with qtbot.waitSignal(setup.found):
+        made.show()
+    return made
+
+
+def resolved(qtbot: QtBot, page: SetupPage) -> None:
+    qtbot.waitUntil(page.begin_button.isEnabled)
+
+
+def press(qtbot: QtBot, button: object) -> None:
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
+    chip = SetupChip(page)
+    page.progress_changed.connect(chip.show_progress)
+    resolved(qtbot, page)
+    assert "RTX 4090" in page.choice.texts()
+    assert "2.5 GiB in 2 files" in page.choice.texts() and "100.0 GiB free" in page.choice.texts()
+    press(qtbot, page.begin_button)
+    for event in (StageBegan(Stage.FETCHING), HALF):
+        performed.events.put(event)
+    line = "Downloading PyTorch: 50\N{NO-BREAK SPACE}%, 1 min 1 s left"
+    qtbot.waitUntil(lambda: page.progress.accessibleName() == line)
+    assert chip.text().strip() == line and not chip.isHidden()
+    chip.set_short(True)
+    assert chip.text().strip() == "50\N{NO-BREAK SPACE}%" and chip.accessibleName() == line
+    for last in (Installed(INSTALLATION), None):
+        performed.events.put(last)
+    qtbot.waitUntil(page.train_button.isVisible)
+    assert page.words().startswith("PyTorch 2.15.0 (CUDA 13.0) is ready")
+    assert chip.isHidden() and performed.wanted == [Wanted()] and page.state() == {}
+    with qtbot.waitSignal(page.train_wanted):
+        press(qtbot, page.train_button)
+
+
+def test_the_size_is_known_roughly_at_once_and_exactly_once_resolved(qtbot: QtBot, found: Found) -> None:
+    choice = ChoiceView()
+    qtbot.addWidget(choice)
+    choice.show_found(found)
+    assert "about 2.0 GiB" in choice.texts() and not choice.can_begin
+    choice.show_plan(plan_of(Wanted()))
+    assert "2.5 GiB in 2 files" in choice.texts() and choice.can_begin
+
+
+def test_a_failure_is_told_and_tried_again(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
+    resolved(qtbot, page)
+    performed.events.put(NO_NETWORK)
+    press(qtbot, page.begin_button)
+    qtbot.waitUntil(page.again_button.isVisible)
+    assert page.words().endswith("There is no network. Connect to one.")
+    press(qtbot, page.again_button)
+    qtbot.waitUntil(lambda: performed.wanted == [Wanted(), Wanted()])
+    assert page.progress.isVisible()
+
+
+def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(
+    qtbot: QtBot, page: SetupPage, setup: EngineSetup, performed: Performed
+) -> None:
+    page.choice.options.extras["timm"].click()
+    resolved(qtbot, page)
+    press(qtbot, page.begin_button)
+    performed.events.put(HALF)
+    qtbot.waitUntil(page.progress.pause_button.isEnabled)
+    press(qtbot, page.progress.pause_button)
+    assert page.progress.pause_button.text() == "Go on"
+    press(qtbot, page.progress.pause_button)
+    with qtbot.waitSignal(setup.ended):
+        press(qtbot, page.progress.stop_button)
+    assert performed.asked == ["pause", "go on", "stop"]
+    assert page.begin_button.text() == "Go on" and "kept" in page.words()
+    later = SetupPage(setup, Engine(State.ABSENT))
+    qtbot.addWidget(later)
+    later.restore(page.state())
+    assert (later.purpose, later.state()["extras"]) == (Purpose.RESUME, ["timm"])
+
+
+def test_another_build_is_chosen_after_a_warning_and_another_source(
+    qtbot: QtBot, page: SetupPage, performed: Performed, tmp_path: Path
+) -> None:
+    page.choice.builds.setFocus()
+    qtbot.keyClick(page.choice.builds, Qt.Key.Key_End)
+    assert "There is no AMD graphics card. It can be set up all the same" in page.choice.texts()
+    options = page.choice.options
+    press(qtbot, page.choice.more)
+    press(qtbot, options.kind.button("mirror"))
+    qtbot.keyClicks(options.mirror, "ftp://x")
+    qtbot.waitUntil(lambda: "https://" in (options.problem() or ""))
+    assert not page.begin_button.isEnabled()
+    press(qtbot, options.kind.button("folder"))
+    qtbot.keyClicks(options.folder, str(tmp_path))
+    resolved(qtbot, page)
+    press(qtbot, page.begin_button)
+    qtbot.waitUntil(lambda: performed.wanted == [Wanted("rocm6.4", Source(folder=tmp_path))])
+
+
+@pytest.mark.parametrize("answer", [lambda wanted: plan_of(wanted, free_bytes=GIB)])
+@pytest.mark.parametrize("found", [BARE])
+def test_without_room_nothing_begins(qtbot: QtBot, page: SetupPage) -> None:
+    assert "No graphics card was found" in page.choice.texts()
+    qtbot.waitUntil(lambda: "Too little room: 8.0 GiB needed, 1.0 GiB free." in page.choice.texts())
+    assert not page.begin_button.isEnabled()
+
+
+def refuse(wanted: Wanted) -> Plan:
+    raise ProblemError(NO_NETWORK)
+
+
+@pytest.mark.parametrize("answer", [refuse])
+def test_a_size_that_cannot_be_looked_up_can_be_looked_up_again(
+    qtbot: QtBot, page: SetupPage, setup: EngineSetup
+) -> None:
+    resolved(qtbot, page)
+    assert page.begin_button.text() == "Try again" and "There is no network." in page.choice.texts()
+    with qtbot.waitSignal(setup.plan_failed):
+        press(qtbot, page.begin_button)
+
+
+@pytest.mark.parametrize("engine", [READY])
+@pytest.mark.parametrize(
+    ("answer", "button"),
+    [(plan_of, "Update"), (lambda wanted: replace(plan_of(wanted), torch="2.16.0"), "Update to 2.16.0")],
+)
+def test_a_newer_pytorch_is_looked_for(
+    qtbot: QtBot, page: SetupPage, setup: EngineSetup, button: str, found: Found, answer: Callable[..., Plan]
+) -> None:
+    with qtbot.waitSignal(setup.planned):
+        page.offer(Purpose.UPDATE)
+    assert (page.begin_button.text(), page.begin_button.isEnabled()) == (button, button != "Update")
+    with qtbot.waitSignal(page.left):
+        press(qtbot, page.leave_button)
+
+
+@pytest.mark.parametrize("engine", [Engine(State.BROKEN, INSTALLATION, problem=NO_NETWORK)])
+def test_a_broken_engine_is_mended_by_one_button(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
+    resolved(qtbot, page)
+    assert (page.begin_button.text(), page.purpose) == ("Repair", Purpose.REPAIR)
+    press(qtbot, page.begin_button)
+    qtbot.waitUntil(lambda: bool(performed.wanted))
