@@ -1,26 +1,30 @@
-"""The program `ammeter`: without a verb it opens the window, with one it hands over to the command line."""
+"""The program `ammeter`: it opens the window, with the archives named; a verb goes to the command line."""
 
 from __future__ import annotations
 
 import builtins
 import gc
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from engine.__main__ import quiet_interrupt
+from engine.export.archive import ARCHIVE_SUFFIXES
 
 
 def main() -> int:
     """Runs the program on sys.argv and returns its exit status."""
-    if len(sys.argv) > 1:
+    archives = [Path(argument) for argument in sys.argv[1:]]
+    if not all(archive.suffix.lower() in ARCHIVE_SUFFIXES for archive in archives):
         with quiet_interrupt("--json" in sys.argv):
             from engine.cli import main as run_verb
         return run_verb(sys.argv[1:])
     # the window answers Ctrl+C itself once it is open
     with quiet_interrupt():
-        return _open_window()
+        return _open_window(archives)
 
 
-def _open_window() -> int:
+def _open_window(archives: Sequence[Path]) -> int:
     # collecting garbage again and again while a thousand modules load is a tenth of the start; the window
     # switches it on again
     gc.disable()
@@ -37,7 +41,7 @@ def _open_window() -> int:
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
     from gui.window.app import run
 
-    return run()
+    return run(archives)
 
 
 if __name__ == "__main__":

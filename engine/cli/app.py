@@ -126,7 +126,10 @@ def _program(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Measure what mixed-precision training gains on this machine. Without a verb, open the window."""
+    """Measure what mixed-precision training gains on this machine. Without a verb, open the window.
+
+    `ammeter FILE.ammeter` opens the window and imports the archive there.
+    """
 
 
 def _from_usage(error: Any) -> Problem:

@@ -318,7 +318,7 @@ def _charts(format_name: str, plot: str | None, by: By, themes: tuple[ThemeName,
 
 
 ArchivePath = Annotated[
-    Path, typer.Argument(metavar="FILE.zip", help="An archive that `ammeter export` or the window wrote.")
+    Path, typer.Argument(metavar="FILE.ammeter", help="An archive that `ammeter export` or the window wrote.")
 ]
 
 

@@ -40,6 +40,7 @@ def _lazily(module: str, function: str) -> Write:
     return write
 
 
+_write_archive = _lazily("archive.writer", "write_archive")
 FORMATS = (
     Format("html", ".html", "Report as a web page", _lazily("report.html", "write_html")),
     Format("pdf", ".pdf", "Report as PDF", _lazily("report.pdf", "write_pdf")),
@@ -71,7 +72,8 @@ FORMATS = (
     Format("markdown", ".md", "Table in Markdown", _lazily("report.markdown", "write_markdown")),
     Format("latex", ".tex", "Table in LaTeX", _lazily("report.latex", "write_latex")),
     Format("tensorboard", "/", "TensorBoard", _lazily("trackers.tensorboard", "write_tensorboard")),
-    Format("archive", ".zip", "Runs whole, to import elsewhere", _lazily("archive.writer", "write_archive")),
+    Format("archive", ".ammeter", "Runs whole, to import elsewhere", _write_archive),
+    Format("zip", ".zip", "Runs whole, for Ammeter 0.1", _write_archive),
     Format("script", ".py", "Python script of one run", _lazily("script.page", "write_script"), (".npz",)),
 )
 

@@ -23,7 +23,7 @@ MORE = (
     ("latex", "Copy the table as LaTeX"),
     ("tensorboard", "Write a folder for TensorBoard…"),
     ("mlflow", "Send to MLflow…"),
-    ("archive", "Save the whole runs as .zip, to import elsewhere…"),
+    ("archive", "Save the whole runs as .ammeter, to import elsewhere…"),
 )
 
 
@@ -49,7 +49,7 @@ class ExportBlock(QFrame):
         title_action.triggered.connect(lambda: self.title_wanted.emit())
         self._format_actions = self.menu.actions()
         self.menu.addSeparator()
-        import_action = self.menu.addAction(f"Import runs from a .zip…\t{keys_of('import')}")
+        import_action = self.menu.addAction(f"Import runs from an archive…\t{keys_of('import')}")
         import_action.triggered.connect(lambda: self.import_wanted.emit())
         self._buttons: list[Button] = []
         self._lay_out()

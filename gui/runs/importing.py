@@ -1,4 +1,4 @@
-"""The import of runs from a .zip, chosen or dragged onto the window, and the dialogs that ask for files."""
+"""The import of an archive of runs, chosen or dragged onto the window, and the dialogs that ask for files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem
+from engine.export.archive import ARCHIVE_SUFFIXES
 from engine.export.formats import FORMATS, Format
 from engine.store.store import Store
 from gui.session.background import Background
@@ -20,7 +21,7 @@ from gui.widgets.notice import Notice
 if TYPE_CHECKING:
     from engine.export.archive.reader import Imported
 
-_ARCHIVE = "Runs exported by Ammeter (*.zip)"
+_ARCHIVE = f"Runs exported by Ammeter ({' '.join(f'*{suffix}' for suffix in ARCHIVE_SUFFIXES)})"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
 
 
 def ask_archive(window: QWidget, folder: Path) -> Path | None:
-    """Asks for a .zip to import; None if cancelled."""
+    """Asks for an archive to import; None if cancelled."""
     chosen, _ = QFileDialog.getOpenFileName(window, "Import runs", str(folder), _ARCHIVE)
     return Path(chosen) if chosen else None
 
@@ -159,9 +160,9 @@ class Importing(QObject):
 
 
 def archives_in(data: QMimeData) -> tuple[Path, ...]:
-    """The .zip files in what is dragged."""
+    """The archives in what is dragged."""
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-    return tuple(path for path in paths if path.suffix.lower() == ".zip")
+    return tuple(path for path in paths if path.suffix.lower() in ARCHIVE_SUFFIXES)
 
 
 def import_words(imported: Imported) -> str:

@@ -37,7 +37,7 @@ SHORTCUTS = (
     Shortcut("save", "Ctrl+S", "Save the form as your own preset"),
     Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
     Shortcut("export", "Ctrl+E", "Export the ticked runs"),
-    Shortcut("import", "Ctrl+I", "Import runs from a .zip"),
+    Shortcut("import", "Ctrl+I", "Import runs from an archive"),
     Shortcut("undo", "Ctrl+Z", "Restore the last deleted runs"),
     Shortcut("filter", "Ctrl+F", "Filter the runs"),
     Shortcut("fold", "Ctrl+J", "Fold or unfold the runs"),

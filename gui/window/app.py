@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
-from PySide6.QtCore import QEventLoop, Qt, QTimer
-from PySide6.QtGui import QIcon
+from PySide6.QtCore import QEvent, QEventLoop, Qt, QTimer, Signal
+from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 from engine import __version__
@@ -22,6 +23,18 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Key, Settings
+
+
+class Application(QApplication):
+    """`file_opened` carries the path of a file that macOS asks the program to open."""
+
+    file_opened = Signal(object)  # Path
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.file_opened.emit(Path(event.file()))
+            return True
+        return super().event(event)
 
 
 def run_until(
@@ -42,9 +55,17 @@ def run_until(
         raise TimeoutError(f"The condition was not met within {within_seconds:,.0f} s.")
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Opens the window and returns the exit status once it is closed."""
-    application = make_application(arguments)
+def run(archives: Sequence[Path] = ()) -> int:
+    """Opens the window and returns the exit status once it is closed; archives are imported.
+
+    A window of this user that is open already imports them instead.
+    """
+    application = make_application()
+    if archives:
+        from gui.window.openings import hand_over
+
+        if hand_over(archives):
+            return 0
     settings = Settings.load()
     settings.restore(Key.THEME, theme().set_mode)
     with ExitStack() as stack:
@@ -59,6 +80,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             box.setTextFormat(Qt.TextFormat.PlainText)
             box.exec()
             return 1
+        application.file_opened.connect(window.import_archive)
+        window.painted.connect(lambda: _take_archives(window, archives))
         window.painted.connect(lambda: _make_rest(window))
         window.show()
         # Python's handler would only print a traceback in the next slot
@@ -67,6 +90,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # the runs were read, and the window was closed as it should be
         remove_backups(store.path)
         return status
+
+
+def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
+    """Imports archives, and from now on those that another start of the program hands over."""
+    for archive in archives:
+        window.import_archive(archive)
+    # after the first paint, which loading a network library would delay
+    from gui.window.openings import Openings
+
+    openings = Openings(window)
+    openings.wanted.connect(window.import_archive)
+    openings.listen()
 
 
 def _make_rest(window: MainWindow) -> None:
@@ -93,11 +128,11 @@ def _make_rest(window: MainWindow) -> None:
     make_next()
 
 
-def make_application(arguments: Sequence[str] | None = None) -> QApplication:
+def make_application(arguments: Sequence[str] | None = None) -> Application:
     """The application, new or existing, with its name, icon and theme."""
     existing = QApplication.instance()
     words = list(arguments if arguments is not None else sys.argv[:1])
-    application = existing if isinstance(existing, QApplication) else QApplication(words)
+    application = existing if isinstance(existing, Application) else Application(words)
     application.setApplicationName("Ammeter")
     application.setApplicationDisplayName("Ammeter")
     application.setApplicationVersion(__version__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -221,6 +222,13 @@ class MainWindow(QMainWindow):
     @property
     def workspace(self) -> str:
         return self._body.workspace
+
+    def import_archive(self, path: Path) -> None:
+        """Comes to the front and imports the runs of an archive."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.raise_()
+        self.activateWindow()
+        self.others.comparisons.importing.take(path)
 
     def close_without_asking(self) -> None:
         """Closes even during a run, which is stopped and keeps what it recorded."""

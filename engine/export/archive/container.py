@@ -1,4 +1,4 @@
-"""The `.zip` of an archive, read as an untrusted file: every name, size and count in it is checked.
+"""An archive, which is a zip file, read as an untrusted file: every name, size and count in it is checked.
 
 A refusal is one plain sentence, and then nothing is imported.
 """
@@ -32,7 +32,7 @@ from engine.export.archive.layout import (
 )
 from engine.words.numbers import memory_text
 
-ANOTHER = "Nothing was imported. Choose a .zip that Ammeter exported."
+ANOTHER = "Nothing was imported. Choose an archive that Ammeter exported."
 AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
 
 
@@ -152,7 +152,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if duplicates:
         refuse(path, f"holds {duplicates[0]} more than once", ANOTHER)
     if MANIFEST not in {info.filename for info in members}:
-        refuse(path, f"is a .zip, but not an archive of runs: it lacks {MANIFEST}", ANOTHER)
+        refuse(path, f"is not an archive of runs: it lacks {MANIFEST}", ANOTHER)
     unpacked = sum(info.file_size for info in members)
     if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
         size = memory_text(unpacked / BYTES_PER_MIB)

@@ -1,4 +1,4 @@
-"""Writes whole runs into a `.zip` that another Ammeter imports; the same runs give the same bytes."""
+"""Writes whole runs into an archive that another Ammeter imports; the same runs give the same bytes."""
 
 from __future__ import annotations
 

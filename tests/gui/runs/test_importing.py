@@ -1,4 +1,4 @@
-"""Runs that come into the window as a .zip: chosen, or dragged onto it."""
+"""Runs that come into the window in an archive: chosen, or dragged onto it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def desk(qtbot: QtBot, tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def archive(saved: Store, trained: Trained, tmp_path: Path) -> Path:
     runs = [trained("fp32", 880.0).id, trained("fp16", 1_663.0).id]
-    return export(content_of(saved, runs), tmp_path / "runs.zip")
+    return export(content_of(saved, runs), tmp_path / "runs.ammeter")
 
 
 def test_what_came_in_is_told_and_can_be_compared(desk: Desk, archive: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_store_that_is_damaged_behind_its_first_page_is_told_in_a_sentence(
     content = store.path.read_bytes()
     store.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     told: list[str] = []
-    monkeypatch.setattr(gui.window.app, "make_application", lambda _arguments: qapp)
+    monkeypatch.setattr(gui.window.app, "make_application", lambda: qapp)
     monkeypatch.setattr(QMessageBox, "exec", lambda box: told.append(box.text()))
     assert gui.window.app.run([]) == 1
     assert len(told) == 1 and "damaged" in told[0]
