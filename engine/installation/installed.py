@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.lock import mark_in_use
 from engine.installation.place import CURRENT, MANIFEST, PACKAGES, engines_folder, installation_folder
 
 TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
@@ -84,14 +85,22 @@ def engine_here(folder: Path | None = None) -> Engine:
     except FileNotFoundError:
         if not (folder / CURRENT).exists():
             return Engine(State.ABSENT, problem=_ABSENT)
-        return Engine(State.BROKEN, problem=_broken("its files are missing"))
+        return Engine(State.BROKEN, problem=broken("its files are missing"))
     except (OSError, ValidationError):
-        return Engine(State.BROKEN, problem=_broken("its description cannot be read"))
+        return Engine(State.BROKEN, problem=broken("its description cannot be read"))
     packages = place / PACKAGES
     why = _why_unusable(installation, packages)
     if why is not None:
-        return Engine(State.BROKEN, installation, problem=_broken(why))
+        return Engine(State.BROKEN, installation, problem=broken(why))
     return Engine(State.READY, installation, packages)
+
+
+def current_name(folder: Path) -> str | None:
+    """The name of the installation in use in the engines' folder; None without one. Raises OSError."""
+    try:
+        return Current.model_validate_json((folder / CURRENT).read_bytes()).name
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 @cache
@@ -123,6 +132,8 @@ def add_to_path() -> None:
     packages = Path(tried) if tried else engine_here().packages
     if packages is not None and str(packages) not in sys.path:
         sys.path.append(str(packages))
+        if not tried:
+            mark_in_use(packages.parent)
 
 
 def python_here() -> str:
@@ -153,7 +164,8 @@ _ABSENT = Problem(
 )
 
 
-def _broken(why: str) -> Problem:
+def broken(why: str) -> Problem:
+    """An engine that is there and cannot be used; `why` continues the sentence."""
     return Problem(
         kind=Kind.NO_ENGINE,
         message=f"The engine cannot be used: {why}.",

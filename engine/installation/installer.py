@@ -1,0 +1,254 @@
+"""Installs the engine: resolves, fetches, unpacks and tries it, and only then puts it to use."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.experiment.paths import part_path
+from engine.experiment.problem import ProblemError, request_problem
+from engine.installation import problems
+from engine.installation.control import Control, Stopped
+from engine.installation.download import Downloads, wheel_path
+from engine.installation.events import Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.installed import Current, Installation, current_name, platform_here, python_here
+from engine.installation.lock import is_in_use, sole
+from engine.installation.place import (
+    CURRENT,
+    MANIFEST,
+    PACKAGES,
+    downloads_folder,
+    engines_folder,
+    installation_folder,
+    installations_folder,
+)
+from engine.installation.plan import make_plan
+from engine.installation.uv import run_uv
+from engine.installation.wanted import Plan, Wanted
+
+_EVENT_SECONDS = 0.3
+_CACHE = "cache"
+"""uv's, in the folder of an installation while it is unpacked: files can be linked from it without a copy."""
+
+
+class Installer:
+    """Installs into `folder`, by default the user's; `try_out` raises ProblemError for useless packages.
+
+    `pause`, `go_on` and `stop` may be called from any thread; for one installation.
+    """
+
+    def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
+        self._folder, self._try_out = folder or engines_folder(), try_out
+        self._control = Control()
+
+    def pause(self) -> None:
+        """Waits with fetching, or before the next stage, until `go_on`."""
+        self._control.pause()
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        self._control.go_on()
+
+    def stop(self) -> None:
+        """Ends the installation; what was fetched is kept for the next."""
+        self._control.stop()
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+        """Installs, going on with what an earlier attempt fetched; ends without `Installed` if it is stopped.
+
+        The installation in use stays in use until the new one has trained a step. Raises ProblemError.
+        """
+        try:
+            with sole(self._folder):
+                yield from self._install(wanted)
+        except Stopped:
+            return
+
+    def _install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+        _remove_unused(self._folder)
+        yield StageBegan(Stage.RESOLVING)
+        plan = make_plan(wanted, self._folder, lambda: self._control.is_stopped)
+        yield Planned(plan)
+        self._control.check()
+        yield StageBegan(Stage.FETCHING)
+        self._require_space(plan.needed_bytes - plan.fetched_bytes)
+        downloads = downloads_folder(self._folder)
+        yield from Downloads(plan, downloads, self._control).fetch()
+        self._control.check()
+        name = f"{plan.torch}-{plan.backend}-{secrets.token_hex(4)}"
+        with _removed_on_failure(installation_folder(self._folder, name)) as place:
+            yield StageBegan(Stage.UNPACKING)
+            yield from self._unpack([wheel_path(wheel, downloads) for wheel in plan.wheels], place)
+            self._control.check()
+            yield StageBegan(Stage.TRYING)
+            self._try_out(place / PACKAGES)
+            installation = _describe(plan, place)
+            with problems.writing(self._folder):
+                _write(place / MANIFEST, installation.model_dump_json(indent=1))
+        with problems.writing(self._folder):
+            _write(self._folder / CURRENT, Current(name=name).model_dump_json())
+        _remove_unused(self._folder)
+        shutil.rmtree(downloads, ignore_errors=True)
+        yield Installed(installation)
+
+    def _unpack(self, wheels: list[Path], place: Path) -> Iterator[Unpacked]:
+        total = _unpacked_bytes(wheels)
+        self._require_space(total)
+        cache, packages = place / _CACHE, place / PACKAGES
+        with problems.writing(self._folder):
+            packages.mkdir(parents=True)
+        arguments = ["pip", "install", "--no-index", "--no-deps", "--link-mode", "hardlink"]
+        arguments += ["--target", str(packages), *map(str, wheels)]
+        is_left = threading.Event()
+        work = _Work(lambda: run_uv(arguments, cache=cache, is_stopped=is_left.is_set))
+        try:
+            while not work.has_ended_after(_EVENT_SECONDS):
+                self._control.sleep(0)
+                yield Unpacked(min(_size(cache)[1], total), total)
+        finally:
+            is_left.set()
+            work.join()
+        shutil.rmtree(cache, ignore_errors=True)
+        yield Unpacked(total, total)
+
+    def _require_space(self, needed_bytes: int) -> None:
+        free_bytes = shutil.disk_usage(self._folder).free
+        if needed_bytes > free_bytes:
+            raise ProblemError(problems.no_space(needed_bytes, free_bytes, self._folder))
+
+
+def remove(folder: Path | None = None) -> int:
+    """Removes the engine with all downloads, and returns how many bytes that frees.
+
+    An installation that a worker has in use is left to the next start. Raises ProblemError.
+    """
+    folder = folder or engines_folder()
+    if not folder.is_dir():
+        return 0
+    with sole(folder):
+        before = _size(folder)[1]
+        with problems.writing(folder):
+            (folder / CURRENT).unlink(missing_ok=True)
+        _remove_unused(folder)
+        shutil.rmtree(downloads_folder(folder), ignore_errors=True)
+        return before - _size(folder)[1]
+
+
+def remove_leftovers(folder: Path | None = None) -> None:
+    """Removes the installations that are not in use, unless the engine is being set up; for a start."""
+    folder = folder or engines_folder()
+    if folder.is_dir():
+        try:
+            with sole(folder):
+                _remove_unused(folder)
+        except (ProblemError, OSError):
+            # another Ammeter is at it, or the folder cannot be used: nothing that a start could mend
+            return
+
+
+def _remove_unused(folder: Path) -> None:
+    """Removes what was half unpacked or is no longer current, as far as no worker has it on its path."""
+    installations = installations_folder(folder)
+    current = current_name(folder)
+    for place in installations.iterdir() if installations.is_dir() else ():
+        if place.name != current and not is_in_use(place):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _removed_on_failure(place: Path) -> Iterator[Path]:
+    try:
+        yield place
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def _describe(plan: Plan, place: Path) -> Installation:
+    files, size_bytes = _size(place)
+    return Installation(
+        name=place.name,
+        torch=plan.torch,
+        backend=plan.backend,
+        python=python_here(),
+        platform=platform_here(),
+        packages={wheel.name: wheel.version for wheel in plan.wheels},
+        files=files,
+        size_bytes=size_bytes,
+        made=time.time(),
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Replaces a file by one that is on the disk."""
+    part = part_path(path)
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _unpacked_bytes(wheels: list[Path]) -> int:
+    total = 0
+    for wheel in wheels:
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                total += sum(member.file_size for member in archive.infolist())
+        except (OSError, zipfile.BadZipFile) as error:
+            message = f"{wheel.name} cannot be read: {error}."
+            raise ProblemError(
+                request_problem(message, "Remove the file and start again.", value=wheel)
+            ) from error
+    return total
+
+
+def _size(folder: Path) -> tuple[int, int]:
+    """How many files are below a folder, and their bytes; a file with several names counts once."""
+    files = size_bytes = 0
+    seen: set[int] = set()
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - of twenty thousand files
+            except OSError:
+                # uv moves them meanwhile
+                continue
+            if status.st_ino not in seen:
+                seen.add(status.st_ino)
+                files, size_bytes = files + 1, size_bytes + status.st_size
+    return files, size_bytes
+
+
+class _Work:
+    """A function in a thread."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits for its end."""
+        self._thread.join()
+
+    def has_ended_after(self, seconds: float) -> bool:
+        """Waits that long for its end. Raises its error."""
+        self._thread.join(seconds)
+        if not self._thread.is_alive() and self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._function()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            self._error = error

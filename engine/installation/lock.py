@@ -1,0 +1,79 @@
+"""Locks on files, which the system releases when their process ends, however it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.installation.problems import writing
+
+IN_USE = "in-use"
+"""In an installation's folder: locked by every worker that has it on its path."""
+
+
+@contextmanager
+def sole(folder: Path) -> Iterator[None]:
+    """Keeps others from changing the engines' folder. Raises ProblemError where somebody does."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "lock").open("ab")
+    with file:
+        if not _locked(file, shared=False):
+            message = "The engine is being set up by another Ammeter, or in another window."
+            raise ProblemError(request_problem(message, "Wait until that has ended, or stop it there."))
+        yield
+
+
+def mark_in_use(place: Path) -> None:
+    """Keeps an installation from being removed until this process ends."""
+    # where nothing can be written, nothing can be removed either
+    with suppress(OSError):
+        file = (place / IN_USE).open("ab")
+        _locked(file, shared=True)
+        _marks.append(file)
+
+
+_marks: list[IO[bytes]] = []
+
+
+def is_in_use(place: Path) -> bool:
+    """Whether a worker has the installation on its path."""
+    path = place / IN_USE
+    try:
+        if sys.platform == "win32":
+            # which refuses this while the file is open
+            path.unlink(missing_ok=True)
+            return False
+        with path.open("ab") as file:
+            return not _locked(file, shared=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: IO[bytes], *, shared: bool) -> bool:
+        if shared:
+            return True
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(file: IO[bytes], *, shared: bool) -> bool:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

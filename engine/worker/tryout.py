@@ -1,0 +1,41 @@
+"""Whether an installation of the engine can train, which a worker with its packages shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.installed import TRIED_PACKAGES
+from engine.protocol import jobs
+from engine.protocol.events import Examined, Failed
+from engine.worker.launcher import Launcher, iterate
+
+
+def try_out(packages: Path) -> None:
+    """Has a worker with these packages train a step. Raises ProblemError where it does not."""
+    with Launcher(environment={TRIED_PACKAGES: str(packages)}) as launcher:
+        session = launcher.start(jobs.Examine())
+        try:
+            for event in iterate(session):
+                if isinstance(event, Failed):
+                    raise ProblemError(_useless(_why(event)), detail=event.detail)
+                if isinstance(event, Examined):
+                    bad = [check for check in event.checks if check.status == "problem"]
+                    if bad:
+                        raise ProblemError(_useless(f"{bad[0].name}: {bad[0].detail}"))
+        finally:
+            session.close()
+
+
+def _why(failed: Failed) -> str:
+    """The last line of a worker that could not import torch, or the sentence of its problem."""
+    lines = failed.detail.strip().splitlines()
+    return lines[-1].strip() if failed.problem.kind is Kind.WORKER_DIED and lines else failed.problem.message
+
+
+def _useless(why: str) -> Problem:
+    return Problem(
+        kind=Kind.NO_ENGINE,
+        message=f"This build of PyTorch was installed, but it does not train here: {why.rstrip('.')}.",
+        remedy="Choose another build. An engine that was in use still is, and what was fetched is kept.",
+    )
