@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from engine.experiment.problem import ProblemError, request_problem
 from engine.installation.problems import writing
@@ -22,7 +22,7 @@ def sole(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "lock").open("ab")
     with file:
-        if not _locked(file, shared=False):
+        if not _locked(file.fileno(), shared=False):
             message = "The engine is being set up by another Ammeter, or in another window."
             raise ProblemError(request_problem(message, "Wait until that has ended, or stop it there."))
         yield
@@ -32,12 +32,8 @@ def mark_in_use(place: Path) -> None:
     """Keeps an installation from being removed until this process ends."""
     # where nothing can be written, nothing can be removed either
     with suppress(OSError):
-        file = (place / IN_USE).open("ab")
-        _locked(file, shared=True)
-        _marks.append(file)
-
-
-_marks: list[IO[bytes]] = []
+        # closed by the system
+        _locked(os.open(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
 
 
 def is_in_use(place: Path) -> bool:
@@ -49,7 +45,7 @@ def is_in_use(place: Path) -> bool:
             path.unlink(missing_ok=True)
             return False
         with path.open("ab") as file:
-            return not _locked(file, shared=False)
+            return not _locked(file.fileno(), shared=False)
     except FileNotFoundError:
         return False
     except OSError:
@@ -59,11 +55,11 @@ def is_in_use(place: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _locked(file: IO[bytes], *, shared: bool) -> bool:
+    def _locked(descriptor: int, *, shared: bool) -> bool:
         if shared:
             return True
         try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
@@ -71,9 +67,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _locked(file: IO[bytes], *, shared: bool) -> bool:
+    def _locked(descriptor: int, *, shared: bool) -> bool:
         try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError:
             return False
         return True

@@ -1,21 +1,118 @@
-"""Installing the engine: whole or not at all, and never before it has trained a step."""
+"""Installing the engine: whole or not at all, and never in use before it has trained a step."""
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from engine.installation.events import Fetched, Installed, Planned, Stage, StageBegan, Unpacked
-from engine.installation.installer import Installer
-from engine.installation.place import CURRENT
-from engine.installation.wanted import Wanted
-from tests.engine.installation.conftest import events_of, useful
+import pytest
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation import installed
+from engine.installation.events import Installed, Stage, StageBegan
+from engine.installation.installed import State, engine_here
+from engine.installation.installer import remove
+from engine.installation.lock import sole
+from engine.installation.place import downloads_folder, installation_folder, installations_folder
+from engine.installation.wanted import Source, Wanted
+from engine.installation.wholeness import whole_problem
+from tests.engine.installation.conftest import events_of, problem_of, write_wheels
 
 
-def test_an_installation_goes_through_its_stages(engines: Path, wanted: Wanted) -> None:
-    events = events_of(engines, wanted)
+@pytest.fixture(autouse=True)
+def no_own_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "has_own_torch", lambda: False)
+
+
+def useless(packages: Path) -> None:
+    raise ProblemError(Problem(kind=Kind.NO_ENGINE, message="It does not train.", remedy="Choose another."))
+
+
+def names(engines: Path) -> list[str]:
+    return [place.name for place in installations_folder(engines).iterdir()]
+
+
+def test_it_is_in_use_once_it_was_tried_and_leaves_no_downloads(engines: Path, wanted: Wanted) -> None:
+    tried: list[tuple[bool, State]] = []
+
+    def try_out(packages: Path) -> None:
+        tried.append(((packages / "torch" / "lib" / "part59.bin").exists(), engine_here(engines).state))
+
+    events = events_of(engines, wanted, try_out)
     assert [event.stage for event in events if isinstance(event, StageBegan)] == list(Stage)
-    last = events[-1]
-    print([e for e in events])
-    assert isinstance(last, Installed)
-    print(sorted(p for p in engines.rglob("*")))
+    assert tried == [(True, State.ABSENT)]
+    engine = engine_here(engines)
+    assert engine.state is State.READY
+    assert engine.installation is not None
+    assert events[-1] == Installed(engine.installation)
+    assert engine.installation.packages == {"torch": "2.15.0", "torchvision": "0.30.0"}
+    assert not downloads_folder(engines).exists()
+    assert whole_problem(engines) is None
+
+
+def test_from_a_folder_of_wheels_nothing_is_copied(engines: Path, wheels: Path) -> None:
+    events_of(engines, Wanted(source=Source(folder=wheels)))
+    assert engine_here(engines).state is State.READY
+    assert (wheels / "torch-2.15.0-py3-none-any.whl").exists()
+
+
+def test_a_failed_trial_leaves_the_old_engine_in_use(engines: Path, wanted: Wanted, wheels: Path) -> None:
+    events_of(engines, wanted)
+    (before,) = names(engines)
+    write_wheels(wheels, "2.16.0")
+    assert problem_of(engines, wanted, useless) == "It does not train. Choose another."
+    assert names(engines) == [before]
+    assert whole_problem(engines) is None
+    assert (downloads_folder(engines) / "torch-2.16.0-py3-none-any.whl").exists()
+
+
+def test_updating_removes_the_old_engine_unless_a_worker_has_it(
+    engines: Path, wanted: Wanted, wheels: Path
+) -> None:
+    events_of(engines, wanted)
+    (before,) = names(engines)
+    code = "import sys; from pathlib import Path; from engine.installation.lock import mark_in_use"
+    code += "; mark_in_use(Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(installation_folder(engines, before))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None and worker.stdin is not None
+        worker.stdout.readline()
+        write_wheels(wheels, "2.16.0")
+        events_of(engines, wanted)
+        assert before in names(engines)
+        worker.stdin.close()
+    assert remove(engines) > 6_000_000
+    assert names(engines) == []
+    assert engine_here(engines).state is State.ABSENT
+
+
+def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: Wanted) -> None:
+    with sole(engines):
+        assert "another Ammeter" in problem_of(engines, wanted)
+
+
+@pytest.mark.parametrize("harm", ["missing", "not whole"])
+def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted: Wanted, harm: str) -> None:
+    events_of(engines, wanted)
+    packages = engine_here(engines).packages
+    assert packages is not None
+    file = packages / "torch" / "lib" / "part7.bin"
+    file.unlink()
+    if harm == "not whole":
+        file.write_bytes(b"half")
+    problem = whole_problem(engines)
+    assert problem is not None and problem.message.endswith(f"its file torch/lib/part7.bin is {harm}.")
+    events_of(engines, wanted)
+    assert whole_problem(engines) is None
+
+
+def test_a_read_only_folder_is_refused(
+    engines: Path, wanted: Wanted, read_only: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    engines.mkdir()
+    with read_only(engines):
+        assert "Permission denied" in problem_of(engines, wanted)
+    assert not list(engines.iterdir())
