@@ -12,9 +12,10 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.builds import Build
+from engine.installation.control import Stopped
 from engine.installation.events import Installed, InstallEvent
 from engine.installation.hardware import Hardware
-from engine.installation.installed import Installation
+from engine.installation.installed import Engine, Installation
 from engine.installation.wanted import Plan, Wanted
 from engine.worker.awake import kept_awake
 from gui.session.background import Background
@@ -52,18 +53,21 @@ class Installs(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """How to look at the machine, to plan, and to install; the engine's own unless a test brings others."""
+    """How to look at the machine, and to plan, install, check and remove; a test brings its own."""
 
     look: Callable[[], Found]
     plan: Callable[[Wanted, Callable[[], bool]], Plan]
     installer: Callable[[], Installs]
+    check: Callable[[Engine], Problem | None]
+    remove: Callable[[], int]
 
 
 class EngineSetup(QObject):
     """`found` carries what this machine is; `planned` (Wanted, Plan) or `plan_failed` (Wanted, Problem) the
     answer to the choice asked about last. An installation begins with `began` (Wanted), tells by
     `progressed` (InstallEvent), and ends with `ended` (the Installation, or None if it was stopped) or
-    `problem`. `paused_changed` carries whether it pauses.
+    `problem`. `paused_changed` carries whether it pauses. `checked` carries the Problem of an engine that is
+    not whole, or None; `removed` the bytes that were freed; `refused` the Problem of either.
     """
 
     found = Signal(object)
@@ -74,6 +78,9 @@ class EngineSetup(QObject):
     ended = Signal(object)
     problem = Signal(object)
     paused_changed = Signal(bool)
+    checked = Signal(object)
+    removed = Signal(object)
+    refused = Signal(object)
 
     def __init__(self, means: Means, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -105,8 +112,14 @@ class EngineSetup(QObject):
             if not is_unwanted.is_set():
                 signal(wanted, value)
 
+        def resolve() -> Plan | None:
+            try:
+                return self._means.plan(wanted, is_unwanted.is_set)
+            except Stopped:
+                return None
+
         self._background.do(
-            lambda: self._means.plan(wanted, is_unwanted.is_set),
+            resolve,
             lambda plan: answer(self.planned.emit, plan),
             lambda problem: answer(self.plan_failed.emit, problem),
         )
@@ -114,6 +127,15 @@ class EngineSetup(QObject):
     def drop_plan(self) -> None:
         """No answer is wanted any more."""
         self._is_unwanted.set()
+
+    def check(self, engine: Engine) -> None:
+        """Looks whether all the files of an engine are there."""
+        self._background.do(lambda: self._means.check(engine), self.checked.emit, self.refused.emit)
+
+    def remove(self) -> None:
+        """Removes the engine with all downloads. Nothing happens while it is busy."""
+        if not self.is_busy:
+            self._background.do(self._means.remove, self.removed.emit, self.refused.emit)
 
     def start(self, wanted: Wanted) -> None:
         """Installs, or goes on where an earlier attempt stopped. Nothing happens while it is busy."""

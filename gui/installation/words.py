@@ -54,11 +54,15 @@ def download_text(plan: Plan) -> str:
 
 def room_text(plan: Plan) -> str:
     """The room on the disk: "8.0 GiB needed, 120 GiB free"."""
-    return f"{size_text(plan.needed_bytes)} needed, {size_text(plan.free_bytes)} free"
+    return f"{size_text(_still_needed(plan))} needed, {size_text(plan.free_bytes)} free"
 
 
 def has_room(plan: Plan) -> bool:
-    return plan.free_bytes >= plan.needed_bytes
+    return plan.free_bytes >= _still_needed(plan)
+
+
+def _still_needed(plan: Plan) -> int:
+    return plan.needed_bytes - plan.fetched_bytes
 
 
 def network_text(environment: Mapping[str, str]) -> str:

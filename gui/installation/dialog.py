@@ -1,0 +1,239 @@
+"""Help > Engine: the engine's versions, size and place, and what can be done with it."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QDialog, QLabel, QScrollArea, QWidget
+
+from engine.experiment.problem import Problem
+from engine.installation.installed import Engine, Installation, State
+from engine.installation.place import engines_folder
+from engine.words.numbers import counted, date_text
+from gui.installation.purpose import Purpose, ready_title
+from gui.installation.setup import EngineSetup
+from gui.installation.words import size_text
+from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.messages import ask
+from gui.widgets.tables import whole_table
+
+_WIDTH, _NAMES, _TABLE = 560, 88, 200
+_OWN = (
+    "PyTorch belongs to the Python environment that Ammeter runs in. Ammeter uses it as it is: update it "
+    "there, with the tool that made the environment."
+)
+_REMOVES = (
+    "Remove the engine? Training needs it: it would have to be downloaded again. Your runs, presets and "
+    "datasets stay."
+)
+
+
+def show_engine_dialog(parent: QWidget, setup: EngineSetup, engine: Engine) -> EngineDialog:
+    """Opens the window's dialog, or brings it to the front."""
+    dialog = parent.findChild(EngineDialog) or EngineDialog(setup, parent)
+    dialog.show_engine(engine)
+    dialog.show()
+    dialog.activateWindow()
+    return dialog
+
+
+class EngineDialog(QDialog):
+    """Not modal, and deleted when it is closed. `page_wanted` carries what the page is to offer (Purpose)."""
+
+    page_wanted = Signal(object)
+
+    def __init__(self, setup: EngineSetup, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Engine")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._setup = setup
+        self._engine = Engine(State.ABSENT)
+        self._content: QWidget | None = None
+        self._answer = _wrapped("strong")
+        self._make_buttons()
+        self._column = in_column(
+            self._answer,
+            in_row(*self._buttons, Stretch(1), self.close_button, spacing=8),
+            parent=self,
+            margins=24,
+            spacing=16,
+        )
+        self.setFixedWidth(_WIDTH)
+        setup.checked.connect(self._tell_check)
+        setup.refused.connect(self._tell_problem)
+        setup.removed.connect(self._tell_removal)
+
+    def _make_buttons(self) -> None:
+        self.set_up_button = self._to_page(
+            "Set up…", Purpose.FIRST, "Choose a build of PyTorch and download it"
+        )
+        self.repair_button = self._to_page("Repair…", Purpose.REPAIR, "Set up the same build anew")
+        self.update_button = self._to_page("Update…", Purpose.UPDATE, "Look for a newer PyTorch")
+        self.change_button = self._to_page("Change…", Purpose.CHANGE, "Another build, or further packages")
+        self.check_button = Button("Check", "secondary", "Look whether all its files are there")
+        self.remove_button = Button("Remove…", "secondary", "Remove it with all downloads; your runs stay")
+        self.close_button = Button("Close", "secondary", "Close")
+        self.check_button.clicked.connect(self._check)
+        self.remove_button.clicked.connect(self._remove)
+        self.close_button.clicked.connect(self.close)
+        self._buttons = (
+            self.set_up_button,
+            self.repair_button,
+            self.update_button,
+            self.change_button,
+            self.check_button,
+            self.remove_button,
+        )
+
+    def show_engine(self, engine: Engine) -> None:
+        """Shows the engine that is here now."""
+        self._engine = engine
+        if self._content is not None:
+            self._content.hide()
+            self._content.deleteLater()
+        self._content = _own_content() if engine.state is State.OWN else _content(engine)
+        self._column.insertWidget(0, self._content)
+        self._answer.hide()
+        self._show_buttons()
+
+    def _show_buttons(self, *, is_damaged: bool = False) -> None:
+        state = self._engine.state
+        is_broken = is_damaged or state is State.BROKEN
+        shown = {
+            self.set_up_button: state is State.ABSENT,
+            self.repair_button: is_broken,
+            self.update_button: state is State.READY and not is_broken,
+            self.change_button: state is State.READY and not is_broken,
+            self.check_button: state is State.READY,
+            self.remove_button: state in (State.READY, State.BROKEN),
+        }
+        for button, is_shown in shown.items():
+            button.setVisible(is_shown)
+            button.setEnabled(not self._setup.is_busy or button is self.check_button)
+
+    def _to_page(self, text: str, purpose: Purpose, tip: str) -> Button:
+        button = Button(text, "secondary", tip)
+        button.clicked.connect(lambda: self._go(purpose))
+        return button
+
+    def _go(self, purpose: Purpose) -> None:
+        self.page_wanted.emit(purpose)
+        self.close()
+
+    def _check(self) -> None:
+        self.check_button.setEnabled(False)
+        self._say("Looking at every file…")
+        self._setup.check(self._engine)
+
+    def _remove(self) -> None:
+        if ask(self, _REMOVES, "Remove", "Keep"):
+            self.remove_button.setEnabled(False)
+            self._say("Removing…")
+            self._setup.remove()
+
+    def _tell_check(self, problem: Problem | None) -> None:
+        self._show_buttons(is_damaged=problem is not None)
+        self._say("Every file is there, and whole." if problem is None else problem.message)
+
+    def _tell_problem(self, problem: Problem) -> None:
+        self._show_buttons()
+        self._say(f"{problem.message} {problem.remedy}")
+
+    def _tell_removal(self, freed_bytes: int) -> None:
+        self.show_engine(Engine(State.ABSENT))
+        self._say(f"Removed, which has freed {size_text(freed_bytes)}. Your runs are all here.")
+
+    def _say(self, words: str) -> None:
+        set_text(self._answer, words)
+        self._answer.show()
+
+    def answer(self) -> str:
+        """What a check or a removal has said; empty before."""
+        return "" if self._answer.isHidden() else self._answer.text()
+
+
+def _content(engine: Engine) -> QWidget:
+    here, problem = engine.installation, engine.problem
+    holder = QWidget()
+    column = in_column(parent=holder, spacing=8)
+    if here is None:
+        column.addWidget(label("No engine yet", "title"))
+    else:
+        column.addWidget(label(ready_title(here.torch, here.backend), "title"))
+    if problem is not None:
+        column.addWidget(_wrapped("body", problem.message))
+    if here is not None:
+        for name, words in _facts(here):
+            column.addWidget(_fact(name, label(words, "body")))
+        column.addWidget(_place(engine.packages or engines_folder()))
+        packages = sorted(here.packages.items())
+        table = whole_table("Packages", "The engine's packages", ("Package", "Version"), packages)
+        area = QScrollArea()
+        area.setAccessibleName("Packages")
+        area.setWidgetResizable(True)
+        area.setWidget(table)
+        area.setFixedHeight(min(_TABLE, table.height()))
+        column.addWidget(area)
+    return holder
+
+
+def _facts(here: Installation) -> tuple[tuple[str, str], ...]:
+    return (
+        ("torchvision", here.packages.get("torchvision", "not installed")),
+        ("Size", f"{size_text(here.size_bytes)} in {counted(here.files, 'file')}"),
+        ("Set up", f"{date_text(datetime.fromtimestamp(here.made).astimezone())}, for Python {here.python}"),
+    )
+
+
+def _own_content() -> QWidget:
+    holder = QWidget()
+    in_column(
+        label("PyTorch of this environment", "title"),
+        _wrapped("body", _OWN),
+        _fact("PyTorch", label(_version("torch"), "body")),
+        _fact("torchvision", label(_version("torchvision"), "body")),
+        _place(Path(sys.prefix)),
+        parent=holder,
+        spacing=8,
+    )
+    return holder
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "version unknown"
+
+
+def _place(folder: Path) -> QWidget:
+    open_button = IconButton("folder", "Open the folder", "Open the folder in the file manager")
+    open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))))
+    place = ElidedLabel(str(folder), "body", mode=Qt.TextElideMode.ElideMiddle)
+    holder = QWidget()
+    in_row(_name("Place"), wide(place), open_button, parent=holder, spacing=16)
+    return holder
+
+
+def _fact(name: str, value: QWidget) -> QWidget:
+    holder = QWidget()
+    in_row(_name(name), wide(value), parent=holder, spacing=16)
+    return holder
+
+
+def _name(text: str) -> QLabel:
+    result = label(text, "label")
+    result.setFixedWidth(_NAMES)
+    return result
+
+
+def _wrapped(role: str, text: str = "") -> QLabel:
+    result = label(text, role)
+    result.setWordWrap(True)
+    return result
