@@ -37,7 +37,8 @@ _LIBRARIES = ("torch", "torchvision", "transformers", "timm", "pyarrow", "safete
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
     """The docstring, a paragraph of sentences; `left_out` names the parts left out."""
     precision = training.experiment.precision.label
-    title = f"{sentence_of(run.name)}: {precision}, as Ammeter {__version__} trained it."
+    made = run.environment.ammeter if run.environment is not None else __version__
+    title = f"{sentence_of(run.name)}: {precision}, as Ammeter {sentence_of(made)} trained it."
     text = " ".join(_sentences(run, training, imports, left_out))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)

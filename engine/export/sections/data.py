@@ -28,6 +28,8 @@ class Saved(Protocol):
     def created(self) -> datetime: ...
     @property
     def device_name(self) -> str: ...
+    @property
+    def ammeter(self) -> str | None: ...
 
 
 def write_tables(sections: Sequence[Section], tables: Mapping[str, Iterable[Row]], path: Path) -> None:
@@ -49,9 +51,13 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 
 def write_object(record: Saved, path: Path, **values: Any) -> None:
-    """Writes one JSON object; `values` follow what all records have."""
+    """Writes one JSON object; `values` follow what all records have.
+
+    `ammeter` is the version that writes, `made_with` the version that made the record, null if unknown.
+    """
     head = {
         "ammeter": __version__,
+        "made_with": record.ammeter,
         "id": record.id,
         "created": record.created.isoformat(),
         "device": record.device_name,
