@@ -158,7 +158,8 @@ class ChoiceView(QFrame):
             set_text(self._download, "Not known yet")
             set_text(self._room, "Give the source under More choices.")
         else:
-            set_text(self._download, f"about {size_text(build.download_bytes)}" if build else "…")
+            roughly = build.download_bytes if build else None
+            set_text(self._download, f"about {size_text(roughly)}" if roughly else "…")
             set_text(self._room, "Looking up the exact size…" if build else "")
 
     def _reason(self, build: Build | None) -> str:

@@ -1,0 +1,108 @@
+"""Which build fits which machine, and that uv finds the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.installation.builds import (
+    automatic_backend,
+    builds_for,
+    card_problem,
+    driver_problem,
+    processor_problem,
+)
+from engine.installation.hardware import Gpu, Hardware, Vendor
+
+T4 = Gpu(Vendor.NVIDIA, "Tesla T4", (7, 5))
+GTX_1080 = Gpu(Vendor.NVIDIA, "NVIDIA GeForce GTX 1080", (6, 1))
+K80 = Gpu(Vendor.NVIDIA, "Tesla K80", (3, 7))
+RTX_5090 = Gpu(Vendor.NVIDIA, "NVIDIA GeForce RTX 5090", (12, 0))
+RX_7900 = Gpu(Vendor.AMD, "Radeon RX 7900 XTX", architecture="gfx1100")
+ARC = Gpu(Vendor.INTEL, "Arc A770")
+UHD = Gpu(Vendor.INTEL, "UHD Graphics 620")
+
+
+def machine(*gpus: Gpu, driver: str | None = None, system: str = "linux", kind: str = "x86_64") -> Hardware:
+    """A machine with these cards."""
+    return Hardware(system, kind, "A processor", gpus, nvidia_driver=driver)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "best", "asked"),
+    [
+        (machine(T4, driver="580.65.06"), "cu132", "auto"),
+        (machine(T4, driver="550.54.14"), "cu128", "auto"),
+        (machine(Gpu(Vendor.NVIDIA, "NVIDIA A100-SXM4-40GB", (8, 0)), driver="570.0"), "cu128", "auto"),
+        (machine(Gpu(Vendor.NVIDIA, "NVIDIA H100 PCIe", (9, 0)), driver="600.1"), "cu132", "auto"),
+        (machine(RTX_5090, driver="581.2", system="win32", kind="AMD64"), "cu132", "auto"),
+        (machine(T4, driver="470.82"), "cpu", "auto"),
+        # uv would take builds that have no kernels for these cards
+        (machine(GTX_1080, driver="580.65.06"), "cu126", "cu126"),
+        (machine(K80, driver="550.54.14"), "cpu", "cpu"),
+        (machine(UHD), "cpu", "cpu"),
+        # uv finds AMD's cards only with ROCm's programs
+        (machine(RX_7900), "rocm7.2", "rocm7.2"),
+        (machine(RX_7900, system="win32", kind="AMD64"), "cpu", "auto"),
+        (machine(ARC), "xpu", "auto"),
+        (machine(T4), "cpu", "auto"),
+        (machine(), "cpu", "auto"),
+        (machine(Gpu(Vendor.APPLE, "Apple M3"), system="darwin", kind="arm64"), "cpu", "auto"),
+        # a build that serves both cards goes before a newer one that serves one of them
+        (machine(GTX_1080, T4, driver="580.65.06"), "cu126", "cu126"),
+    ],
+)
+def test_the_best_build_is_first_and_uv_is_asked_for_it(hardware: Hardware, best: str, asked: str) -> None:
+    builds = builds_for(hardware)
+    assert builds[0].backend == best
+    assert builds[0].fits
+    assert automatic_backend(hardware, {}) == asked
+    assert [build.fits for build in builds] == sorted((build.fits for build in builds), reverse=True)
+    assert all(build.why.endswith(".") for build in builds)
+    assert automatic_backend(hardware, {"UV_CUDA_DRIVER_VERSION": "580"}) == "auto"
+
+
+def test_a_reason_names_driver_and_card() -> None:
+    why = {build.backend: build.why for build in builds_for(machine(GTX_1080, driver="550.54.14"))}
+    assert why["cu126"] == (
+        "Driver 550.54.14 runs CUDA 12.6, and the build is made for the NVIDIA GeForce GTX 1080 "
+        "(compute capability 6.1). PyTorch 2.14 is the last that has it."
+    )
+    assert why["cu128"] == (
+        "The NVIDIA GeForce GTX 1080 (compute capability 6.1) is older than the cards that PyTorch for "
+        "CUDA 12.8 is made for (7.5 to 12.0)."
+    )
+    assert why["cu132"] == "CUDA 13.2 needs NVIDIA's driver 580 or newer, and the driver here is 550.54.14."
+    assert why["rocm7.2"] == "There is no AMD graphics card here."
+
+
+def test_problems_of_a_build_that_is_there() -> None:
+    newer = card_problem("cu126", RTX_5090)
+    assert newer is not None
+    assert "is newer than the cards" in newer.message
+    missing = driver_problem("cu130", machine(GTX_1080))
+    assert missing is not None
+    assert "there is none for the NVIDIA GeForce GTX 1080" in missing.message
+    # a build that is in no table is judged by its CUDA alone
+    assert driver_problem("cu129", machine(T4, driver="525.60.13")) is None
+    assert card_problem("cu129", K80) is None
+    assert driver_problem("cpu", machine()) is None
+    assert card_problem("rocm7.2", Gpu(Vendor.AMD, "Raphael", architecture="gfx1036")) is not None
+    old = Hardware("linux", "x86_64", "Core 2 Duo", has_avx2=False)
+    assert (problem := processor_problem(old)) is not None
+    assert "Core 2 Duo lacks AVX2" in problem.message
+    assert processor_problem(machine()) is None
+
+
+def test_each_system_is_offered_what_exists_for_it() -> None:
+    offered = {
+        kind: [build.backend for build in builds_for(machine(system=kind[0], kind=kind[1]))]
+        for kind in (("linux", "aarch64"), ("win32", "AMD64"), ("win32", "ARM64"), ("darwin", "arm64"))
+    }
+    assert offered == {
+        ("linux", "aarch64"): ["cpu", "cu132", "cu130", "cu128", "cu126"],
+        ("win32", "AMD64"): ["cpu", "cu132", "cu130", "cu128", "cu126", "xpu"],
+        ("win32", "ARM64"): ["cpu"],
+        ("darwin", "arm64"): ["cpu"],
+    }
+    (intel_mac,) = builds_for(machine(system="darwin"))
+    assert not intel_mac.fits
