@@ -69,8 +69,12 @@ _SHAPES = {
 
 def svg(name: str, color: str, width: float = 1.4) -> str:
     """The icon as SVG text, stroked in `color`. Raises KeyError for an unknown name."""
-    body = _SHAPES[name].replace("{color}", color)
-    return _FRAME.format(color=color, width=width, body=body)
+    return _FRAME.format(color=color, width=width, body=shape(name, color))
+
+
+def shape(name: str, color: str) -> str:
+    """What the icon's SVG consists of, in a square of 16. Raises KeyError for an unknown name."""
+    return _SHAPES[name].replace("{color}", color)
 
 
 def pixmap(name: str, color: str, size: int = 16, ratio: float = 1.0) -> QPixmap:

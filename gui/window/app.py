@@ -136,6 +136,6 @@ def make_application(arguments: Sequence[str] | None = None) -> Application:
     application.setApplicationName("Ammeter")
     application.setApplicationDisplayName("Ammeter")
     application.setApplicationVersion(__version__)
-    application.setDesktopFileName("ammeter")
+    application.setDesktopFileName("org.ammeter.Ammeter")
     application.setWindowIcon(QIcon(pixmap("logo", theme().palette.text, 64, 1.0)))
     return application

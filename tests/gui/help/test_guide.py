@@ -123,7 +123,7 @@ def test_the_defaults_of_the_scaler_are_those_of_torch() -> None:
 
 
 def test_the_pictures_are_those_that_the_script_draws(tmp_path: Path) -> None:
-    script = ROOT / "packaging" / "guide_pictures.py"
+    script = ROOT / "packaging" / "guide" / "make_pictures.py"
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, cwd=ROOT, timeout=60)
     drawn = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
     kept = (ROOT / "resources" / "guide" / "pictures").iterdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from guide_drawing import EDGE, WIDTH, Drawing
+from drawing import EDGE, WIDTH, Drawing
 
 from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, NumberFormat
 from resources.looks import LIGHT

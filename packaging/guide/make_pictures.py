@@ -1,6 +1,6 @@
 """Draws the guide's pictures, resources/guide/pictures, in the light theme's colours.
 
-    python packaging/guide_pictures.py [FOLDER]
+    python packaging/guide/make_pictures.py [FOLDER]
 
 The window shows them in its own theme: it puts the dark colours in place of the light ones, so that a picture
 may use no other colours than tokens.
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from guide_drawing import EDGE, WIDTH, Drawing
-from guide_numerics_pictures import NUMERICS_PICTURES
-from guide_own_pictures import OWN_PICTURES
-from guide_sweep_pictures import SWEEP_PICTURES
-from guide_timing_pictures import TIMING_PICTURES
+from drawing import EDGE, WIDTH, Drawing
+from numerics_pictures import NUMERICS_PICTURES
+from own_pictures import OWN_PICTURES
+from sweep_pictures import SWEEP_PICTURES
+from timing_pictures import TIMING_PICTURES
 
 from resources.looks import LIGHT
 
-TARGET = Path(__file__).resolve().parent.parent / "resources" / "guide" / "pictures"
+TARGET = Path(__file__).resolve().parents[2] / "resources" / "guide" / "pictures"
 FP32, TF32, FP16, BF16 = (LIGHT.look(name) for name in ("fp32", "tf32", "fp16", "bf16"))
 
 # Each format: its colour, the bits of its exponent and mantissa, those that are kept but not used, the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from guide_drawing import EDGE, WIDTH, Drawing
+from drawing import EDGE, WIDTH, Drawing
 
 from resources.looks import LIGHT
 

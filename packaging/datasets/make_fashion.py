@@ -1,6 +1,7 @@
 """Makes the built-in pictures, resources/fashion, from the four IDX files of Fashion-MNIST.
 
-Usage: python packaging/make_fashion.py FOLDER, where FOLDER holds the files as their authors publish them.
+Usage: python packaging/datasets/make_fashion.py FOLDER, where FOLDER holds the files as their authors
+publish them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TRAIN_SAMPLES, TEST_SAMPLES = 6_000, 1_000
-TARGET = Path(__file__).resolve().parent.parent / "resources" / "fashion"
+TARGET = Path(__file__).resolve().parents[2] / "resources" / "fashion"
 
 
 def read_idx(path: Path, samples: int) -> NDArray[np.uint8]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from guide_drawing import EDGE, WIDTH, Drawing
+from drawing import EDGE, WIDTH, Drawing
 
 from resources.looks import LIGHT
 
