@@ -20,7 +20,6 @@ from engine.protocol.events import (
     CatalogRead,
     Checked,
     Event,
-    Examined,
     Failed,
     Finished,
     ForecastMade,
@@ -122,12 +121,6 @@ class Runner:
         answer = self._answer(jobs.ReadCatalog())
         assert isinstance(answer, CatalogRead)
         return answer.catalog
-
-    def examine(self) -> Examined:
-        """Whether this machine is ready. Raises ProblemError."""
-        answer = self._answer(jobs.Examine())
-        assert isinstance(answer, Examined)
-        return answer
 
     def forecast(
         self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False

@@ -12,6 +12,8 @@ import typer
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.cli.session import TargetOption
+from engine.doctor.doctor import examine
+from engine.doctor.report import report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry
 from engine.experiment.experiment import Experiment, flattened
@@ -129,18 +131,30 @@ def _models_of(library: Library, catalog: Catalog) -> list[ModelEntry]:
 _PURPOSES = {"own": "made-up data of its own"}
 
 
-def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
+_REPORT = typer.Option(
+    "--report", help="Print it as Markdown for a bug report, without your names and paths."
+)
+
+
+def doctor(
+    as_json: AsJson = False,
+    report: Annotated[bool, _REPORT] = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
     """Check whether this machine is ready. The exit status is 1 if something is wrong."""
-    with _runner(target) as runner:
-        checks = runner.examine().checks
+    with Launcher(target) as launcher:
+        checks = examine(launcher)
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:
         output.error(_problem(failed[0]), as_json, checks=entries)
     elif as_json:
         output.json_object({"checks": entries})
+    elif report:
+        output.line(report_text(checks))
     else:
-        output.table(("Check", "", "Found"), [(check.name, check.status, check.detail) for check in checks])
+        rows = [(check.name, check.status, f"{check.detail}\n{check.remedy}".strip()) for check in checks]
+        output.table(("Check", "", "Found"), rows)
     return 1 if failed else 0
 
 
@@ -174,7 +188,9 @@ def _runner(target: Target) -> Iterator[Runner]:
 
 def _problem(check: Check) -> Problem:
     return Problem(
-        kind=Kind.INTERNAL, message=f"{check.name}: {check.detail}", remedy="Correct it and try again."
+        kind=Kind.INTERNAL,
+        message=f"{check.name}: {check.detail}",
+        remedy=check.remedy or "Correct it and try again.",
     )
 
 

@@ -96,8 +96,7 @@ def _silent(environment: Mapping[str, str], variable: str) -> Problem:
 
 def _unknown_platform(plugin: str) -> Problem | None:
     """The problem with a platform that this Qt lacks; None if it has it, or if that is unknown."""
-    folder = _in_pyside(_PLUGINS)
-    known = [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
+    known = known_platforms()
     if not known or plugin in known or "QT_QPA_PLATFORM_PLUGIN_PATH" in os.environ:
         return None
     return Problem(
@@ -106,6 +105,12 @@ def _unknown_platform(plugin: str) -> Problem | None:
         remedy=f"Unset QT_QPA_PLATFORM, or choose one of {', '.join(sorted(known))}.",
         key="display",
     )
+
+
+def known_platforms() -> list[str]:
+    """The platforms of the installed PySide6, such as "xcb"; empty where they are unknown."""
+    folder = _in_pyside(_PLUGINS)
+    return [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
 
 
 def _in_pyside(path: str) -> Path | None:

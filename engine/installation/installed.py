@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -144,6 +145,16 @@ def python_here() -> str:
 def platform_here() -> str:
     """The system and processor that packages depend on, such as "linux-x86_64"."""
     return f"{sys.platform}-{platform.machine().lower()}"
+
+
+def operating_system() -> str:
+    """The operating system's name and version, such as "Ubuntu 24.04.1 LTS" or "Windows 11"."""
+    if platform.system() == "Linux":
+        with contextlib.suppress(OSError):
+            return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    if platform.system() == "Darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    return f"{platform.system()} {platform.release()}"
 
 
 def _why_unusable(installation: Installation, packages: Path) -> str | None:

@@ -55,11 +55,12 @@ class CatalogRead(Message):
 
 
 class Check(Message):
-    """One line of the doctor's report."""
+    """One line of the doctor's report. `remedy` says what to do; empty where nothing is wrong."""
 
     name: Line
     status: Literal["ok", "note", "problem"]
     detail: Text
+    remedy: Text = ""
 
 
 class Examined(Message):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-import platform
-import shutil
-from pathlib import Path
 
 import torch
-import torchvision
 from torch.nn.functional import cross_entropy
 
-from engine import __version__
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.paths import data_folder
-from engine.experiment.value import BYTES_PER_GIB
 from engine.protocol.events import Check
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
-from engine.training.machine import device_entries, nvidia_driver, operating_system
+from engine.training.machine import device_entries, nvidia_driver
 from engine.training.models.build import SMALL_CNN, build_model, model_entries
 from engine.training.models.libraries.names import library_entries
 from engine.training.precision import float32_mode
@@ -37,25 +30,14 @@ def read_catalog() -> Catalog:
     )
 
 
-_LOW_DISK_GIB = 2.0
-
-
 def examine() -> tuple[Check, ...]:
-    """The doctor's report: versions, device, Tensor Cores, BF16, a real step under AMP, and the disk."""
+    """What only torch can tell: the device, its Tensor Cores, BF16, and whether a step under AMP runs."""
     device = device_entries()[0]
     return (
-        Check(name="Ammeter", status="ok", detail=f"{__version__}, Python {platform.python_version()}"),
-        Check(name="System", status="ok", detail=operating_system()),
-        Check(
-            name="PyTorch",
-            status="ok",
-            detail=f"{torch.__version__}, torchvision {torchvision.__version__}",
-        ),
         _device_check(device),
         _tensor_core_check(device),
         _precision_check(device, Precision.BF16),
         _step_check(device),
-        _disk_check(data_folder()),
     )
 
 
@@ -90,7 +72,7 @@ def _step_check(entry: DeviceEntry) -> Check:
         loss = _one_step(torch.device(entry.name), precision)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong here is what the doctor is asked for
         problem = problem_of(error)
-        return Check(name=name, status="problem", detail=f"{problem.message} {problem.remedy}")
+        return Check(name=name, status="problem", detail=problem.message, remedy=problem.remedy)
     if not math.isfinite(loss):
         return Check(name=name, status="problem", detail=f"it ran, but its loss was {loss}")
     return Check(name=name, status="ok", detail=f"forward and backward ran on {entry.name}")
@@ -104,12 +86,3 @@ def _one_step(device: torch.device, precision: Precision) -> float:
     labels = torch.arange(8, device=device)
     with float32_mode(precision):
         return float(step([(pictures, labels)])[0])
-
-
-def _disk_check(folder: Path) -> Check:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free_gib = shutil.disk_usage(existing).free / BYTES_PER_GIB
-    is_low = free_gib < _LOW_DISK_GIB
-    return Check(
-        name="Disk", status="note" if is_low else "ok", detail=f"{free_gib:.1f} GiB free at {folder}"
-    )

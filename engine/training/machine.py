@@ -14,6 +14,7 @@ import torch
 from engine import __version__
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import BYTES_PER_MIB
+from engine.installation.installed import operating_system
 from engine.protocol.events import Environment
 from engine.training.precision import cpu_precisions, cuda_precisions, other_accelerator_precisions, processor
 
@@ -43,16 +44,6 @@ def nvidia_driver() -> str | None:
         finally:
             pynvml.nvmlShutdown()
     return None
-
-
-def operating_system() -> str:
-    """The operating system's name and version, such as "Ubuntu 24.04.1 LTS" or "Windows 11"."""
-    if platform.system() == "Linux":
-        with contextlib.suppress(OSError):
-            return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
-    if platform.system() == "Darwin":
-        return f"macOS {platform.mac_ver()[0]}"
-    return f"{platform.system()} {platform.release()}"
 
 
 _TENSOR_CORES_SINCE = (7, 0)

@@ -172,11 +172,10 @@ def test_a_run_that_was_deleted_meanwhile_ends_with_a_problem_not_a_worker(store
                 store.delete([record.id])
 
 
-def test_the_catalog_and_the_diagnosis_answer(store, launcher):
+def test_the_catalog_answers(store, launcher):
     runner = Runner(store, launcher)
     catalog = runner.catalog()
     assert catalog.device("cpu") is not None and catalog.model("resnet50") is not None
-    assert all(check.status in ("ok", "note") for check in runner.examine().checks)
 
 
 def test_a_worker_that_cannot_be_started_leaves_a_failed_run(store, tmp_path):

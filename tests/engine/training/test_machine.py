@@ -21,7 +21,7 @@ def test_the_cpu_is_the_last_device_and_names_are_unique() -> None:
 
 def test_the_doctor_runs_a_real_step() -> None:
     checks = {check.name: check for check in examine()}
-    assert {"Ammeter", "PyTorch", "Device", "Tensor Cores", "BF16", "Disk"} < set(checks)
+    assert {"Device", "Tensor Cores", "BF16"} < set(checks)
     (step,) = [check for name, check in checks.items() if name.startswith("A step under")]
     assert step.status == "ok"
     assert all(check.status != "problem" for check in checks.values())

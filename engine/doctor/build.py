@@ -1,0 +1,127 @@
+"""The engine against the hardware: whether its build of torch fits the card, the driver and the processor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from engine.installation.builds import Build
+from engine.installation.hardware import Hardware, Vendor
+from engine.installation.installed import Engine, State, torch_version
+from engine.protocol.events import Check
+
+_CHOOSE = "Install the other build in Help > Engine, or with `ammeter engine install --backend {}`."
+_OWN_BUILD = "Install the build for {} with `uv pip install --torch-backend {} torch torchvision`."
+
+
+def engine_checks(engine: Engine, hardware: Hardware, builds: Sequence[Build]) -> tuple[Check, ...]:
+    """The engine, its build, and every mismatch with the hardware; `builds` are those for it, best first."""
+    checks = [_engine_check(engine), *_hardware_checks(hardware)]
+    if engine.is_usable:
+        checks += _build_checks(engine, hardware, builds)
+    return tuple(checks)
+
+
+def _engine_check(engine: Engine) -> Check:
+    if engine.problem is not None:
+        problem = engine.problem
+        return Check(name="Engine", status="problem", detail=problem.message, remedy=problem.remedy)
+    backend = backend_of(engine)
+    words = [f"PyTorch {torch_version(engine) or 'of unknown version'}"]
+    if (vision := _vision(engine)) is not None:
+        words.append(f"torchvision {vision}")
+    words.append(f"build {backend}" if backend else "a build of unknown kind")
+    words.append("in Ammeter's own environment" if engine.state is State.OWN else "installed by Ammeter")
+    return Check(name="Engine", status="ok", detail=", ".join(words))
+
+
+def _vision(engine: Engine) -> str | None:
+    if engine.installation is not None:
+        return engine.installation.packages.get("torchvision")
+    try:
+        return version("torchvision")
+    except PackageNotFoundError:
+        return None
+
+
+def backend_of(engine: Engine) -> str | None:
+    """uv's name of the engine's build, such as "cu130"; None where it is unknown."""
+    if engine.installation is not None:
+        return engine.installation.backend
+    spec = find_spec("torch") if engine.state is State.OWN else None
+    return backend_in(Path(spec.origin).with_name("version.py")) if spec and spec.origin else None
+
+
+_VERSION = re.compile(r"^(cuda|hip|xpu)\b[^=\n]*= *'(\d+)\.(\d+)", re.MULTILINE)
+
+
+def backend_in(description: Path) -> str | None:
+    """uv's name of the build that torch's version.py describes, which is read and not run."""
+    try:
+        match = _VERSION.search(description.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    if match is None:
+        return "cpu"
+    kind, major, minor = match.groups()
+    return {"cuda": f"cu{major}{minor}", "hip": f"rocm{major}.{minor}", "xpu": "xpu"}[kind]
+
+
+def _hardware_checks(hardware: Hardware) -> list[Check]:
+    checks = [Check(name="Processor", status="ok", detail=hardware.processor or hardware.machine)]
+    if hardware.has_avx2 is False:
+        checks[0] = Check(
+            name="Processor",
+            status="note",
+            detail=f"{hardware.processor} has no AVX2: PyTorch is slow on it, and may end with an illegal "
+            "instruction.",
+            remedy="Train on a graphics card, or on a processor with AVX2.",
+        )
+    names = [_card(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
+    driver = f"; driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
+    if hardware.cuda_of_driver is not None:
+        driver += " for CUDA up to {}.{}".format(*hardware.cuda_of_driver)
+    detail = (
+        "; ".join(names) + driver if names else "No graphics card was found; training runs on the processor."
+    )
+    checks.append(Check(name="Graphics card", status="ok" if names else "note", detail=detail))
+    nvidia = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
+    if nvidia and hardware.nvidia_driver is None:
+        checks.append(_no_driver(nvidia[0], hardware.system))
+    return checks
+
+
+def _card(name: str, capability: tuple[int, int] | None, architecture: str | None) -> str:
+    kind = f"compute capability {capability[0]}.{capability[1]}" if capability else architecture
+    return f"{name} ({kind})" if kind else name
+
+
+def _no_driver(card: str, system: str) -> Check:
+    how = (
+        "Install NVIDIA's driver from https://www.nvidia.com/drivers, and restart."
+        if system == "win32"
+        else "Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt install "
+        "nvidia-driver), and restart; in a container, start it with the NVIDIA Container Toolkit."
+    )
+    detail = f"There is an {card}, but its driver does not answer: training runs on the processor."
+    return Check(name="Driver", status="problem", detail=detail, remedy=how)
+
+
+def _build_checks(engine: Engine, hardware: Hardware, builds: Sequence[Build]) -> list[Check]:
+    backend = backend_of(engine)
+    installed = next((build for build in builds if build.backend == backend), None)
+    best = next((build for build in builds if build.fits), None)
+    if backend is None or best is None or best.backend == backend:
+        return []
+    form = _OWN_BUILD if engine.state is State.OWN else _CHOOSE
+    remedy = form.format(best.backend) if form is _CHOOSE else form.format(best.title, best.backend)
+    if installed is not None and not installed.fits:
+        detail = f"The build {backend} of PyTorch does not fit this machine: {installed.why}"
+        return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]
+    if backend == "cpu":
+        detail = f"PyTorch is here in its build for processors only, although {best.title} fits: {best.why}"
+        return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]
+    return []

@@ -1,0 +1,171 @@
+"""What surrounds the program: variables, disks, shared memory, compilers, the C library and the store."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.experiment.problem import ProblemError
+from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
+from engine.protocol.events import Check
+from engine.store.database import open_database
+
+_FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
+_KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_UV", "AMMETER_WORKER")
+
+
+def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
+    """Variables of Ammeter's own that name nothing, and paths that shadow what the engine brings."""
+    checks = [
+        _folder_check(name, environment[name]) for name in _FOLDERS if environment.get(name, "").strip()
+    ]
+    checks += [_unknown(name) for name in sorted(environment) if _is_unknown(name)]
+    if (uv := environment.get("AMMETER_UV")) and not Path(uv).is_file():
+        detail = f"AMMETER_UV names {uv}, which is no file."
+        checks.append(
+            Check(name="Variable", status="problem", detail=detail, remedy="Correct it, or unset it.")
+        )
+    checks.append(_libraries(environment.get("LD_LIBRARY_PATH", "")))
+    checks.append(_packages(environment.get("PYTHONPATH", "")))
+    return tuple(check for check in checks if check is not None)
+
+
+def _folder_check(name: str, value: str) -> Check | None:
+    path = Path(value.strip()).expanduser().absolute()
+    existing = nearest(path)
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        detail = f"{name} names {path}, where no folder can be written."
+        remedy = "Set it to a folder that you may write in, or unset it."
+        return Check(name="Variable", status="problem", detail=detail, remedy=remedy)
+    if path != existing:
+        detail = f"{name} names {path}, which does not exist yet."
+        remedy = "If your data lie elsewhere, correct it; otherwise the folder is made when it is needed."
+        return Check(name="Variable", status="note", detail=detail, remedy=remedy)
+    return None
+
+
+def _is_unknown(name: str) -> bool:
+    return name.startswith("AMMETER_") and name not in _KNOWN
+
+
+def _unknown(name: str) -> Check:
+    near = difflib.get_close_matches(name, _KNOWN[:3], n=1)
+    remedy = f"Did you mean {near[0]}?" if near else "Unset it."
+    return Check(name="Variable", status="note", detail=f"Ammeter knows no variable {name}.", remedy=remedy)
+
+
+_CUDA_LIBRARIES = ("libcudart", "libcublas", "libcudnn", "libnccl", "libnvrtc", "libtorch", "libcusparse")
+
+
+def _libraries(paths: str) -> Check | None:
+    for folder in filter(None, paths.split(":")):
+        names = [path.name for kind in _CUDA_LIBRARIES for path in sorted(Path(folder).glob(f"{kind}*.so*"))]
+        if names:
+            detail = (
+                f"LD_LIBRARY_PATH names {folder}, whose {names[0]} may be loaded in place of PyTorch's own."
+            )
+            remedy = "Unset LD_LIBRARY_PATH for Ammeter: PyTorch brings the CUDA libraries that it needs."
+            return Check(name="Libraries", status="note", detail=detail, remedy=remedy)
+    return None
+
+
+_PACKAGES = ("torch", "torchvision", "numpy", "PySide6", "triton", "nvidia", "pydantic")
+
+
+def _packages(paths: str) -> Check | None:
+    for folder in filter(None, paths.split(os.pathsep)):
+        names = [name for name in _PACKAGES if (Path(folder) / name).is_dir()]
+        if names:
+            detail = f"PYTHONPATH names {folder}, whose {names[0]} is imported in place of Ammeter's own."
+            remedy = "Unset PYTHONPATH for Ammeter."
+            return Check(name="Packages", status="note", detail=detail, remedy=remedy)
+    return None
+
+
+_LOW_DISK_BYTES = 2 * BYTES_PER_GIB
+_LOW_SHARED_BYTES = BYTES_PER_GIB
+
+
+def disk_check(name: str, folder: Path, least_bytes: float = _LOW_DISK_BYTES) -> Check:
+    """The free space of the disk that `folder` is, or will be, on."""
+    free = shutil.disk_usage(nearest(folder)).free
+    amount = f"{free / BYTES_PER_GIB:,.1f} GiB"
+    if free >= least_bytes:
+        return Check(name=name, status="ok", detail=f"{amount} free at {folder}")
+    detail = f"Only {amount} are free at {folder}."
+    remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are advisable."
+    return Check(name=name, status="note", detail=detail, remedy=remedy)
+
+
+def shared_memory_check(total_bytes: int | None) -> Check | None:
+    """A container's shared memory is often too small; `total_bytes` is the size of /dev/shm."""
+    if total_bytes is None or total_bytes >= _LOW_SHARED_BYTES:
+        return None
+    detail = (
+        f"/dev/shm holds {total_bytes / BYTES_PER_MIB:,.0f} MiB, through which loader processes pass batches."
+    )
+    remedy = "Start the container with --shm-size=8g or --ipc=host, or set data.workers to 0."
+    return Check(name="Shared memory", status="note", detail=detail, remedy=remedy)
+
+
+_COMPILERS = {"win32": ("cl",)}
+_GET_COMPILER = {
+    "win32": "Install the Build Tools for Visual Studio with the workload for C++.",
+    "darwin": "Install it with `xcode-select --install`.",
+    "linux": "Install it (Debian, Ubuntu: sudo apt install g++; Fedora: sudo dnf install gcc-c++).",
+}
+
+
+def compiler_check(system: str, environment: Mapping[str, str]) -> Check | None:
+    """torch.compile needs a compiler of C++ on the PATH, or in CXX."""
+    names = (*filter(None, [environment.get("CXX")]), *_COMPILERS.get(system, ("g++", "clang++", "c++")))
+    if any(shutil.which(name, path=environment.get("PATH", "")) for name in names):
+        return None
+    detail = "No C++ compiler was found: torch.compile cannot be used, and runs leave it out."
+    return Check(
+        name="Compiler",
+        status="note",
+        detail=detail,
+        remedy=_GET_COMPILER.get(system, _GET_COMPILER["linux"]),
+    )
+
+
+_LEAST_GLIBC = (2, 28)
+
+
+def libc_check(system: str, libc: tuple[str, str]) -> Check | None:
+    """PyTorch's builds for Linux need glibc; `libc` is its name and version."""
+    if not system.startswith("linux"):
+        return None
+    name, found = libc
+    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    if name == "glibc" and numbers >= _LEAST_GLIBC:
+        return None
+    has = f"glibc {found}" if name == "glibc" else "a C library other than glibc"
+    needed = ".".join(map(str, _LEAST_GLIBC))
+    detail = f"This system has {has}, and PyTorch's builds need glibc {needed} or newer."
+    remedy = "Use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later), or a container of such a system."
+    return Check(name="C library", status="problem", detail=detail, remedy=remedy)
+
+
+def store_check(path: Path) -> Check:
+    """Whether the saved runs at `path` can be read and written."""
+    try:
+        opened = open_database(path)
+    except ProblemError as error:
+        problem = error.problem
+        return Check(name="Saved runs", status="problem", detail=problem.message, remedy=problem.remedy)
+    opened.connection.close()
+    if opened.unwritable is not None:
+        message, remedy = opened.unwritable.message, opened.unwritable.remedy
+        return Check(name="Saved runs", status="problem", detail=message, remedy=remedy)
+    status = "note" if opened.notes else "ok"
+    return Check(name="Saved runs", status=status, detail=" ".join(opened.notes) or str(path))
+
+
+def nearest(path: Path) -> Path:
+    """The path itself, or the nearest folder above it that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
