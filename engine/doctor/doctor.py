@@ -35,20 +35,9 @@ _ENGINE_BYTES = 12 * BYTES_PER_GIB
 """Roughly what downloading and unpacking the largest build takes."""
 
 
-def examine(launcher: Launcher | None, is_unwanted: Callable[[], bool] = lambda: False) -> tuple[Check, ...]:
-    """All checks: those of `own_checks`, and the worker's where `launcher` may start one for a usable engine.
-
-    The worker is ended once `is_unwanted`, asked several times a second, says so.
-    """
-    checks = own_checks()
-    if launcher is None or not engine_here().is_usable:
-        return checks
-    try:
-        return (*checks, *_worker_checks(launcher, is_unwanted))
-    except ProblemError as error:
-        problem = error.problem
-        failed = Check(name="Worker", status="problem", detail=problem.message, remedy=problem.remedy)
-        return (*checks, failed)
+def examine(launcher: Launcher) -> tuple[Check, ...]:
+    """All checks."""
+    return (*own_checks(), *worker_checks(launcher))
 
 
 def own_checks() -> tuple[Check, ...]:
@@ -72,7 +61,21 @@ def own_checks() -> tuple[Check, ...]:
     return tuple(check for check in checks if check is not None)
 
 
-def _worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
+def worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool] = lambda: False) -> tuple[Check, ...]:
+    """What only torch can tell, in a worker; none without a usable engine, which `own_checks` tells.
+
+    The worker is ended once `is_unwanted`, asked several times a second, says so.
+    """
+    if not engine_here().is_usable:
+        return ()
+    try:
+        return _answer(launcher, is_unwanted)
+    except ProblemError as error:
+        problem = error.problem
+        return (Check(name="Worker", status="problem", detail=problem.message, remedy=problem.remedy),)
+
+
+def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     session = launcher.start(jobs.Examine())
     try:
         for event in iterate(session):

@@ -14,7 +14,7 @@ from gui.widgets.shortcuts import keys_of
 if TYPE_CHECKING:
     from gui.window.main_window import MainWindow
 
-_ENTRIES = (("guide", f"Guide\t{keys_of('help')}"), ("about", "About Ammeter"))
+_ENTRIES = (("guide", f"Guide\t{keys_of('help')}"), ("doctor", "Doctor"), ("about", "About Ammeter"))
 
 
 class HelpMenu(QMenu):
@@ -43,10 +43,20 @@ def _open_guide(window: MainWindow) -> None:
     show_help(window)
 
 
+def _open_doctor(window: MainWindow) -> None:
+    from gui.installation.doctor_page import show_doctor
+
+    show_doctor(window, lambda: not window.experiments.is_idle)
+
+
 def _open_about(window: MainWindow) -> None:
     from gui.help.about import show_about
 
     show_about(window)
 
 
-_OPENERS: Mapping[str, Callable[[MainWindow], None]] = {"guide": _open_guide, "about": _open_about}
+_OPENERS: Mapping[str, Callable[[MainWindow], None]] = {
+    "guide": _open_guide,
+    "doctor": _open_doctor,
+    "about": _open_about,
+}

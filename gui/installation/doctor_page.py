@@ -1,0 +1,217 @@
+"""Help > Doctor: what is wrong with the machine, the package or the engine, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Event as Flag
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QWidget
+
+from engine.doctor.doctor import own_checks, worker_checks
+from engine.doctor.report import report_text
+from engine.experiment.problem import Problem
+from engine.protocol.events import Check
+from engine.worker.launcher import Launcher
+from gui.session.background import Background
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.widgets import Button, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import set_text
+
+Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
+"""Makes checks in a thread; it gives up once the function that it takes says so."""
+
+_MARKS = {"ok": ("check", "All right"), "note": ("info", "Note"), "problem": ("cross", "Problem")}
+_SIZE, _LEAST_SIZE = (760, 600), (520, 360)
+_NAME_WIDTH = 132
+
+
+def show_doctor(window: QWidget, is_measuring: Callable[[], bool]) -> DoctorDialog:
+    """Opens the window's doctor, or brings it to the front. While `is_measuring`, no step is trained."""
+    dialog = window.findChild(DoctorDialog)
+    if dialog is None:
+        looks = (("Looking at this machine…", _own), ("Training a step…", partial(_worker, is_measuring)))
+        dialog = DoctorDialog(looks, window)
+    dialog.show()
+    dialog.activateWindow()
+    if not dialog.is_looking:
+        dialog.look()
+    return dialog
+
+
+def _own(_is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
+    return own_checks()
+
+
+def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
+    if is_measuring():
+        detail = "No step was trained, since that would disturb what is being measured."
+        return (Check(name="Device", status="note", detail=detail, remedy="Look again when it is over."),)
+    with Launcher() as launcher:
+        return worker_checks(launcher, lambda: is_unwanted() or is_measuring())
+
+
+class DoctorDialog(QDialog):
+    """Shows the checks of `looks`, pairs of what is said meanwhile and a function; not modal.
+
+    Closed, it gives up looking; it is deleted with its window, which it never keeps waiting for long.
+    """
+
+    def __init__(self, looks: Sequence[tuple[str, Look]], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Doctor")
+        self._looks = tuple(looks)
+        self._left: list[tuple[str, Look]] = []
+        self._given_up = Flag()
+        self._checks: tuple[Check, ...] = ()
+        self._background = Background(self)
+        self._lay_out()
+        self.setMinimumSize(*_LEAST_SIZE)
+        self.resize(*_SIZE)
+        theme().changed.connect(self._show_checks)
+        if parent is not None:
+            parent.window().installEventFilter(self)
+
+    def _lay_out(self) -> None:
+        self._words = label("", "title")
+        self.again = Button("Look again", "secondary", "Look at everything anew")
+        self.again.clicked.connect(self.look)
+        self.copy_button = Button(
+            "Copy report", "secondary", "Copy it as Markdown for a bug report, without your names and paths"
+        )
+        self.copy_button.clicked.connect(self.copy)
+        close = Button("Close", "secondary", "Close")
+        close.clicked.connect(self.close)
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setAccessibleName("What the doctor found")
+        frame = QFrame()
+        frame.setProperty("surface", "panel")
+        in_column(self._area, parent=frame, margins=1)
+        foot = in_row(self.again, Stretch(1), self.copy_button, close, spacing=8)
+        in_column(self._words, wide(frame), foot, parent=self, margins=16, spacing=12)
+
+    @property
+    def is_looking(self) -> bool:
+        return bool(self._left) or self._background.is_busy
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What was found so far."""
+        return self._checks
+
+    def words(self) -> str:
+        """What it says of itself: that it is looking, or what came of it."""
+        return self._words.text()
+
+    def look(self) -> None:
+        """Looks at everything anew; what is found is shown as it comes."""
+        self._given_up = Flag()
+        self._checks, self._left = (), list(self._looks)
+        self._show_checks()
+        self._look_on()
+
+    def copy(self) -> None:
+        """Puts the report on the clipboard."""
+        QGuiApplication.clipboard().setText(report_text(self._checks))
+        set_text(self._words, "The report is on the clipboard.")
+
+    def stop(self) -> None:
+        """Gives up looking, and waits until nothing looks any more."""
+        self._give_up()
+        self._background.stop()
+
+    def _look_on(self) -> None:
+        if not self._left:
+            self._show_words()
+            return
+        words, look = self._left[0]
+        set_text(self._words, words)
+        given_up = self._given_up
+        self._background.do(
+            partial(look, given_up.is_set), partial(self._take, given_up), partial(self._fail, given_up)
+        )
+        self._show_buttons()
+
+    def _take(self, given_up: Flag, checks: tuple[Check, ...]) -> None:
+        if given_up.is_set():
+            return
+        self._left.pop(0)
+        self._checks += checks
+        self._show_checks()
+        self._look_on()
+
+    def _fail(self, given_up: Flag, problem: Problem) -> None:
+        failed = Check(name="Doctor", status="problem", detail=problem.message, remedy=problem.remedy)
+        self._take(given_up, (failed,))
+
+    def _show_words(self) -> None:
+        counts = {status: sum(check.status == status for check in self._checks) for status in _MARKS}
+        problems, notes = counts["problem"], counts["note"]
+        words = [f"{problems} problem{'s' * (problems != 1)}"] if problems else []
+        words += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
+        set_text(self._words, " and ".join(words) or "Everything is all right")
+        self._show_buttons()
+
+    def _show_buttons(self) -> None:
+        self.again.setEnabled(not self._left)
+        self.copy_button.setEnabled(not self._left)
+
+    def _show_checks(self) -> None:
+        rows = QWidget()
+        # what is wrong comes first
+        order = list(reversed(_MARKS))
+        checks = sorted(self._checks, key=lambda check: order.index(check.status))
+        in_column(*map(_row, checks), Stretch(1), parent=rows, margins=16, spacing=12)
+        self._area.setWidget(rows)
+
+    def _give_up(self) -> None:
+        self._given_up.set()
+        self._left = []
+
+    def done(self, result: int) -> None:
+        self._give_up()
+        super().done(result)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Closes with its window, but not when that is only minimized."""
+        if event.type() == QEvent.Type.Hide and not event.spontaneous():
+            self.close()
+            self.stop()
+        return False
+
+
+def _row(check: Check) -> QWidget:
+    name, mark_name = _MARKS[check.status]
+    row = QWidget()
+    mark = QLabel()
+    palette = theme().palette
+    color = palette.text3 if check.status == "ok" else palette.text
+    mark.setPixmap(pixmap(name, color, 16, row.devicePixelRatioF()))
+    mark.setAccessibleName(mark_name)
+    title = label(check.name, "body" if check.status == "ok" else "strong")
+    title.setFixedWidth(_NAME_WIDTH)
+    title.setWordWrap(True)
+    texts = [_wrapped(check.detail, "body" if check.status == "ok" else "strong")]
+    texts += [_wrapped(check.remedy, "body")] if check.remedy else []
+    row.setAccessibleName(f"{mark_name}: {check.name}. {check.detail} {check.remedy}".strip())
+    in_row(
+        in_column(mark, Stretch(1)),
+        in_column(title, Stretch(1)),
+        wide(in_column(*texts, Stretch(1), spacing=2)),
+        parent=row,
+        spacing=12,
+    )
+    return row
+
+
+def _wrapped(text: str, role: str) -> QLabel:
+    result = label(text, role)
+    result.setWordWrap(True)
+    result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return result
