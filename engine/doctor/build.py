@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.installation.builds import Build
+from engine.installation.builds import builds_for, card_problem, driver_problem, processor_problem
 from engine.installation.hardware import Hardware, Vendor
 from engine.installation.installed import Engine, State, torch_version
 from engine.protocol.events import Check
 
 _CHOOSE = "Install the other build in Help > Engine, or with `ammeter engine install --backend {}`."
-_OWN_BUILD = "Install the build for {} with `uv pip install --torch-backend {} torch torchvision`."
+_OWN_BUILD = "Install the other build with `uv pip install --reinstall --torch-backend {} torch torchvision`."
 
 
-def engine_checks(engine: Engine, hardware: Hardware, builds: Sequence[Build]) -> tuple[Check, ...]:
-    """The engine, its build, and every mismatch with the hardware; `builds` are those for it, best first."""
+def engine_checks(engine: Engine, hardware: Hardware) -> tuple[Check, ...]:
+    """The engine, its build, and every mismatch with the hardware."""
     checks = [_engine_check(engine), *_hardware_checks(hardware)]
     if engine.is_usable:
-        checks += _build_checks(engine, hardware, builds)
+        checks += _build_checks(engine, hardware)
     return tuple(checks)
 
 
@@ -72,14 +71,8 @@ def backend_in(description: Path) -> str | None:
 
 def _hardware_checks(hardware: Hardware) -> list[Check]:
     checks = [Check(name="Processor", status="ok", detail=hardware.processor or hardware.machine)]
-    if hardware.has_avx2 is False:
-        checks[0] = Check(
-            name="Processor",
-            status="note",
-            detail=f"{hardware.processor} has no AVX2: PyTorch is slow on it, and may end with an illegal "
-            "instruction.",
-            remedy="Train on a graphics card, or on a processor with AVX2.",
-        )
+    if (problem := processor_problem(hardware)) is not None:
+        checks = [Check(name="Processor", status="note", detail=problem.message, remedy=problem.remedy)]
     names = [_card(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
     driver = f"; driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
     if hardware.cuda_of_driver is not None:
@@ -110,18 +103,23 @@ def _no_driver(card: str, system: str) -> Check:
     return Check(name="Driver", status="problem", detail=detail, remedy=how)
 
 
-def _build_checks(engine: Engine, hardware: Hardware, builds: Sequence[Build]) -> list[Check]:
-    backend = backend_of(engine)
-    installed = next((build for build in builds if build.backend == backend), None)
-    best = next((build for build in builds if build.fits), None)
-    if backend is None or best is None or best.backend == backend:
+def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
+    backend, best = backend_of(engine), builds_for(hardware)[0]
+    if backend is None:
         return []
-    form = _OWN_BUILD if engine.state is State.OWN else _CHOOSE
-    remedy = form.format(best.backend) if form is _CHOOSE else form.format(best.title, best.backend)
-    if installed is not None and not installed.fits:
-        detail = f"The build {backend} of PyTorch does not fit this machine: {installed.why}"
-        return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]
-    if backend == "cpu":
-        detail = f"PyTorch is here in its build for processors only, although {best.title} fits: {best.why}"
-        return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]
-    return []
+    remedy = ""
+    if best.fits and best.backend != backend:
+        remedy = (_OWN_BUILD if engine.state is State.OWN else _CHOOSE).format(best.backend)
+    cards = [card_problem(backend, gpu) for gpu in hardware.gpus]
+    problems = [] if None in cards else [problem for problem in cards if problem is not None]
+    if hardware.nvidia_driver is not None:
+        problems = [*filter(None, [driver_problem(backend, hardware)]), *problems]
+    if problems:
+        detail, remedy = problems[0].message, remedy or problems[0].remedy
+    elif backend == "cpu" and remedy:
+        detail = (
+            f"PyTorch is here in its build for the processor only, although {best.title} fits. {best.why}"
+        )
+    else:
+        return []
+    return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]

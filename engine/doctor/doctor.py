@@ -23,7 +23,6 @@ from engine.doctor.surroundings import (
 from engine.experiment.paths import data_folder, store_path
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB
-from engine.installation.builds import builds_for
 from engine.installation.hardware import hardware_here
 from engine.installation.installed import engine_here
 from engine.installation.place import engines_folder
@@ -49,7 +48,7 @@ def own_checks() -> tuple[Check, ...]:
     checks = (
         *package_checks(),
         libc_check(system, platform.libc_ver()),
-        *engine_checks(engine, hardware, builds_for(hardware)),
+        *engine_checks(engine, hardware),
         *desktop_checks(environment, system),
         *variable_checks(environment),
         store_check(store_path()),

@@ -9,7 +9,7 @@ import pytest
 
 from engine.doctor.build import backend_in, engine_checks
 from engine.doctor.desktop import desktop_checks
-from engine.doctor.package import Package, package_here
+from engine.doctor.package import package_here
 from engine.doctor.surroundings import (
     compiler_check,
     disk_check,
@@ -19,17 +19,18 @@ from engine.doctor.surroundings import (
     variable_checks,
 )
 from engine.experiment.problem import Kind, Problem
-from engine.installation.builds import Build
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Engine, Installation, State
 from engine.protocol.events import Check
 from engine.store.store import Store
 
 CARD = Gpu(Vendor.NVIDIA, "NVIDIA GeForce RTX 4090", capability=(8, 9))
-PC = Hardware("linux", "x86_64", "AMD Ryzen 9", (CARD,), "580.65", (13, 0), has_avx2=True)
-CPU = Build("cpu", "PyTorch for processors", "it runs everywhere.", fits=True, download_bytes=1)
-CUDA = Build("cu130", "CUDA 13.0", "the driver runs CUDA 13.0.", fits=True, download_bytes=1)
-TOO_NEW = Build("cu132", "CUDA 13.2", "the driver runs CUDA up to 13.0.", fits=False, download_bytes=1)
+PASCAL = Gpu(Vendor.NVIDIA, "NVIDIA GeForce GTX 1080", capability=(6, 1))
+BLACKWELL = Gpu(Vendor.NVIDIA, "NVIDIA B200", capability=(10, 0))
+
+
+def machine(*gpus: Gpu, driver: str | None = "580.65") -> Hardware:
+    return Hardware("linux", "x86_64", "AMD Ryzen 9", gpus, driver, driver and (13, 0), has_avx2=True)
 
 
 def engine(backend: str) -> Engine:
@@ -55,35 +56,44 @@ def wrong(checks: Sequence[Check | None]) -> list[Check]:
 
 
 def test_a_machine_whose_engine_fits_has_nothing_wrong() -> None:
-    checks = engine_checks(engine("cu130"), PC, (CUDA, TOO_NEW, CPU))
+    checks = engine_checks(engine("cu130"), machine(CARD))
     assert not wrong(checks)
     told = " ".join(check.detail for check in checks)
     assert "PyTorch 2.11.0+cu130, torchvision 0.26.0" in told
     assert "RTX 4090 (compute capability 8.9); driver 580.65 for CUDA up to 13.0" in told
 
 
-def test_a_build_that_the_driver_or_the_card_cannot_run_names_the_one_that_fits() -> None:
-    (check,) = wrong(engine_checks(engine("cu132"), PC, (CUDA, TOO_NEW, CPU)))
-    assert check.status == "problem" and TOO_NEW.why in check.detail
-    assert "ammeter engine install --backend cu130" in check.remedy
+@pytest.mark.parametrize(
+    ("backend", "hardware", "sentence", "instead"),
+    [
+        ("cu130", machine(CARD, driver="550.54"), "the driver here is 550.54", "cu128"),
+        ("cu130", machine(PASCAL), "older than the cards", "cu126"),
+        ("cu126", machine(BLACKWELL), "newer than the cards", "cu132"),
+        ("cpu", machine(CARD), "although CUDA 13.2 fits", "cu132"),
+    ],
+)
+def test_a_build_that_does_not_fit_names_the_one_that_does(
+    backend: str, hardware: Hardware, sentence: str, instead: str
+) -> None:
+    (check,) = wrong(engine_checks(engine(backend), hardware))
+    assert check.status == "problem" and sentence in check.detail
+    assert f"ammeter engine install --backend {instead}" in check.remedy
 
 
-def test_a_build_for_processors_beside_a_card_that_fits_is_told() -> None:
-    (check,) = wrong(engine_checks(engine("cpu"), PC, (CUDA, CPU)))
-    assert check.status == "problem" and "CUDA 13.0 fits" in check.detail
-    assert not wrong(engine_checks(engine("cpu"), PC, (CPU, TOO_NEW)))
+def test_a_second_card_that_the_build_does_not_serve_is_no_problem() -> None:
+    assert not wrong(engine_checks(engine("cu132"), machine(CARD, PASCAL)))
 
 
 @pytest.mark.parametrize(("system", "remedy"), [("linux", "apt install"), ("win32", "nvidia.com")])
 def test_a_card_without_its_driver_is_told(system: str, remedy: str) -> None:
-    (check,) = wrong(engine_checks(engine("cpu"), Hardware(system, "x86_64", "AMD", (CARD,)), (CPU,)))
+    (check,) = wrong(engine_checks(engine("cpu"), Hardware(system, "x86_64", "AMD", (CARD,))))
     assert CARD.name in check.detail and remedy in check.remedy
 
 
 def test_an_old_processor_and_an_absent_engine_are_told() -> None:
     old = Hardware("linux", "x86_64", "Intel Core 2 Duo", has_avx2=False)
     absent = Problem(kind=Kind.NO_ENGINE, message="It is not set up.", remedy="Set it up.")
-    missing, processor, _ = wrong(engine_checks(Engine(State.ABSENT, problem=absent), old, (CPU,)))
+    missing, processor, _ = wrong(engine_checks(Engine(State.ABSENT, problem=absent), old))
     assert (missing.detail, missing.remedy) == (absent.message, absent.remedy)
     assert "AVX2" in processor.detail
 
@@ -179,18 +189,13 @@ def test_saved_runs_that_cannot_be_opened_are_told(tmp_path: Path) -> None:
 
 
 def test_how_the_program_was_installed_is_told(tmp_path: Path) -> None:
-    def told(folder: str, system: str = "linux", **environment: str) -> Package:
-        return package_here(tmp_path / folder, environment, system, tmp_path / "prefix", tmp_path)
-
-    for folder in ("checkout", "prefix", "var/lib/dpkg/info"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "checkout/pyproject.toml").touch()
-    assert told("checkout") is Package.CHECKOUT
-    assert told("app", FLATPAK_ID="an.id") is Package.FLATPAK
-    assert told("Ammeter.app/Contents/Resources", "darwin") is Package.MAC
-    assert told("Programs/Ammeter", "win32") is Package.WINDOWS
-    assert told("opt/ammeter") is Package.PIP
-    (tmp_path / "var/lib/dpkg/info/ammeter.list").touch()
-    assert told("opt/ammeter") is Package.DEB
-    (tmp_path / "prefix/uv-receipt.toml").touch()
-    assert told("prefix/lib") is Package.TOOL
+    app, prefix = tmp_path / "app", tmp_path / "python"
+    for folder in (app, prefix):
+        folder.mkdir()
+    assert package_here(app, prefix) == "a Python package"
+    (prefix / "uv-receipt.toml").touch()
+    assert package_here(app, prefix) == "a Python package installed by uv or pipx"
+    (prefix / "package.json").write_text('{"package": "deb", "version": "0.1.0"}')
+    assert package_here(app, prefix) == "the .deb package"
+    (app / "pyproject.toml").touch()
+    assert package_here(app, prefix) == "a checkout of its source"
