@@ -11,7 +11,6 @@ import engine
 from engine.installation.installed import operating_system
 from engine.protocol.events import Check
 
-
 _PACKAGES = {
     "deb": "the .deb package",
     "run": "the single file",
