@@ -14,6 +14,7 @@ import typer
 
 from engine import __version__
 from engine.cli import check, diagnose, fastest, machine, output, probe, profile, saved, train
+from engine.cli import engine as engine_verbs
 from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
 from engine.experiment.paths import store_path
@@ -45,7 +46,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "doctor": machine.doctor,
     "template": machine.template,
 }
-VERBS = tuple(_COMMANDS)
+VERBS = (*_COMMANDS, "engine")
 _WITHOUT_RUNS = (machine.presets, machine.settings, machine.doctor, machine.template)
 """The verbs that prove nothing of the saved runs."""
 
@@ -90,8 +91,11 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_program)
-    for name, function in _COMMANDS.items():
-        app.command(name, help=_paragraphs(function))(_interruptible(function))
+    actions = typer.Typer(name="engine", help="Set up, show, check or remove the engine: PyTorch.")
+    for group, commands in ((app, _COMMANDS), (actions, engine_verbs.ACTIONS)):
+        for name, function in commands.items():
+            group.command(name, help=_paragraphs(function))(_interruptible(function))
+    app.add_typer(actions)
     return app
 
 

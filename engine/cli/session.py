@@ -45,11 +45,14 @@ class InterruptError(Exception):
 
 
 class Interrupt:
-    """While entered, the first SIGINT calls `stop` and sets `asked`; the second raises KeyboardInterrupt."""
+    """While entered, the first SIGINT calls `stop` and sets `asked`; the second raises KeyboardInterrupt.
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    `remark` is what the first says on a terminal.
+    """
+
+    def __init__(self, stop: Callable[[], None], remark: str = "Stopping after this step.") -> None:
         self.asked = False
-        self._stop = stop
+        self._stop, self._remark = stop, remark
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -67,7 +70,7 @@ class Interrupt:
     def _on_first(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        aside("Stopping after this step; press Ctrl+C again to end at once.")
+        aside(f"{self._remark} Press Ctrl+C again to end at once.")
         # the handler may have interrupted the main thread while it held the lock that stop() wants
         threading.Thread(target=self._stop, name="stop", daemon=True).start()
 

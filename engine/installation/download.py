@@ -165,9 +165,7 @@ class Downloads:
             raise Broken(f"the connection to {file.host} was cut")
 
     def _write(self, file: _File, answer: http.client.HTTPResponse) -> None:
-        with problems.writing(self._folder), file.part.open("r+b" if file.done else "wb") as part:
-            part.seek(file.done)
-            part.truncate()
+        with problems.writing(self._folder), file.part.open("ab" if file.done else "wb") as part:
             while file.done <= file.wheel.size_bytes and not self._control.is_paused:
                 try:
                     piece = answer.read1(_PIECE_BYTES)

@@ -1,0 +1,242 @@
+"""The verbs `engine show`, `engine install`, `engine check` and `engine remove`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn
+
+from engine.cli import output
+from engine.cli.options import AsJson
+from engine.cli.session import DONE, FAILED, Interrupt, InterruptError, ProgressLine, text_column
+from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.value import BYTES_PER_MIB
+from engine.installation.builds import Build, builds_for
+from engine.installation.events import Fetched, Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.hardware import Hardware, hardware_here
+from engine.installation.installed import Engine, Installation, State, engine_here, torch_version
+from engine.installation.installer import Installer, remove
+from engine.installation.place import engines_folder
+from engine.installation.wanted import AUTOMATIC, Source, Wanted
+from engine.installation.wholeness import whole_problem
+from engine.words.numbers import duration, memory_text
+from engine.worker.awake import kept_awake
+from engine.worker.tryout import try_out
+
+_STATES = {
+    State.OWN: "PyTorch is in the environment that Ammeter runs in",
+    State.READY: "ready",
+    State.ABSENT: "not set up; `ammeter engine install` does it",
+    State.BROKEN: "broken; `ammeter engine install` repairs it",
+}
+
+
+def show(as_json: AsJson = False) -> int:
+    """Show the engine that is here, and which builds of PyTorch fit this machine."""
+    engine, hardware, folder = engine_here(), hardware_here(), engines_folder()
+    builds = builds_for(hardware)
+    if as_json:
+        output.json_object(
+            {
+                "state": engine.state.value,
+                "torch": torch_version(engine),
+                "problem": None if engine.problem is None else engine.problem.model_dump(mode="json"),
+                "installation": _values(engine.installation),
+                "folder": str(folder),
+                "hardware": asdict(hardware),
+                "builds": [asdict(build) for build in builds],
+            }
+        )
+        return DONE
+    output.pairs([*_engine_pairs(engine, folder), *_hardware_pairs(hardware)])
+    output.line()
+    output.table(
+        ("Build", "For", "", "Download", "Why"), [_build_row(build) for build in builds], ("Download",)
+    )
+    return DONE
+
+
+def _engine_pairs(engine: Engine, folder: Path) -> list[output.Pair]:
+    rows = [("Engine", _STATES[engine.state])]
+    if engine.problem is not None and engine.state is State.BROKEN:
+        rows.append(("Problem", engine.problem.message))
+    if (torch := torch_version(engine)) is not None:
+        rows.append(("PyTorch", torch))
+    if (installation := engine.installation) is not None:
+        rows += [
+            ("Build", installation.backend),
+            ("Python", installation.python),
+            ("Size", f"{_size(installation.size_bytes)}, {installation.files:,} files"),
+        ]
+    return rows if engine.state is State.OWN else [*rows, ("Place", str(folder))]
+
+
+def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
+    rows = [("Processor", hardware.processor)]
+    rows += [("Graphics card", gpu.name) for gpu in hardware.gpus] or [("Graphics card", "none found")]
+    if hardware.nvidia_driver is not None:
+        rows.append(("NVIDIA driver", hardware.nvidia_driver))
+    return rows
+
+
+def _build_row(build: Build) -> tuple[str, str, str, str, str]:
+    size = "" if build.download_bytes is None else f"about {_size(build.download_bytes)}"
+    return build.backend, build.title, "fits" if build.fits else "does not fit", size, build.why
+
+
+_BACKEND = typer.Option(
+    "--backend",
+    metavar="BUILD",
+    help="The build of PyTorch, such as cu128 or cpu; `ammeter engine show` lists them. Default: what fits.",
+)
+_MIRROR = typer.Option(
+    "--mirror", metavar="URL", help="A package index that stands in for PyPI and for PyTorch's own."
+)
+_FOLDER = typer.Option(
+    "--find-links", metavar="FOLDER", help="A folder of wheels, for a machine without network."
+)
+_EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
+
+
+def install(
+    backend: Annotated[str, _BACKEND] = AUTOMATIC,
+    mirror: Annotated[str | None, _MIRROR] = None,
+    find_links: Annotated[Path | None, _FOLDER] = None,
+    extras: Annotated[list[str] | None, _EXTRAS] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Set up, repair or update the engine: PyTorch and what it needs.
+
+    Ctrl+C ends it and keeps what was fetched; the same command goes on from there. An engine in use stays in
+    use until the new one has trained a step.
+    """
+    wanted = _wanted(backend, mirror, find_links, extras)
+    installer, installation = Installer(None, try_out), None
+    with Interrupt(installer.stop, "Stopping; what was fetched is kept.") as interrupt, kept_awake():
+        try:
+            with _InstallProgress() as progress:
+                for event in installer.install(wanted):
+                    progress.show(event)
+                    if isinstance(event, Installed):
+                        installation = event.installation
+        except ProblemError:
+            if interrupt.asked:
+                raise InterruptError from None
+            raise
+    if installation is None:
+        raise InterruptError
+    if as_json:
+        output.json_object({"installation": _values(installation), "folder": str(engines_folder())})
+    else:
+        size = _size(installation.size_bytes)
+        output.line(
+            f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {engines_folder()}."
+        )
+    return DONE
+
+
+def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
+    """What the options stand for. Raises ProblemError."""
+    if engine_here().state is State.OWN:
+        message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
+        raise ProblemError(request_problem(message, "Update PyTorch in that environment."))
+    names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
+    if backend not in names:
+        raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
+    if mirror is not None and folder is not None:
+        message = "--mirror and --find-links exclude each other."
+        raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror", value=mirror))
+    return Wanted(backend, Source(mirror, folder), tuple(extras or ()))
+
+
+class _InstallProgress(ProgressLine):
+    """One line that follows an installation."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            _STAGES[Stage.RESOLVING],
+            text_column("{task.description}"),
+            BarColumn(bar_width=28),
+            text_column("{task.fields[figures]}"),
+            figures="",
+        )
+
+    def show(self, event: InstallEvent) -> None:
+        """Takes one event of the installation."""
+        match event:
+            case StageBegan():
+                self._update(description=_STAGES[event.stage], total=None, completed=0, figures="")
+            case Planned():
+                plan = event.plan
+                self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to fetch")
+            case Fetched():
+                self._update(
+                    description=event.retry or _STAGES[Stage.FETCHING],
+                    total=event.total_bytes,
+                    completed=event.done_bytes,
+                    figures=_fetched(event),
+                )
+            case Unpacked():
+                figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
+                self._update(total=event.total_bytes, completed=event.done_bytes, figures=figures)
+
+
+_STAGES = {
+    Stage.RESOLVING: "Finding the packages",
+    Stage.FETCHING: "Fetching",
+    Stage.UNPACKING: "Unpacking",
+    Stage.TRYING: "Training a step",
+}
+
+
+def _fetched(event: Fetched) -> str:
+    figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
+    if event.bytes_per_second is not None:
+        figures += f", {_size(event.bytes_per_second)}/s"
+    return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
+
+
+def check(as_json: AsJson = False) -> int:
+    """Check that the engine's files are all there. The exit status is 1 if they are not."""
+    problem = whole_problem()
+    if problem is not None:
+        output.error(problem, as_json)
+        return FAILED
+    engine = engine_here()
+    if as_json:
+        output.json_object({"state": engine.state.value, "whole": True})
+    elif engine.installation is None:
+        output.line(f"{_STATES[engine.state]}.")
+    else:
+        output.line(f"All {len(engine.installation.packages):,} packages are whole.")
+    return DONE
+
+
+def remove_engine(as_json: AsJson = False) -> int:
+    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back."""
+    freed = remove()
+    if as_json:
+        output.json_object({"freed_bytes": freed})
+    else:
+        output.line(f"Freed {_size(freed)} in {engines_folder()}.")
+    return DONE
+
+
+ACTIONS: dict[str, Callable[..., int]] = {
+    "show": show,
+    "install": install,
+    "check": check,
+    "remove": remove_engine,
+}
+
+
+def _values(installation: Installation | None) -> dict[str, Any] | None:
+    return None if installation is None else installation.model_dump(mode="json")
+
+
+def _size(count: float) -> str:
+    return memory_text(count / BYTES_PER_MIB)
