@@ -129,7 +129,7 @@ class EngineDialog(QDialog):
     def _check(self) -> None:
         self.check_button.setEnabled(False)
         self._say("Looking at every file…")
-        self._setup.check(self._engine)
+        self._setup.check()
 
     def _remove(self) -> None:
         if ask(self, _REMOVES, "Remove", "Keep"):

@@ -47,6 +47,7 @@ class SetupPage(QFrame):
         self._found: Found | None = None
         self._progress: Progress | None = None
         self._wanted: Wanted | None = None
+        self._source = Source()
         self._plan: Plan | None = None
         self._began = 0.0
         self._lay_out()
@@ -122,9 +123,9 @@ class SetupPage(QFrame):
         return self._purpose
 
     def show_engine(self, engine: Engine) -> None:
-        """Takes the engine that is here now."""
+        """Takes the engine that is here now; without a usable one, offers to set it up."""
         self._engine = engine
-        if not self._setup.is_busy and self._wanted is None:
+        if not engine.is_usable and self._wanted is None:
             self.offer(purpose_of(engine))
 
     def offer(self, purpose: Purpose) -> None:
@@ -132,7 +133,7 @@ class SetupPage(QFrame):
         if self._setup.is_busy:
             return
         self._purpose, self._wanted = purpose, None
-        self.choice.set_wanted(first_choice(self._engine))
+        self.choice.set_wanted(first_choice(self._engine, self._source))
         self._offer()
 
     def state(self) -> Mapping[str, Any]:
@@ -169,7 +170,8 @@ class SetupPage(QFrame):
         wanted = self.choice.wanted()
         if wanted is None:
             self._setup.drop_plan()
-        elif not self._setup.is_busy:
+        elif self.isVisible() and not self._setup.is_busy:
+            # the network is asked only once the user looks at the page
             self._setup.plan(wanted)
         self._refresh_words()
 
@@ -210,7 +212,7 @@ class SetupPage(QFrame):
             self._setup.pause()
 
     def _show_beginning(self, wanted: Wanted) -> None:
-        self._wanted, self._began = wanted, time.monotonic()
+        self._wanted, self._source, self._began = wanted, wanted.source, time.monotonic()
         self._show_words("Setting up the engine", _MEANWHILE)
         self._show_parts(self.progress)
         self._set_progress(Progress())
@@ -285,3 +287,5 @@ class SetupPage(QFrame):
         super().showEvent(event)
         if self._found is None:
             self._setup.look()
+        elif self._plan is None:
+            self._resolve()

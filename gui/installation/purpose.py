@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.installation.installed import Engine, State
-from engine.installation.wanted import Plan, Wanted
+from engine.installation.wanted import Plan, Source, Wanted
 from gui.installation.words import EXTRAS
 
 
@@ -34,12 +34,12 @@ def purpose_of(engine: Engine) -> Purpose:
     return Purpose.REPAIR if engine.state is State.BROKEN else Purpose.FIRST
 
 
-def first_choice(engine: Engine) -> Wanted:
+def first_choice(engine: Engine, source: Source | None = None) -> Wanted:
     """What is there now, to repair or to update it; else what fits best."""
     here = engine.installation
     if here is None:
-        return Wanted()
-    return Wanted(here.backend, extras=tuple(name for name in EXTRAS if name in here.packages))
+        return Wanted(source=source or Source())
+    return Wanted(here.backend, source or Source(), tuple(name for name in EXTRAS if name in here.packages))
 
 
 def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:

@@ -15,7 +15,7 @@ from engine.installation.builds import Build
 from engine.installation.control import Stopped
 from engine.installation.events import Installed, InstallEvent
 from engine.installation.hardware import Hardware
-from engine.installation.installed import Engine, Installation
+from engine.installation.installed import Installation
 from engine.installation.wanted import Plan, Wanted
 from engine.worker.awake import kept_awake
 from gui.session.background import Background
@@ -53,13 +53,11 @@ class Installs(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """How to look at the machine, and to plan, install, check and remove; a test brings its own."""
+    """How to look at the machine, to plan, and to install; the engine's own unless a test brings others."""
 
     look: Callable[[], Found]
     plan: Callable[[Wanted, Callable[[], bool]], Plan]
     installer: Callable[[], Installs]
-    check: Callable[[Engine], Problem | None]
-    remove: Callable[[], int]
 
 
 class EngineSetup(QObject):
@@ -86,6 +84,8 @@ class EngineSetup(QObject):
         super().__init__(parent)
         self._means = means
         self._background = Background(self)
+        # not behind a plan, which takes as long as the network does
+        self._upkeep = Background(self)
         self._is_unwanted = Event()
         self._thread: _InstallThread | None = None
         self._is_paused = False
@@ -128,14 +128,18 @@ class EngineSetup(QObject):
         """No answer is wanted any more."""
         self._is_unwanted.set()
 
-    def check(self, engine: Engine) -> None:
-        """Looks whether all the files of an engine are there."""
-        self._background.do(lambda: self._means.check(engine), self.checked.emit, self.refused.emit)
+    def check(self) -> None:
+        """Looks whether all the files of the engine are there."""
+        from engine.installation.wholeness import whole_problem
+
+        self._upkeep.do(whole_problem, self.checked.emit, self.refused.emit)
 
     def remove(self) -> None:
         """Removes the engine with all downloads. Nothing happens while it is busy."""
+        from engine.installation.installer import remove
+
         if not self.is_busy:
-            self._background.do(self._means.remove, self.removed.emit, self.refused.emit)
+            self._upkeep.do(remove, self.removed.emit, self.refused.emit)
 
     def start(self, wanted: Wanted) -> None:
         """Installs, or goes on where an earlier attempt stopped. Nothing happens while it is busy."""
@@ -163,6 +167,7 @@ class EngineSetup(QObject):
         """Stops, keeping what was fetched, and waits for the threads; nothing is reported any more."""
         self.drop_plan()
         self._background.stop()
+        self._upkeep.stop()
         if self._thread is not None:
             self._thread.finished.disconnect(self._end)
             self._thread.progressed.disconnect(self.progressed)

@@ -55,7 +55,6 @@ class Performed:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
         self.asked: list[str] = []
         self.wanted: list[Wanted] = []
-        self.broken: Problem | None = None
 
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
         self.wanted.append(wanted)
@@ -106,13 +105,6 @@ def answer() -> Callable[[Wanted], Plan]:
 def setup(
     qtbot: QtBot, performed: Performed, found: Found, answer: Callable[[Wanted], Plan]
 ) -> Iterator[EngineSetup]:
-    means = Means(
-        lambda: found,
-        lambda wanted, _: answer(wanted),
-        lambda: performed,
-        check=lambda _engine: performed.broken,
-        remove=lambda: GIB,
-    )
-    made = EngineSetup(means)
+    made = EngineSetup(Means(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
     yield made
     made.shut_down()
