@@ -118,7 +118,7 @@ def driver_problem(backend: str, hardware: Hardware) -> Problem | None:
     cards = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
     if not cards:
         return request_problem("There is no NVIDIA graphics card here.", "Choose another build.")
-    needs = f"{_title(backend)} needs NVIDIA's driver {least} or newer"
+    needs = f"{build_title(backend)} needs NVIDIA's driver {least} or newer"
     if hardware.nvidia_driver is None:
         return request_problem(
             f"{needs}, and there is none for the {cards[0]}.",
@@ -140,7 +140,7 @@ def card_problem(backend: str, gpu: Gpu) -> Problem | None:
         first, last = build.capabilities[0], build.capabilities[-1]
         age = "older" if gpu.capability < first else "newer"
         return request_problem(
-            f"The {_card(gpu)} is {age} than the cards that PyTorch for {_title(backend)} is made for "
+            f"The {_card(gpu)} is {age} than the cards that PyTorch for {build_title(backend)} is made for "
             f"({_dotted(first)} to {_dotted(last)}).",
             "Choose a build for an older CUDA, or for the processor."
             if age == "older"
@@ -153,13 +153,13 @@ def card_problem(backend: str, gpu: Gpu) -> Problem | None:
                 "Load the kernel's driver amdgpu, or choose the build for the processor.",
             )
         return request_problem(
-            f"PyTorch for {_title(backend)} has no kernels for the {_card(gpu)}.",
+            f"PyTorch for {build_title(backend)} has no kernels for the {_card(gpu)}.",
             "Choose the build for the processor.",
         )
     if gpu.vendor is Vendor.INTEL and backend == "xpu" and not _XPU_NAMES.search(gpu.name):
         return request_problem(
-            f"PyTorch for {_title(backend)} is made for Intel Arc and newer cards, and the {gpu.name} is not "
-            "known to be among them.",
+            f"PyTorch for {build_title(backend)} is made for Intel Arc and newer cards, and the {gpu.name} "
+            "is not known to be among them.",
             "Choose the build for the processor.",
         )
     return None
@@ -195,12 +195,12 @@ def _cuda_builds(hardware: Hardware) -> list[Build]:
         problem = driver_problem(backend, hardware) or (None if served else card_problem(backend, gpus[0]))
         why = problem.message if problem else _why_cuda(cuda, served[0], hardware)
         size = cuda.download_bytes if hardware.system == "linux" else None
-        builds.append((len(served), Build(backend, _title(backend), why, problem is None, size)))
+        builds.append((len(served), Build(backend, build_title(backend), why, problem is None, size)))
     return [build for _, build in sorted(builds, key=lambda entry: -entry[0])]
 
 
 def _why_cuda(cuda: _Cuda, gpu: Gpu, hardware: Hardware) -> str:
-    title = _title(cuda.backend)
+    title = build_title(cuda.backend)
     why = f"Driver {hardware.nvidia_driver} runs {title}, and the build is made for the {_card(gpu)}."
     return why if cuda.last_torch is None else f"{why} PyTorch {cuda.last_torch} is the last that has it."
 
@@ -208,12 +208,12 @@ def _why_cuda(cuda: _Cuda, gpu: Gpu, hardware: Hardware) -> str:
 def _build_of(backend: str, vendor: Vendor, hardware: Hardware) -> Build:
     gpus = [gpu for gpu in hardware.gpus if gpu.vendor is vendor]
     if not gpus:
-        return Build(backend, _title(backend), f"There is no {vendor} graphics card here.", False)
+        return Build(backend, build_title(backend), f"There is no {vendor} graphics card here.", False)
     for gpu in gpus:
         if (problem := card_problem(backend, gpu)) is None:
-            return Build(backend, _title(backend), f"The build is made for the {_card(gpu)}.", True)
+            return Build(backend, build_title(backend), f"The build is made for the {_card(gpu)}.", True)
     assert problem is not None
-    return Build(backend, _title(backend), problem.message, False)
+    return Build(backend, build_title(backend), problem.message, False)
 
 
 def _cpu_build(hardware: Hardware, fitting: list[Build]) -> Build:
@@ -233,7 +233,8 @@ def _cpu_build(hardware: Hardware, fitting: list[Build]) -> Build:
     return Build("cpu", title, why, fits, _CPU_BYTES.get(hardware.system))
 
 
-def _title(backend: str) -> str:
+def build_title(backend: str) -> str:
+    """The build's name within a sentence: "CUDA 13.0", "the processor"."""
     if cuda := _cuda_version(backend):
         return f"CUDA {cuda[0]}.{cuda[1]}"
     if backend.startswith("rocm"):

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from engine.experiment.problem import Problem
-from engine.installation.builds import Build
+from engine.installation.builds import Build, automatic_backend, build_title
 from engine.installation.place import engines_folder
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted
 from gui.installation.options import Options
@@ -78,7 +78,10 @@ class ChoiceView(QFrame):
         source = self.options.source()
         if self._found is None or source is None:
             return None
-        return Wanted(self.builds.value(), source, self.options.chosen_extras())
+        backend = self.builds.value()
+        if backend == AUTOMATIC:
+            backend = automatic_backend(self._found.hardware)
+        return Wanted(backend, source, self.options.chosen_extras())
 
     def build(self) -> Build | None:
         """The chosen build; with a plan, the one that uv resolved."""
@@ -166,7 +169,11 @@ class ChoiceView(QFrame):
         if build is not None:
             return build.why if build.fits else f"{build.why} {_ALL_THE_SAME}"
         # uv has found a build for this machine that is none of ours
-        return f"uv has chosen the build {self._plan.backend} for this machine." if self._plan else ""
+        return (
+            f"The build for {build_title(self._plan.backend)} is what uv finds best here."
+            if self._plan
+            else ""
+        )
 
     def _change(self) -> None:
         self.options.show_problem()

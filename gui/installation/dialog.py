@@ -15,7 +15,7 @@ from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State
 from engine.installation.place import engines_folder
 from engine.words.numbers import counted, date_text
-from gui.installation.purpose import Purpose, ready_title
+from gui.installation.purpose import Purpose, title_of
 from gui.installation.setup import EngineSetup
 from gui.installation.words import size_text
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
@@ -165,7 +165,7 @@ def _content(engine: Engine) -> QWidget:
     if here is None:
         column.addWidget(label("No engine yet", "title"))
     else:
-        column.addWidget(label(ready_title(here.torch, here.backend), "title"))
+        column.addWidget(label(title_of(here), "title"))
     if problem is not None:
         column.addWidget(_wrapped("body", problem.message))
     if here is not None:

@@ -19,7 +19,7 @@ from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
 from gui.installation.progress import Progress
 from gui.installation.progress_view import ProgressView
-from gui.installation.purpose import Purpose, first_choice, purpose_of, ready_title, words_for
+from gui.installation.purpose import Purpose, first_choice, purpose_of, title_of, words_for
 from gui.installation.setup import EngineSetup, Found
 from gui.installation.words import size_text
 from gui.widgets import Button, label, set_text
@@ -239,10 +239,9 @@ class SetupPage(QFrame):
             self._offer()
             return
         self._wanted = None
-        build = self._found.title(installation.backend) if self._found else installation.backend
         took = duration(time.monotonic() - self._began)
         facts = f"Set up in {took}. It takes {size_text(installation.size_bytes)} on the disk."
-        self._show_words(f"{ready_title(installation.torch, build)} is ready", facts)
+        self._show_words(f"{title_of(installation)} is ready", facts)
         self._show_parts(self.train_button)
         self.train_button.setFocus()
 

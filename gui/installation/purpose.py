@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.installation.installed import Engine, State
+from engine.installation.builds import build_title
+from engine.installation.installed import Engine, Installation, State
 from engine.installation.wanted import Plan, Source, Wanted
 from gui.installation.words import EXTRAS
 
@@ -74,6 +75,6 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def ready_title(torch: str, build: str) -> str:
-    """ "PyTorch 2.15.0 (CUDA 13.0)"."""
-    return f"PyTorch {_release(torch)} ({build})"
+def title_of(installation: Installation) -> str:
+    """What is installed: "PyTorch 2.15.0 for CUDA 13.0"."""
+    return f"PyTorch {_release(installation.torch)} for {build_title(installation.backend)}"

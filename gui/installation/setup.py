@@ -33,11 +33,6 @@ class Found:
     def build(self, backend: str) -> Build | None:
         return next((build for build in self.builds if build.backend == backend), None)
 
-    def title(self, backend: str) -> str:
-        """The build's name for a user: "CUDA 13.0"."""
-        build = self.build(backend)
-        return backend if build is None else build.title
-
 
 class Installs(Protocol):
     """What carries out an installation; everything but `install` may be called from another thread."""

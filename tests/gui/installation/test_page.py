@@ -65,7 +65,7 @@ def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: 
     for last in (Installed(INSTALLATION), None):
         performed.events.put(last)
     qtbot.waitUntil(page.train_button.isVisible)
-    assert page.words().startswith("PyTorch 2.15.0 (CUDA 13.0) is ready")
+    assert page.words().startswith("PyTorch 2.15.0 for CUDA 13.0 is ready")
     assert chip.isHidden() and performed.wanted == [Wanted()] and page.state() == {}
     with qtbot.waitSignal(page.train_wanted):
         press(qtbot, page.train_button)

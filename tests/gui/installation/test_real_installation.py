@@ -53,12 +53,13 @@ def test_it_is_set_up_found_damaged_and_removed(
     qtbot.addWidget(window)
     page = SetupPage(real, engine_here(), window)
     page.choice.set_wanted(Wanted(source=Source(mirror=index.simple)))
-    window.show()
-    qtbot.waitUntil(page.begin_button.isEnabled, timeout=30_000)
-    page.begin_button.click()
-    qtbot.waitUntil(page.train_button.isVisible, timeout=30_000)
+    # Qt's event loop leaves the threads more time than `waitUntil` does
+    with qtbot.waitSignal(real.planned, timeout=30_000):
+        window.show()
+    with qtbot.waitSignal(real.ended, timeout=30_000):
+        page.begin_button.click()
     engine = engine_here()
-    assert engine.state is State.READY and "is ready" in page.words()
+    assert engine.state is State.READY and "is ready" in page.words() and page.train_button.isVisible()
     page.show_engine(engine)
 
     dialog = EngineDialog(real, window)
