@@ -83,6 +83,7 @@ _ORDER = (
     ),
     ("Timing and energy", ("step-time", "kernels", "roofline", "energy")),
     ("Many runs", ("sweeps", "queue", "fastest")),
+    ("This machine", ("engine",)),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from drawing import EDGE, WIDTH, Drawing
+from engine_pictures import ENGINE_PICTURES
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
 from sweep_pictures import SWEEP_PICTURES
@@ -330,6 +331,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     **NUMERICS_PICTURES,
     **TIMING_PICTURES,
     **SWEEP_PICTURES,
+    **ENGINE_PICTURES,
     **OWN_PICTURES,
 }
 
