@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import os
 import sys
 import traceback
@@ -58,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit status. With no verb it prints the help and returns 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
+    _write_what_can_be_written()
     try:
         command = typer.main.get_command(_app())
         status = command.main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
@@ -81,6 +83,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(printable(traceback.format_exc()))
         output.error(_from_bug(error), as_json)
         return FAILED
+
+
+def _write_what_can_be_written() -> None:
+    """Has a letter that the streams' encoding lacks written as "?": Windows' code pages lack minus and ×."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _app() -> typer.Typer:

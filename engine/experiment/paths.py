@@ -46,6 +46,12 @@ def part_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
+def is_in_use(error: OSError) -> bool:
+    """Whether Windows refused to replace or rename a file because a program has it open."""
+    sharing_violation, lock_violation = 32, 33
+    return getattr(error, "winerror", None) in (sharing_violation, lock_violation)
+
+
 def datasets_folder() -> Path:
     """The folder of downloaded datasets: AMMETER_DATA, or beside the platform's user data."""
     return from_environment("AMMETER_DATA") or platform_data() / "datasets"

@@ -339,7 +339,11 @@ def _name_from(title: str) -> str:
     if not name:
         message = f"title is '{shortened(title)}', but its file's name needs a letter from a to z or a digit."
         raise ProblemError(request_problem(message, "Choose another title.", key="title", value=title))
-    return name
+    return f"{name}-preset" if _DEVICE.fullmatch(name) else name
+
+
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
+"""What Windows takes for a device, whatever the ending of the file."""
 
 
 def _taken(title: str, remedy: str) -> ProblemError:

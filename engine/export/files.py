@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import Later
+from engine.experiment.paths import is_in_use
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 
 if TYPE_CHECKING:
@@ -173,6 +174,9 @@ def _from_os(error: OSError, path: Path) -> Problem:
         return Problem(
             kind=Kind.DISK_FULL, message=message, remedy="Free some space, or choose another disk."
         )
+    if is_in_use(error):
+        message = f"{path.name} cannot be replaced: it is open in another program."
+        return request_problem(message, "Close it there, or choose another name.", key="to", value=path)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         message = f"{path.parent} cannot be written to."
         return request_problem(message, "Choose a folder of your own.", key="to", value=path)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engine.experiment.paths import is_in_use
 from engine.experiment.problem import ProblemError
 from engine.store.database import BESIDE, Opened, damaged, fail, open_copy, open_database, open_to_write
 
@@ -37,8 +38,8 @@ class Connection:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A block of statements that only read, inside or outside a transaction."""
-        self._follow()
         try:
+            self._follow()
             yield self._sqlite
         except sqlite3.Error as error:
             fail(self.path, error)
@@ -84,17 +85,21 @@ class Connection:
     def set_aside(self) -> Path | None:
         """Renames the opened file, which is damaged, and makes a new one in its place; returns its path now.
 
-        None where another file lies there now, which stays.
+        None where it stays: another file lies there now, or Windows renames no file that others have open,
+        and then this connection is closed.
         """
         if _identity(_file_status(self.path)) != self._identities[0]:
             return None
         aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
+        self._sqlite.close()
         try:
             self.path.rename(aside)
             for old, new in zip(_beside(self.path), _beside(aside), strict=True):
                 with suppress(FileNotFoundError):
                     old.rename(new)
         except OSError as error:
+            if is_in_use(error):
+                return None
             fail(self.path, error)
         self._change_to(open_database(self.path))
         return aside

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
 from engine import __version__
@@ -210,9 +210,14 @@ def fail(path: Path, error: Exception) -> NoReturn:
 
 
 def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={mode}" + (f"&vfs={vfs}" if vfs else "")
+    uri = f"{file_uri(path.absolute())}?mode={mode}" + (f"&vfs={vfs}" if vfs else "")
     # transactions are begun explicitly, where a reader can see them
     return _set_up(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None))
+
+
+def file_uri(path: PurePath) -> str:
+    """An absolute path as SQLite's URI, which has a server of Windows' network within the path."""
+    return re.sub(r"^file://(?=[^/])", "file:////", path.as_uri())
 
 
 def _memory() -> sqlite3.Connection:

@@ -141,7 +141,7 @@ class Recorder:
             store.put_back(self._twin)
         return Problem(
             kind=Kind.STORE,
-            message=f"A file of another kind took the place of the saved runs at {path} in mid-run.",
+            message=f"The file of the saved runs at {path} was damaged or replaced in mid-run.",
             remedy=f"The run is saved in {beside}: move the other file away and give this one its name.",
         )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,7 +39,26 @@ def processor() -> Processor:
     memory_mib = psutil.virtual_memory().total / BYTES_PER_MIB
     if sys.platform == "linux":
         return from_cpuinfo(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"), memory_mib)
-    return Processor(platform.processor() or platform.machine() or "CPU", memory_mib)
+    title = _name_told_by_system() or platform.processor() or platform.machine() or "CPU"
+    return Processor(title, memory_mib)
+
+
+def _name_told_by_system() -> str:
+    """The processor's name on Windows and macOS, where Python knows only its family; else ""."""
+    if sys.platform == "win32":
+        import winreg
+
+        with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _WINDOWS_PROCESSOR) as key:
+            return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+    if sys.platform == "darwin":
+        with suppress(OSError, subprocess.SubprocessError):
+            told = subprocess.run(_MACOS_PROCESSOR, capture_output=True, text=True, timeout=5, check=True)
+            return told.stdout.strip()
+    return ""
+
+
+_WINDOWS_PROCESSOR = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+_MACOS_PROCESSOR = ("/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string")
 
 
 def from_cpuinfo(text: str, memory_mib: float) -> Processor:

@@ -8,6 +8,9 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem
 from engine.worker.last_words import LastWords
 
+_FIRST_CRASH = 0x80000000
+"""Of Windows: an exit status from here on is an NTSTATUS that tells of an error."""
+
 
 def broken_protocol(sent: str) -> Problem:
     """The worker sent `sent`."""
@@ -21,7 +24,9 @@ def broken_protocol(sent: str) -> Problem:
 def death(status: int) -> Problem:
     """A worker that ended with that exit status."""
     if status >= 0:
-        how, remedy = f"with exit status {status}", "The details below show its last output."
+        # Windows' codes of crashes are known in hexadecimal: 0xC0000005
+        number = f"0x{status:08X}" if status >= _FIRST_CRASH else f"{status}"
+        how, remedy = f"with exit status {number}", "The details below show its last output."
     else:
         how = f"by signal {_signal_name(-status)}"
         remedy = "The details below show its last output."

@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from engine import Later
@@ -41,7 +42,19 @@ _MARK = "AMMETER_WORKER"
 _LAST_WORDS_SECONDS = 0.5
 """How long the end of stdout waits for that of stderr, which a process outside the tree may keep open."""
 
-COMMAND = (sys.executable, "-P", "-m", "engine.worker")
+
+def interpreter() -> str:
+    """This process's interpreter; that with standard streams where this is Windows' without them."""
+    path = Path(sys.executable)
+    return str(path.with_name("python.exe")) if path.name.lower() == "pythonw.exe" else sys.executable
+
+
+COMMAND = (interpreter(), "-P", "-m", "engine.worker")
+
+_CREATION_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
+    subprocess, "CREATE_NO_WINDOW", 0
+)
+"""On Windows: Ctrl+C does not reach a worker, and no console opens beside the window."""
 
 
 class Garbage:
@@ -123,7 +136,7 @@ class WorkerProcess:
 
     def terminate(self) -> None:
         """Asks the process to end by a signal; `kill` ends its children."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.terminate()
 
     def kill(self) -> None:
@@ -139,7 +152,8 @@ class WorkerProcess:
             # the worker leads its group, whose number is not reused until the worker is reaped
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
+        # Windows refuses it for a process that is about to end
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.kill()
 
     def kill_orphans(self) -> None:
@@ -221,7 +235,7 @@ def _started(command: tuple[str, ...], environment: dict[str, str]) -> subproces
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            creationflags=_CREATION_FLAGS,
         )
     except OSError as error:
         problem = Problem(

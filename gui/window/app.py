@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import signal
 import sys
@@ -130,6 +131,9 @@ def _make_rest(window: MainWindow) -> None:
 
 def make_application(arguments: Sequence[str] | None = None) -> Application:
     """The application, new or existing, with its name, icon and theme."""
+    if sys.platform == "win32":
+        # otherwise the task bar counts the window as one of Python's and shows its icon
+        ctypes.windll.shell32.SetCurrentProcessExplicitAppUserModelID("Ammeter")
     existing = QApplication.instance()
     words = list(arguments if arguments is not None else sys.argv[:1])
     application = existing if isinstance(existing, Application) else Application(words)

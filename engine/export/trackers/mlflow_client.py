@@ -75,9 +75,16 @@ def place_of(destination: str) -> MlflowPlace:
         return MlflowPlace(text, _without_password(text))
     if scheme not in ("", "file"):
         _refuse(destination, f"MLflow keeps no runs in {scheme}")
-    folder = Path(re.sub(r"^file:(//(?=/))?", "", text, flags=re.IGNORECASE)).expanduser().absolute()
+    folder = Path(_path_in(text) if scheme else text).expanduser().absolute()
     _check_folder(folder, destination)
     return MlflowPlace(folder.as_uri(), str(folder), is_folder=True)
+
+
+def _path_in(uri: str) -> str:
+    """The path in a URI such as file:///tmp/runs, file:runs or file:///C:/runs."""
+    path = re.sub(r"^file:(//(?=/))?", "", uri, flags=re.IGNORECASE)
+    # Windows' drives come after a slash that is no part of the path
+    return re.sub(r"^/(?=[a-z]:)", "", path, flags=re.IGNORECASE)
 
 
 def _check_database(destination: str) -> None:

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import traceback
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -14,8 +15,14 @@ from torch import nn
 
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
 
-_LIBRARIES = tuple({Path(sysconfig.get_path(name)).as_posix() for name in ("purelib", "platlib")})
 _TORCH = Path(torch.__file__).parent.as_posix()
+_LIBRARIES = tuple(
+    # an installed engine has torch, and libraries that need it, in a folder of its own
+    {
+        *(Path(sysconfig.get_path(name)).as_posix() for name in ("purelib", "platlib")),
+        Path(_TORCH).parent.as_posix(),
+    }
+)
 _ENGINE = Path(__file__).parents[2].as_posix()
 _CHECKS = Path(__file__).parent.as_posix()
 
@@ -40,7 +47,8 @@ def caller() -> Place | None:
         path = frame.f_code.co_filename
         if is_own_file(path):
             return Place(shown_file(path), frame.f_lineno, is_users=True)
-        if path.startswith(_ENGINE) and not path.startswith(_CHECKS):
+        place = _posix(path)
+        if place.startswith(_ENGINE) and not place.startswith(_CHECKS):
             return library
         library = library or _in_library(path, frame.f_lineno)
         frame = frame.f_back
@@ -91,9 +99,14 @@ def trace_of(error: BaseException) -> str:
     return own_details(error) or "".join(traceback.format_exception_only(error))
 
 
+@cache
+def _posix(path: str) -> str:
+    return Path(path).as_posix()
+
+
 def _in_library(path: str, line: int) -> Place | None:
     """The place as the library names it, torch excepted, whose callers are of interest."""
-    place = Path(path).as_posix()
+    place = _posix(path)
     if place.startswith((_TORCH, _ENGINE)):
         return None
     base = next((base for base in _LIBRARIES if place.startswith(f"{base}/")), None)

@@ -149,7 +149,7 @@ def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(
             path.unlink()
             path.write_bytes(letter)
             clock.now += COMMIT_SECONDS
-            with pytest.raises(ProblemError, match="took the place") as caught:
+            with pytest.raises(ProblemError, match="damaged or replaced") as caught:
                 recorder.take([batch(6, 5)])
     beside = path.with_name(f"ammeter-{run_id}.sqlite")
     assert str(beside) in caught.value.problem.remedy
