@@ -28,6 +28,7 @@ def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
         checks.append(
             Check(name="Variable", status="problem", detail=detail, remedy="Correct it, or unset it.")
         )
+    checks += [_hidden(name) for name in _HIDES_CARDS if environment.get(name, "0").strip() in ("", "-1")]
     checks.append(_libraries(environment.get("LD_LIBRARY_PATH", "")))
     checks.append(_packages(environment.get("PYTHONPATH", "")))
     return tuple(check for check in checks if check is not None)
@@ -55,6 +56,14 @@ def _unknown(name: str) -> Check:
     near = difflib.get_close_matches(name, _KNOWN[:3], n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Unset it."
     return Check(name="Variable", status="note", detail=f"Ammeter knows no variable {name}.", remedy=remedy)
+
+
+_HIDES_CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+def _hidden(name: str) -> Check:
+    detail = f"{name} is set so that PyTorch sees no graphics card."
+    return Check(name="Variable", status="note", detail=detail, remedy="Unset it to train on a card.")
 
 
 _CUDA_LIBRARIES = ("libcudart", "libcublas", "libcudnn", "libnccl", "libnvrtc", "libtorch", "libcusparse")

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, Precision
+from engine.installation.hardware import Gpu, Vendor, hardware_here
 from engine.protocol.events import Check
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
@@ -46,7 +47,25 @@ def _device_check(device: DeviceEntry) -> Check:
     if device.is_gpu:
         driver = nvidia_driver()
         return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
-    return Check(name="Device", status="note", detail=f"{memory}; no GPU found, so training runs on the CPU")
+    if (card := _unseen_card()) is not None:
+        return Check(
+            name="Device",
+            status="note",
+            detail=f"{memory}; PyTorch does not see the {card.name}, so training runs on the CPU",
+            remedy="Restart the computer if its driver was updated; unset CUDA_VISIBLE_DEVICES; start a "
+            "container with its graphics cards (--gpus all).",
+        )
+    return Check(name="Device", status="ok", detail=f"{memory}; no GPU found, so training runs on the CPU")
+
+
+def _unseen_card() -> Gpu | None:
+    """A card of the vendor that this build of torch is for."""
+    builds = {
+        Vendor.NVIDIA: torch.version.cuda,
+        Vendor.AMD: torch.version.hip,
+        Vendor.INTEL: torch.version.xpu,
+    }
+    return next((gpu for gpu in hardware_here().gpus if builds.get(gpu.vendor)), None)
 
 
 def _tensor_core_check(device: DeviceEntry) -> Check:

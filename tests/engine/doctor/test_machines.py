@@ -150,6 +150,7 @@ def test_variables_that_point_nowhere_and_paths_that_shadow_are_told(tmp_path: P
         "AMMETER_DATA": str(file),
         "AMMETER_HOEM": "typed wrongly",
         "AMMETER_UV": str(tmp_path / "no uv"),
+        "CUDA_VISIBLE_DEVICES": "-1",
         "LD_LIBRARY_PATH": f"/nowhere:{tmp_path}",
         "PYTHONPATH": str(tmp_path),
     }
@@ -159,6 +160,7 @@ def test_variables_that_point_nowhere_and_paths_that_shadow_are_told(tmp_path: P
         f"AMMETER_DATA names {file}, where no folder",
         "Did you mean AMMETER_HOME?",
         "which is no file",
+        "sees no graphics card",
         "libcudnn.so.9 may be loaded",
         "whose torch is imported",
     ):
