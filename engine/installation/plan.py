@@ -49,7 +49,8 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     _require_backend(wanted, backend)
     missing = [_wheel(package) for package in locked if package["name"] not in program]
     wheels = _with_sizes(missing, is_stopped)
-    download = sum(wheel.size_bytes for wheel in wheels)
+    unpacked = int(_UNPACKED_FACTOR * sum(wheel.size_bytes for wheel in wheels))
+    copied = sum(wheel.size_bytes for wheel in wheels if not wheel.address.startswith("file:"))
     return Plan(
         wanted=wanted,
         backend=backend,
@@ -57,7 +58,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
         wheels=tuple(wheels),
         folder=folder,
         fetched_bytes=sum(_fetched_bytes(wheel, downloads_folder(folder)) for wheel in wheels),
-        needed_bytes=int(download * (1 + _UNPACKED_FACTOR)),
+        needed_bytes=copied + unpacked,
         free_bytes=_free_bytes(folder),
     )
 

@@ -48,6 +48,7 @@ SMALLEST: dict[str, list[str]] = {
     "repaint": ["200", "2"],
     "runs_table": ["--runs", "20"],
     "search_memory": ["--failures", "1"],
+    "setup_kills": ["--kills", "2", "--files", "5"],
     "show": ["2", "--not-saved"],
     "step_bar": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--repeats", "1"],
     "start": ["--repeats", "1"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import threading
+from collections import namedtuple
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +23,7 @@ from engine.installation.place import downloads_folder, installation_folder, ins
 from engine.installation.wanted import Source, Wanted
 from engine.installation.wholeness import whole_problem
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
+from tests.wheel_index import Fault, WheelIndex
 
 
 @pytest.fixture(autouse=True)
@@ -89,22 +93,75 @@ def test_updating_removes_the_old_engine_unless_a_worker_has_it(
     assert engine_here(engines).state is State.ABSENT
 
 
+SET_UP = """
+import sys
+from pathlib import Path
+from engine.installation.events import Fetched, StageBegan
+from engine.installation.installer import Installer
+from engine.installation.wanted import Source, Wanted
+
+def try_out(packages):
+    sys.stdin.read()
+
+for event in Installer(Path(sys.argv[1]), try_out).install(Wanted(source=Source(mirror=sys.argv[2]))):
+    if isinstance(event, StageBegan):
+        print(event.stage.value, flush=True)
+    if isinstance(event, Fetched) and event.done_bytes > 1_000_000:
+        print("half", flush=True)
+"""
+
+
+def kill_at(moment: str, engines: Path, index: WheelIndex) -> None:
+    """Sets the engine up in a process that is killed once it says that it is there."""
+    command = [sys.executable, "-c", SET_UP, str(engines), index.simple]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any(line.strip() == moment for line in process.stdout)
+        process.kill()
+
+
+def test_killed_in_any_stage_it_goes_on_and_never_claims_to_be_whole(
+    engines: Path, wanted: Wanted, index: WheelIndex
+) -> None:
+    index.order(Fault(path="torch-", cut_after=2_000_000, held=threading.Event()))
+    kill_at("half", engines, index)
+    index.mend()
+    for moment in ("unpacking", "trying"):
+        kill_at(moment, engines, index)
+        assert engine_here(engines).state is State.ABSENT
+    asked = [
+        request.first_byte
+        for request in index.requests
+        if request.path.endswith("torch-2.15.0-py3-none-any.whl")
+    ]
+    assert len(asked) == 2 and asked[1] is not None and asked[1] > 1_000_000
+    events_of(engines, wanted)
+    assert whole_problem(engines) is None
+    assert len(names(engines)) == 1
+
+
+def test_without_room_nothing_is_fetched(
+    engines: Path, wanted: Wanted, index: WheelIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(5 * 2**20))
+    assert f"and 5.0 MiB are free at {engines}." in problem_of(engines, wanted)
+    assert not index.fetched()
+
+
 def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: Wanted) -> None:
     with sole(engines):
         assert "another Ammeter" in problem_of(engines, wanted)
 
 
-@pytest.mark.parametrize("harm", ["missing", "not whole"])
-def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted: Wanted, harm: str) -> None:
+def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted: Wanted) -> None:
     events_of(engines, wanted)
     packages = engine_here(engines).packages
     assert packages is not None
     file = packages / "torch" / "lib" / "part7.bin"
-    file.unlink()
-    if harm == "not whole":
-        file.write_bytes(b"half")
-    problem = whole_problem(engines)
-    assert problem is not None and problem.message.endswith(f"its file torch/lib/part7.bin is {harm}.")
+    for harm, break_it in (("not whole", lambda: file.write_bytes(b"half")), ("missing", file.unlink)):
+        break_it()
+        problem = whole_problem(engines)
+        assert problem is not None and problem.message.endswith(f"its file torch/lib/part7.bin is {harm}.")
     events_of(engines, wanted)
     assert whole_problem(engines) is None
 
