@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.events import InstallEvent
@@ -23,7 +23,7 @@ from gui.installation.purpose import Purpose, first_choice, purpose_of, title_of
 from gui.installation.setup import EngineSetup, Found
 from gui.installation.words import size_text
 from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 
 _WIDTH = 680
 _MEANWHILE = "Meanwhile Compare, Show, the exports and the guide can be used."
@@ -76,29 +76,22 @@ class SetupPage(QFrame):
             self.leave_button,
         )
         inner = QWidget()
-        inner.setMaximumWidth(_WIDTH)
         in_column(
-            self._title,
-            self._sentence,
-            self._remedy,
-            8,
-            self.choice,
-            self.progress,
-            8,
-            in_row(*self._buttons, Stretch(1), spacing=8),
-            self._meanwhile,
-            parent=inner,
-            spacing=8,
+            self._title, self._sentence, self._remedy, 8, self.choice, self.progress, parent=inner, spacing=8
         )
-        holder = QWidget()
-        row = in_row(Stretch(1), inner, Stretch(1))
-        row.setStretchFactor(inner, 100)
-        in_column(Stretch(2), row, Stretch(3), parent=holder, margins=24)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(holder)
-        in_column(area, parent=self)
+        foot = QWidget()
+        in_column(
+            in_row(*self._buttons, Stretch(1), spacing=8), self._meanwhile, parent=foot, margins=(0, 16, 0, 0)
+        )
+        area = _Scrolled(inner)
+        self.choice.more.clicked.connect(
+            lambda: QTimer.singleShot(0, area, lambda: area.ensureWidgetVisible(self.choice.options))
+        )
+        parts = (area, foot)
+        for part in parts:
+            part.setMaximumWidth(_WIDTH)
+        rows = [in_row(Stretch(1), Placed(part, 100), Stretch(1)) for part in parts]
+        in_column(Stretch(2), *rows, Stretch(3), parent=self, margins=(24, 16, 24, 16), spacing=0)
 
     def _connect(self) -> None:
         self.choice.changed.connect(self._resolve)
@@ -288,3 +281,35 @@ class SetupPage(QFrame):
             self._setup.look()
         elif self._plan is None:
             self._resolve()
+
+
+class _Scrolled(QScrollArea):
+    """As high as its content, or scrolled where there is less room: what stands below it stays in sight."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self._content = content
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+        self.setWidget(content)
+
+    def sizeHint(self) -> QSize:
+        height = self._content.heightForWidth(self.width() if self.isVisible() else _WIDTH)
+        return QSize(_WIDTH, height if height >= 0 else self._content.sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, _LEAST)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return super().eventFilter(watched, event)
+
+
+_LEAST = 80

@@ -12,7 +12,7 @@ from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
-_KEPT = "Stopping keeps what was downloaded. Closing the window does, too."
+_KEPT = "Stopping or closing keeps what was downloaded."
 
 
 class ProgressView(QFrame):
