@@ -48,7 +48,13 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "template": machine.template,
 }
 VERBS = (*_COMMANDS, "engine")
-_WITHOUT_RUNS = (machine.presets, machine.settings, machine.doctor, machine.template)
+_WITHOUT_RUNS = (
+    machine.presets,
+    machine.settings,
+    machine.doctor,
+    machine.template,
+    *engine_verbs.ACTIONS.values(),
+)
 """The verbs that prove nothing of the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it

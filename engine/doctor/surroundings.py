@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.protocol.events import Check
+from engine.store.backup import backups
 from engine.store.database import open_database
 
 _FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
@@ -174,8 +175,11 @@ def store_check(path: Path) -> Check:
     if opened.unwritable is not None:
         message, remedy = opened.unwritable.message, opened.unwritable.remedy
         return Check(name="Saved runs", status="problem", detail=message, remedy=remedy)
+    copies = [f"a copy from before an update is at {copy}" for copy in backups(path)]
     status = "note" if opened.notes else "ok"
-    return Check(name="Saved runs", status=status, detail=" ".join(opened.notes) or str(path))
+    return Check(
+        name="Saved runs", status=status, detail=" ".join(opened.notes) or "; ".join([str(path), *copies])
+    )
 
 
 def nearest(path: Path) -> Path:
