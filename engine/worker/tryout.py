@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -9,11 +10,12 @@ from engine.installation.installed import TRIED_PACKAGES
 from engine.protocol import jobs
 from engine.protocol.events import Examined, Failed
 from engine.worker.launcher import Launcher, iterate
+from engine.worker.process import COMMAND
 
 
-def try_out(packages: Path) -> None:
+def try_out(packages: Path, command: tuple[str, ...] = COMMAND) -> None:
     """Has a worker with these packages train a step. Raises ProblemError where it does not."""
-    with Launcher(environment={TRIED_PACKAGES: str(packages)}) as launcher:
+    with Launcher(command=command, environment={TRIED_PACKAGES: str(packages)}) as launcher:
         session = launcher.start(jobs.Examine())
         try:
             for event in iterate(session):
@@ -28,9 +30,13 @@ def try_out(packages: Path) -> None:
 
 
 def _why(failed: Failed) -> str:
-    """The last line of a worker that could not import torch, or the sentence of its problem."""
-    lines = failed.detail.strip().splitlines()
-    return lines[-1].strip() if failed.problem.kind is Kind.WORKER_DIED and lines else failed.problem.message
+    """The error with which the worker's import of torch ended, or else the sentence of its problem."""
+    error = _ERROR.search(failed.detail.rstrip())
+    return error[1] if failed.problem.kind is Kind.WORKER_DIED and error else failed.problem.message
+
+
+_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
+"""The last line of a traceback."""
 
 
 def _useless(why: str) -> Problem:
