@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,9 +35,14 @@ _REMOVES = (
 )
 
 
-def show_engine_dialog(parent: QWidget, setup: EngineSetup, engine: Engine) -> EngineDialog:
-    """Opens the window's dialog, or brings it to the front."""
-    dialog = parent.findChild(EngineDialog) or EngineDialog(setup, parent)
+def show_engine_dialog(
+    parent: QWidget, setup: EngineSetup, engine: Engine, show_page: Callable[[Purpose], object]
+) -> EngineDialog:
+    """Opens the window's dialog, or brings it to the front; `show_page` shows what it asks for."""
+    dialog = parent.findChild(EngineDialog)
+    if dialog is None:
+        dialog = EngineDialog(setup, parent)
+        dialog.page_wanted.connect(show_page)
     dialog.show_engine(engine)
     dialog.show()
     dialog.activateWindow()

@@ -55,6 +55,32 @@ class Means:
     installer: Callable[[], Installs]
 
 
+def own_means() -> Means:
+    """The engine's own, imported when they are needed: most starts of the window do without."""
+    return Means(_look, _plan, _installer)
+
+
+def _look() -> Found:
+    from engine.installation.builds import builds_for
+    from engine.installation.hardware import hardware_here
+
+    hardware = hardware_here()
+    return Found(hardware, builds_for(hardware))
+
+
+def _plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
+    from engine.installation.plan import make_plan
+
+    return make_plan(wanted, None, is_stopped)
+
+
+def _installer() -> Installs:
+    from engine.installation.installer import Installer
+    from engine.worker.tryout import try_out
+
+    return Installer(None, try_out)
+
+
 class EngineSetup(QObject):
     """`found` carries what this machine is; `planned` (Wanted, Plan) or `plan_failed` (Wanted, Problem) the
     answer to the choice asked about last. An installation begins with `began` (Wanted), tells by

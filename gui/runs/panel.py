@@ -128,6 +128,10 @@ class RunsPanel(QWidget):
         """Sets what says why a run that is over cannot be resumed; None if it can."""
         self._resume_obstacle = obstacle
 
+    def offer_beginnings(self, offered: bool) -> None:
+        """Offers, in place of an empty table, ways to begin, or none while nothing can be trained."""
+        self._empty.welcome.show_offers(offered)
+
     def set_begin_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
         """Sets what says why this window cannot begin a queued run; None if it can."""
         self._begin_obstacle = obstacle

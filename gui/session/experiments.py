@@ -297,7 +297,8 @@ class Experiments(QObject):
     def why_not_explained(self, run_ids: Sequence[str]) -> str | None:
         """Why there can be no timing of these runs, in a sentence; None if there is or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        return self.timings.why_not_explained(runs, self.catalog)
+        against = self.timings.why_not_explained(runs, self.catalog)
+        return self.engine.problem.message if against and self.engine.problem is not None else against
 
     def take_out(self, run_id: str) -> None:
         """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""

@@ -29,11 +29,13 @@ _LATER = ("“Show me” is measuring.", "Play this comparison when it is done, 
 class ShowController(QObject):
     """Connects the panel to the runs, to Compare and to the window.
 
-    `workspace_wanted` carries a workspace's key; `experiment_wanted` asks for the form.
+    `workspace_wanted` carries a workspace's key; `experiment_wanted` asks for the form, `engine_wanted` for
+    the page of the engine.
     """
 
     workspace_wanted = Signal(str)
     experiment_wanted = Signal()
+    engine_wanted = Signal()
 
     def __init__(
         self,
@@ -74,7 +76,10 @@ class ShowController(QObject):
         self.reader.welcome()
 
     def begin(self) -> None:
-        """Starts "Show me"."""
+        """Starts "Show me", or asks for what it needs."""
+        if not self._experiments.engine.is_usable:
+            self.engine_wanted.emit()
+            return
         self.workspace_wanted.emit(KEY)
         self.show_me.begin()
 

@@ -64,6 +64,7 @@ class LivePanel(QFrame):
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         self._has_saved = False
         self._pilot = ""
+        self._instead: QWidget | None = None
         self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Says why the time of runs cannot be explained; the window sets it."""
         self.empty = EmptyState(*NOTHING_YET)
@@ -124,8 +125,15 @@ class LivePanel(QFrame):
         if self._runs or self._has_page:
             self.plots.set_crosshair(None)
             self.plots.set_x_range(None)
-        self._stack.setCurrentWidget(self.page if self._runs else self.empty)
+        self._show_fitting()
         self.refresh()
+
+    def set_instead(self, page: QWidget | None) -> None:
+        """Shows a page, a child of this panel, while no run is in view; None for the empty state."""
+        if page is not None and self._stack.indexOf(page) < 0:
+            self._stack.addWidget(page)
+        self._instead = page
+        self._show_fitting()
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
         """Draws finished runs, named, faintly under the curves."""
@@ -151,6 +159,9 @@ class LivePanel(QFrame):
         if words != self._pilot:
             self._pilot = words
             self._fill_empty()
+
+    def _show_fitting(self) -> None:
+        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
 
     def _fill_empty(self) -> None:
         if self._pilot:

@@ -56,6 +56,11 @@ class Welcome(QWidget):
         else:
             self._lay_out_compact()
 
+    def show_offers(self, shown: bool) -> None:
+        """Shows the ways to begin, or only what Ammeter is for."""
+        for button in (self.show_me, self.experiment, self.limit):
+            button.setVisible(shown)
+
     def minimumSizeHint(self) -> QSize:
         # it must never make a dock or a window larger: parts that do not fit are left out
         return QSize(0, 0)

@@ -14,7 +14,12 @@ from gui.widgets.shortcuts import keys_of
 if TYPE_CHECKING:
     from gui.window.main_window import MainWindow
 
-_ENTRIES = (("guide", f"Guide\t{keys_of('help')}"), ("doctor", "Doctor"), ("about", "About Ammeter"))
+_ENTRIES = (
+    ("guide", f"Guide\t{keys_of('help')}"),
+    ("engine", "Engine…"),
+    ("doctor", "Doctor"),
+    ("about", "About Ammeter"),
+)
 
 
 class HelpMenu(QMenu):
@@ -55,8 +60,13 @@ def _open_about(window: MainWindow) -> None:
     show_about(window)
 
 
+def _open_engine(window: MainWindow) -> None:
+    window.engine.show_dialog(window)
+
+
 _OPENERS: Mapping[str, Callable[[MainWindow], None]] = {
     "guide": _open_guide,
+    "engine": _open_engine,
     "doctor": _open_doctor,
     "about": _open_about,
 }

@@ -34,6 +34,7 @@ from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
+from gui.window.engine import EngineController
 from gui.window.help_menu import open_help
 from gui.window.notification import Notifications
 from gui.window.quiet import Quiet
@@ -41,6 +42,7 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
 
 if TYPE_CHECKING:
+    from gui.installation.setup import Means
     from gui.window.workspaces import OtherWorkspaces
 
 FIRST_PRESET = "fashion"
@@ -51,6 +53,8 @@ WINDOW_FRAME = QSize(8, 40)
 
 class MainWindow(QMainWindow):
     """Owns the panels and `experiments`. Repaints at `repaint_hz`, or as often as the device allows.
+
+    `means` install the engine, if not the program's own.
 
     `painted` is emitted once, after its first paint.
     """
@@ -63,6 +67,7 @@ class MainWindow(QMainWindow):
         launcher: Launcher,
         settings: Settings | None = None,
         repaint_hz: int | None = None,
+        means: Means | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
@@ -76,6 +81,16 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
+        self.engine = EngineController(
+            self.experiments,
+            setup=self.setup,
+            live=self.live,
+            runs=self.runs,
+            chip=self.top_bar.device,
+            notice=self.notice,
+            parent=self,
+            means=means,
+        )
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
@@ -128,6 +143,7 @@ class MainWindow(QMainWindow):
         others.experiment_wanted.connect(self._go_to_form)
         others.problem.connect(self._tell)
         others.runs_wanted.connect(self._show_runs)
+        others.engine_wanted.connect(self.engine.show_page)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.workspace)
         return others
@@ -157,6 +173,8 @@ class MainWindow(QMainWindow):
         self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._quiet.ready.connect(self._submit)
+        self.engine.page_wanted.connect(lambda: self._show_runs(()))
+        self.engine.train_wanted.connect(self.setup.run_action.trigger)
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
@@ -244,6 +262,7 @@ class MainWindow(QMainWindow):
     def _finish(self) -> None:
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
+        self.engine.begin()
         self._make_others()
         self.painted.emit()
 
@@ -266,6 +285,7 @@ class MainWindow(QMainWindow):
             self.others.stop()
         self._memory.stop()
         self._quiet.stop()
+        self.engine.stop()
         self._notifications.stop()
         remember(self._settings, self._kept_parts())
         self.experiments.shut_down()
@@ -285,6 +305,7 @@ class MainWindow(QMainWindow):
         self._memory.start(device)
         self._quiet.start()
         self.live.fit_explain()
+        self.engine.train_if_asked()
         if self._has_others:
             self.others.limits.refresh()
 
@@ -385,13 +406,14 @@ class MainWindow(QMainWindow):
         """Starts from the first preset, and restores what the last window remembered."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
-        if self._settings.is_new and not self.experiments.runs.records():
+        is_first = self._settings.is_new and not self.experiments.runs.records()
+        if is_first and self.experiments.engine.is_usable:
             self.others.shows.welcome()
         restore(self._settings, self._kept_parts())
         self.dock.settle()
 
     def _kept_parts(self) -> tuple[Kept, ...]:
-        states: dict[Key, HasState] = {Key.FORM: self.setup}
+        states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
         return kept_parts(self, self._body, self.dock, states, self.show_workspace)

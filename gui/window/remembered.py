@@ -39,6 +39,7 @@ class Key(StrEnum):
     DOCK_PAGE = "dock_page"
     THEME = "theme"
     FORM = "form"
+    ENGINE = "engine"
     TICKED_RUNS = "ticked_runs"
     RUNS_TABLE = "runs_table"
     WORKSPACE = "workspace"

@@ -46,13 +46,14 @@ class OtherWorkspaces(QObject):
     """Makes the panels in the window's body, and joins their controllers.
 
     `workspace_wanted` carries the workspace to show; `experiment_wanted` asks for the form; `problem` carries
-    the Problem to report, `runs_wanted` runs to show in Train.
+    the Problem to report, `runs_wanted` runs to show in Train; `engine_wanted` asks to set up the engine.
     """
 
     workspace_wanted = Signal(str)
     experiment_wanted = Signal()
     problem = Signal(object)
     runs_wanted = Signal(object)  # tuple[str, ...]
+    engine_wanted = Signal()
 
     def __init__(
         self,
@@ -186,6 +187,7 @@ class OtherWorkspaces(QObject):
         self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
         self.shows.workspace_wanted.connect(self.workspace_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
+        self.shows.engine_wanted.connect(self.engine_wanted)
 
     def _tell_written(self, path: Path) -> None:
         self._notice.tell_written(f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else "")

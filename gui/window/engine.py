@@ -1,0 +1,227 @@
+"""The engine in the window: its page, and what form, top bar and messages say while there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+from engine.installation.installed import Engine, State, engine_here
+from gui.runs.panel import RunsPanel
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.setup.panel import SetupPanel
+from gui.train.panel import LivePanel
+from gui.widgets.notice import Message, Notice
+from gui.window.top_bar import DeviceChip
+
+if TYPE_CHECKING:
+    from engine.experiment.problem import Problem
+    from engine.installation.installed import Installation
+    from gui.installation.page import SetupPage
+    from gui.installation.purpose import Purpose
+    from gui.installation.setup import EngineSetup, Found, Means
+
+_IN_PROGRESS = "The engine is being set up."
+_NOT_FINISHED = "Setting up the engine was interrupted."
+_KEPT = "What was downloaded is kept, and is used."
+_OFFERS = {State.ABSENT: "Set up the engine", State.BROKEN: "Repair the engine"}
+_FACTS = {State.ABSENT: "no engine yet", State.BROKEN: "the engine needs a repair"}
+
+
+class EngineController(QObject):
+    """Shows the page of the engine's installation in Train, in place of runs, while there is no engine.
+
+    `page_wanted` asks to show Train without runs, `train_wanted` to train what the form describes.
+    """
+
+    page_wanted = Signal()
+    train_wanted = Signal()
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        *,
+        setup: SetupPanel,
+        live: LivePanel,
+        runs: RunsPanel,
+        chip: DeviceChip,
+        notice: Notice,
+        parent: QObject,
+        means: Means | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._experiments, self._form, self._live, self._runs = experiments, setup, live, runs
+        self._chip, self._notice = chip, notice
+        self._trains_next = False
+        self._message: Message | None = None
+        self._background = Background(self)
+        self._means = means
+        experiments.engine_changed.connect(self._take_engine)
+        experiments.began.connect(lambda _run_id: self._leave_page())
+        setup.foot.engine_wanted.connect(self.show_page)
+        application = QGuiApplication.instance()
+        assert isinstance(application, QGuiApplication)
+        application.applicationStateChanged.connect(self._look_if_active)
+        if not self.engine.is_usable:
+            self._chip.set_device("No engine yet", ())
+            live.set_instead(self.page)
+        self._tell_form()
+
+    @property
+    def engine(self) -> Engine:
+        return self._experiments.engine
+
+    @cached_property
+    def installing(self) -> EngineSetup:
+        """What looks at the machine and installs, made on demand, as the page is."""
+        from gui.installation.setup import EngineSetup, own_means
+
+        installing = EngineSetup(self._means or own_means(), self)
+        installing.found.connect(self._show_hardware)
+        installing.began.connect(lambda _wanted: self._begin())
+        installing.ended.connect(self._end)
+        installing.removed.connect(lambda _freed_bytes: self._experiments.start_engine())
+        installing.problem.connect(lambda _problem: self._tell_form())
+        return installing
+
+    @cached_property
+    def page(self) -> SetupPage:
+        """The page, made on demand: most starts do without."""
+        from gui.installation.page import SetupPage
+
+        page = SetupPage(self.installing, self.engine, self._live)
+        page.train_wanted.connect(self._train)
+        page.left.connect(self._leave_page)
+        page.installEventFilter(self)
+        return page
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
+            self._notice.take_back(self._message)
+            self._tell_form()
+        return super().eventFilter(watched, event)
+
+    def begin(self) -> None:
+        """Looks, after the window's first paint, at what takes longer than that."""
+        if self.engine.state is State.READY:
+            from gui.installation.upkeep import look_after
+
+            engine = self.engine
+            self._background.do(lambda: look_after(engine), self._tell_damage, lambda _problem: None)
+        elif self.engine.state is not State.OWN and not self.page.isVisible():
+            self.installing.look()
+            if self.engine.problem is not None and self.engine.state is State.BROKEN:
+                self._offer_repair(self.engine.problem)
+
+    def show_page(self, purpose: Purpose | None = None) -> None:
+        """Shows the page, with the offer of that purpose or as it is."""
+        if purpose is not None:
+            self.page.offer(purpose)
+        self._live.set_instead(self.page)
+        self.page_wanted.emit()
+        self.page.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def repair(self) -> None:
+        """Installs anew what is there now, on the page."""
+        from gui.installation.purpose import first_choice
+
+        self.show_page()
+        self.installing.start(first_choice(self.engine))
+
+    def look_again(self) -> None:
+        """Takes an engine that was set up elsewhere, as from a command line."""
+        if not self.engine.is_usable and not self.installing.is_busy and engine_here().is_usable:
+            self._live.set_instead(None)
+            self._experiments.start_engine()
+
+    def show_dialog(self, parent: QWidget) -> None:
+        """Opens Help > Engine."""
+        from gui.installation.dialog import show_engine_dialog
+
+        show_engine_dialog(parent, self.installing, self.engine, self.show_page)
+
+    def stop(self) -> None:
+        """Ends what is in progress, which keeps what it has fetched: the window closes."""
+        self._background.stop()
+        if "installing" in vars(self):
+            self.installing.shut_down()
+
+    def state(self) -> Mapping[str, Any]:
+        return self.page.state() if "page" in vars(self) else {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Offers to go on with an installation that was interrupted. Raises KeyError or TypeError."""
+        if not state:
+            return
+        self.page.restore(state)
+        if self.engine.is_usable:
+            self._notice.tell(_NOT_FINISHED, _KEPT, "Go on", self.show_page)
+
+    def _begin(self) -> None:
+        self._notice.take_back(self._message)
+        self._live.set_instead(self.page)
+        self._tell_form()
+
+    def _end(self, installation: Installation | None) -> None:
+        if installation is not None:
+            self._experiments.start_engine()
+        self._tell_form()
+
+    def _take_engine(self, engine: Engine) -> None:
+        self._tell_form()
+        if not engine.is_usable:
+            self._live.set_instead(self.page)
+        if "page" in vars(self):
+            self.page.show_engine(engine)
+
+    def _leave_page(self) -> None:
+        if self.engine.is_usable and "page" in vars(self) and not self.installing.is_busy:
+            self._live.set_instead(None)
+
+    def _look_if_active(self, state: Qt.ApplicationState) -> None:
+        if state is Qt.ApplicationState.ApplicationActive:
+            self.look_again()
+
+    def _tell_form(self) -> None:
+        problem = self.engine.problem
+        self._runs.offer_beginnings(problem is None)
+        if problem is None:
+            self._form.set_engine(None)
+            return
+        is_busy = self.installing.is_busy
+        action = "Show" if is_busy else _OFFERS[self.engine.state]
+        # the page itself says the rest
+        is_in_sight = self.page.isVisible()
+        self._form.set_engine(_IN_PROGRESS if is_busy else problem.message, "" if is_in_sight else action)
+
+    def _show_hardware(self, found: Found) -> None:
+        if not self.engine.is_usable:
+            from gui.installation.words import card_title
+
+            title, fact = card_title(found.hardware), _FACTS[self.engine.state]
+            self._chip.set_device(title, (fact,), f"{title}: {fact}")
+
+    def _tell_damage(self, found: Problem | None) -> None:
+        if found is not None:
+            self._offer_repair(found)
+
+    def _offer_repair(self, problem: Problem) -> None:
+        self._message = self._notice.stand(
+            problem.message, "Your runs are not affected.", "Repair", self.repair
+        )
+
+    def _train(self) -> None:
+        self._live.set_instead(None)
+        self._trains_next = True
+        self.train_if_asked()
+
+    def train_if_asked(self) -> None:
+        """Trains, as the page was asked to, once it is known what this machine can do."""
+        if self._trains_next and self._experiments.catalog is not None:
+            self._trains_next = False
+            self.train_wanted.emit()

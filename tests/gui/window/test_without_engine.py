@@ -1,0 +1,165 @@
+"""The window without an engine: a page says what is missing, all else works, and training begins there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.installation.events import Installed
+from engine.installation.installed import State, engine_here
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.installation.dialog import EngineDialog
+from gui.installation.setup import Means
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
+from tests.gui.installation.conftest import CARD, Performed, plan_of
+from tests.installations import put_installation
+
+Open = Callable[..., MainWindow]
+
+
+@pytest.fixture
+def performed() -> Performed:
+    return Performed()
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, store: Store, no_engine: Path, performed: Performed) -> Iterator[Open]:
+    """Opens a window on a machine without torch; keywords are what it remembers."""
+    opened: list[MainWindow] = []
+    means = Means(lambda: CARD, lambda wanted, _: plan_of(wanted), lambda: performed)
+    with Launcher(Target.THREAD) as launcher:
+
+        def open_one(used: Store = store, **remembered: object) -> MainWindow:
+            settings = Settings(no_engine / "window.json", dict(remembered))
+            window = MainWindow(used, launcher, settings, means=means)
+            opened.append(window)
+            qtbot.addWidget(window)
+            with qtbot.waitSignal(window.painted):
+                window.show()
+            return window
+
+        yield open_one
+        for window in opened:
+            window.close_without_asking()
+
+
+def test_the_first_start_tells_one_story_which_ends_with_a_run(
+    qtbot: QtBot, open_window: Open, no_engine: Path, performed: Performed, tiny: Experiment
+) -> None:
+    window = open_window()
+    page = window.engine.page
+    assert window.workspace == "train" and page.isVisible() and not window.notice.messages()
+    assert "downloaded" in window.setup.foot.line.text() and not window.setup.run_action.isEnabled()
+    qtbot.waitUntil(page.begin_button.isEnabled)
+    assert "RTX 4090" in window.top_bar.device.accessibleName()
+    window.setup.use_settings(tiny)
+    page.begin_button.click()
+    assert window.setup.foot.line.text() == "The engine is being set up."
+    put_installation(no_engine)
+    installation = engine_here().installation
+    assert installation is not None
+    for event in (Installed(installation), None):
+        performed.events.put(event)
+    qtbot.waitUntil(page.train_button.isVisible)
+    with qtbot.waitSignal(window.experiments.ended, timeout=60_000):
+        page.train_button.click()
+    assert [run.status for run in window.experiments.runs.records()] == [Status.FINISHED]
+    assert not window.setup.foot.engine_button.isVisible()
+
+
+def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(workspace="compare")
+
+    def ask_in_help() -> None:
+        window.top_bar.help_chosen.emit("engine")
+        window.findChildren(EngineDialog)[-1].set_up_button.click()
+
+    asked = (
+        ask_in_help,
+        window.others.shows.begin,
+        window.others.find_limit,
+        window.others.memory_limit.find_wanted.emit,
+        window.setup.foot.engine_button.click,
+    )
+    for ask in asked:
+        window.show_workspace("memory")
+        assert window.setup.foot.engine_button.isVisible()
+        ask()
+        assert window.workspace == "train" and window.engine.page.isVisible()
+    assert not window.notice.messages()
+
+
+def test_saved_runs_stay_in_sight_and_the_page_is_a_click_away(
+    open_window: Open, saved: Store, trained: Callable[..., RunRecord]
+) -> None:
+    run = trained("fp32", 880.0)
+    window = open_window(saved)
+    assert window.engine.page.isVisible()
+    window.runs.open_requested.emit(run.id)
+    assert window.live.page.isVisible() and not window.engine.page.isVisible()
+    window.setup.foot.engine_button.click()
+    assert window.engine.page.isVisible() and not window.setup.foot.engine_button.isVisible()
+
+
+def test_a_broken_engine_is_told_where_its_page_is_not_in_sight_and_repaired_by_one_button(
+    qtbot: QtBot, open_window: Open, no_engine: Path, performed: Performed
+) -> None:
+    packages = put_installation(no_engine)
+    (packages / "torch" / "__init__.py").unlink()
+    window = open_window(workspace="compare")
+    (message,) = window.notice.messages()
+    assert "torch is missing" in message.text and message.offers == ("Repair",)
+    window.engine.repair()
+    qtbot.waitUntil(lambda: bool(performed.wanted))
+    assert performed.wanted[0].backend == "cpu" and window.engine.page.isVisible()
+    assert not window.notice.messages()
+
+
+def test_an_engine_that_was_set_up_elsewhere_is_taken_when_the_window_is_back_in_front(
+    qtbot: QtBot, open_window: Open, no_engine: Path
+) -> None:
+    window = open_window()
+    put_installation(no_engine)
+    with qtbot.waitSignal(window.experiments.catalog_known, timeout=60_000):
+        window.engine.look_again()
+    assert window.experiments.engine.state is State.READY and not window.engine.page.isVisible()
+
+
+CLOSES_ONCE_PAINTED = """
+import sys
+sys.modules["torch"] = None
+from engine.installation import installed
+installed.has_own_torch = lambda: False
+from PySide6.QtCore import QTimer
+from gui.window import app
+from gui.window.main_window import MainWindow
+class Window(MainWindow):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.painted.connect(lambda: QTimer.singleShot(0, self.close))
+app.MainWindow = Window
+sys.exit(app.run())
+"""
+
+
+def test_it_opens_and_closes_in_a_process_that_cannot_import_torch(tmp_path: Path) -> None:
+    environment = {**os.environ, "AMMETER_ENGINE": str(tmp_path / "engine")}
+    ended = subprocess.run(
+        [sys.executable, "-c", CLOSES_ONCE_PAINTED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
