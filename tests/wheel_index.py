@@ -330,7 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["simple", name]:
                 files = "https://files.pythonhosted.org" if host == "pypi.org" else ""
                 return self._listing(folder, name, f"{files}/packages")
-            case ["whl", backend, name]:
+            case ["whl" | "simple", backend, name]:
                 return self._listing(folder / backend, name, f"/whl/{quote(backend)}")
         return None
 

@@ -9,21 +9,25 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import Distribution, distributions
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from importlib.metadata import distributions
+from itertools import chain
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
-from urllib.request import Request, url2pathname, urlopen
+from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_problem
+from engine.installation.builds import automatic_backend, builds_for
+from engine.installation.connection import Broken, Connections
 from engine.installation.control import Stopped
+from engine.installation.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
-from engine.installation.problems import answered, unreachable
+from engine.installation.problems import unreachable
 from engine.installation.uv import never, run_uv
-from engine.installation.wanted import AUTOMATIC, Plan, Wanted, Wheel
+from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
 """As in pyproject.toml. No upper bounds: new cards need new builds, and a build trains a step before use."""
@@ -31,9 +35,13 @@ REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
 _ENGINES_OWN = re.compile(r"torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*")
 """Packages that come with torch and so are the engine's even where the program's environment has them."""
 
-_UNPACKED_FACTOR = 2.5
-_PATIENCE_SECONDS = 30.0
-_AT_ONCE = 8
+_CUDA_UNPACKED_FACTOR, _UNPACKED_FACTOR = 2.0, 4.0
+"""More than what was measured: 1.7 to 1.8 of PyPI's builds for CUDA 12.6, 12.8 and 13.2 with all that they
+require, 3.6 of the build for the processor."""
+
+_AT_ONCE, _POLL_SECONDS = 8, 0.1
+
+_Thing, _Answer = TypeVar("_Thing"), TypeVar("_Answer")
 
 
 def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
@@ -48,8 +56,9 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     backend = _backend(torch, {package["name"]: package["version"] for package in locked})
     _require_backend(wanted, backend)
     missing = [_wheel(package) for package in locked if package["name"] not in program]
-    wheels = _with_sizes(missing, is_stopped)
-    unpacked = int(_UNPACKED_FACTOR * sum(wheel.size_bytes for wheel in wheels))
+    wheels = _with_sizes(missing, wanted.source, is_stopped)
+    factor = _CUDA_UNPACKED_FACTOR if backend.startswith("cu") else _UNPACKED_FACTOR
+    unpacked = int(factor * sum(wheel.size_bytes for wheel in wheels))
     copied = sum(wheel.size_bytes for wheel in wheels if not wheel.address.startswith("file:"))
     return Plan(
         wanted=wanted,
@@ -63,14 +72,18 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     )
 
 
-def _resolve(wanted: Wanted, program: Mapping[str, Distribution], is_stopped: Callable[[], bool]) -> str:
+def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool]) -> str:
     """uv's answer in the format of pylock.toml."""
-    bounds, index = dict(REQUIREMENTS), ["--torch-backend", wanted.backend]
+    bounds, index = dict(REQUIREMENTS), []
+    backends = _backends(wanted.backend)
     if wanted.source.folder is not None:
-        bounds |= _bounds_in_folder(wanted.source.folder, wanted.backend)
+        bounds |= _bounds_in_folder(wanted.source.folder, backends)
         index = ["--no-index", "--find-links", str(wanted.source.folder.absolute())]
     elif wanted.source.mirror is not None:
-        index = _mirror_options(wanted.source.mirror, [] if wanted.backend == AUTOMATIC else [wanted.backend])
+        index = _mirror_options(wanted.source.mirror, backends, is_stopped)
+    else:
+        automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
+        index = ["--torch-backend", automatic]
     requirements = [f"{name}{bound}" for name, bound in bounds.items()] + list(wanted.extras)
     with tempfile.TemporaryDirectory(prefix="ammeter-plan-") as scratch:
         constraints = _describe(program, Path(scratch))
@@ -80,53 +93,87 @@ def _resolve(wanted: Wanted, program: Mapping[str, Distribution], is_stopped: Ca
         return run_uv(arguments, wanted.source, text="\n".join(requirements), is_stopped=is_stopped)
 
 
-def _mirror_options(mirror: str, backends: Iterable[str]) -> list[str]:
+def _backends(wanted: str) -> list[str]:
+    """The builds that would do, best first."""
+    return (
+        [build.backend for build in builds_for(hardware_here()) if build.fits]
+        if wanted == AUTOMATIC
+        else [wanted]
+    )
+
+
+def _mirror_options(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
     """The mirror's folders of builds come first, such as `<mirror>/cu130`, and then the mirror itself.
 
     uv's --torch-backend would ask PyTorch's own indexes. A mirror without such folders serves what PyPI has.
     "unsafe" means that any index may answer for any package: here they are all of the same mirror.
     """
-    folders = [f"--index={mirror.rstrip('/')}/{backend}" for backend in backends]
-    return [*folders, f"--default-index={mirror}", "--index-strategy=unsafe-first-match"]
+    connections = Connections(mirror)
+
+    def option(backend: str) -> list[str]:
+        folder = f"{mirror.rstrip('/')}/{backend}"
+        try:
+            with connections.open(f"{folder}/torch/", {}):
+                return [f"--index={folder}"]
+        except (Broken, ProblemError):
+            return []  # why it does not answer is for uv to tell, which asks the mirror next
+
+    folders = _at_once(option, backends, connections, is_stopped)
+    return [*chain(*folders), f"--default-index={mirror}", "--index-strategy=unsafe-first-match"]
 
 
-def _bounds_in_folder(folder: Path, backend: str) -> dict[str, str]:
-    """The newest wheels of a build in a folder that may hold several; nothing for "auto"."""
-    if backend == AUTOMATIC:
-        return {}
-    bounds = {}
-    for name in REQUIREMENTS:
-        versions = [path.name.split("-")[1] for path in folder.glob(f"{name}-*+{backend}-*.whl")]
-        if versions:
-            newest = max(versions, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
-            bounds[name] = f"=={newest}"
-    return bounds
+def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
+    """The newest wheels of the first build that is in a folder; nothing where there is none of them."""
+    for backend in backends:
+        bounds = {}
+        for name in REQUIREMENTS:
+            versions = [path.name.split("-")[1] for path in folder.glob(f"{name}-*+{backend}-*.whl")]
+            if versions:
+                newest = max(
+                    versions, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]
+                )
+                bounds[name] = f"=={newest}"
+        if bounds:
+            return bounds
+    return {}
 
 
-def _packages_of_program() -> dict[str, Distribution]:
+@dataclass(frozen=True)
+class _Package:
+    """A package that the program has; `metadata` is the head of its METADATA, without its description."""
+
+    version: str
+    metadata: str
+
+
+def _packages_of_program() -> dict[str, _Package]:
     """What the program itself has, by normalised name."""
-    packages: dict[str, Distribution] = {}
+    packages: dict[str, _Package] = {}
     for distribution in distributions():
-        name = _normal(distribution.metadata["Name"])
-        if _ENGINES_OWN.fullmatch(name) is None:
-            packages.setdefault(name, distribution)
+        head = (distribution.read_text("METADATA") or "").partition("\n\n")[0]
+        # the standard library's parser reads descriptions too, which takes a second for them all
+        values = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
+        if "Name" in values and "Version" in values:
+            name = re.sub(r"[-_.]+", "-", values["Name"].strip()).lower()
+            if _ENGINES_OWN.fullmatch(name) is None:
+                packages.setdefault(name, _Package(values["Version"].strip(), head))
     return packages
 
 
-def _describe(program: Mapping[str, Distribution], folder: Path) -> Path:
+def _describe(program: Mapping[str, _Package], folder: Path) -> Path:
     """Constraints to what the program has, and wheels in `folder` that hold nothing but its metadata.
 
     With these uv resolves against the program's versions even where the source does not have them: neither a
     mirror nor a folder of wheels needs to.
     """
-    for name, distribution in program.items():
-        stem = f"{name.replace('-', '_')}-{distribution.version}"
+    for name, package in program.items():
+        stem = f"{name.replace('-', '_')}-{package.version}"
         with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-            wheel.writestr(f"{stem}.dist-info/METADATA", distribution.read_text("METADATA") or "")
+            wheel.writestr(f"{stem}.dist-info/METADATA", f"{package.metadata}\n")
             wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
             wheel.writestr(f"{stem}.dist-info/RECORD", "")
     constraints = folder / "constraints.txt"
-    lines = [f"{name}=={distribution.version}\n" for name, distribution in program.items()]
+    lines = [f"{name}=={package.version}\n" for name, package in program.items()]
     constraints.write_text("".join(lines), encoding="utf-8")
     return constraints
 
@@ -174,32 +221,50 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
     )
 
 
-def _with_sizes(wheels: list[Wheel], is_stopped: Callable[[], bool]) -> list[Wheel]:
+def _with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
     """Asks the servers for the sizes that the index did not tell."""
+    connections = Connections(source.mirror)
 
     def sized(wheel: Wheel) -> Wheel:
-        if is_stopped():
-            raise Stopped
-        if wheel.size_bytes:
-            return wheel
-        return Wheel(**(vars(wheel) | {"size_bytes": _size_bytes(wheel.address)}))
+        return (
+            wheel if wheel.size_bytes else replace(wheel, size_bytes=_size_bytes(wheel.address, connections))
+        )
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(sized, wheels))
+    return _at_once(sized, wheels, connections, is_stopped)
 
 
-def _size_bytes(address: str) -> int:
+def _at_once(
+    ask: Callable[[_Thing], _Answer],
+    things: Iterable[_Thing],
+    connections: Connections,
+    is_stopped: Callable[[], bool],
+) -> list[_Answer]:
+    """Asks for several things side by side, and leaves them be once it is stopped."""
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        asked = [pool.submit(ask, thing) for thing in things]
+        while True:
+            answered, waiting = wait(asked, _POLL_SECONDS, FIRST_EXCEPTION)
+            if is_stopped():
+                raise Stopped
+            if not waiting or any(answer.exception() for answer in answered):
+                return [answer.result() for answer in (answered if waiting else asked)]
+    finally:
+        connections.close()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _size_bytes(address: str, connections: Connections) -> int:
     parts = urlsplit(address)
     if parts.scheme == "file":
         return Path(url2pathname(parts.path)).stat().st_size
-    host = parts.hostname or address
     try:
-        with urlopen(Request(address, method="HEAD"), timeout=_PATIENCE_SECONDS) as answer:
-            return int(answer.headers.get("Content-Length") or 0)
-    except HTTPError as error:
-        raise ProblemError(answered(host, error.code)) from error
-    except (OSError, ValueError) as error:
-        raise ProblemError(unreachable(host)) from error
+        # not HEAD: addresses that are signed for GET refuse it
+        with connections.open(address, {"Range": "bytes=0-0"}) as answer:
+            whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
+            return int(whole or answer.headers["Content-Length"] or 0)
+    except Broken as error:
+        raise ProblemError(unreachable(parts.hostname or address)) from error
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:
@@ -214,7 +279,3 @@ def _free_bytes(folder: Path) -> int:
     """The room on the disk where `folder` is or will be."""
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return shutil.disk_usage(place).free
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

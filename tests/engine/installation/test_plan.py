@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from engine.experiment.paths import part_path
+from engine.experiment.problem import ProblemError
+from engine.installation.builds import builds_for
+from engine.installation.download import wheel_path
+from engine.installation.hardware import Gpu, Hardware, Vendor
+from engine.installation.place import downloads_folder
 from engine.installation.plan import REQUIREMENTS, make_plan
 from engine.installation.wanted import Plan, Source, Wanted
-from tests.wheel_index import WheelIndex, stand_in_wheel
+from tests.wheel_index import OfficialIndexes, WheelIndex, stand_in_wheel
 
 
 @pytest.fixture
@@ -21,6 +28,7 @@ def wheels(tmp_path: Path) -> Path:
     stand_in_wheel(folder, "torchvision", "0.30.0", requires=["torch==2.15.0", "pillow"])
     stand_in_wheel(folder, "nvidia-cuda-runtime", "13.2.86")
     stand_in_wheel(folder, "small-thing", "1.5")
+    stand_in_wheel(folder, "small-extra", "2.0", requires=["small-thing"])
     stand_in_wheel(folder, "numpy", "99.0")
     for backend in ("cpu", "cu130"):
         stand_in_wheel(folder / backend, "torch", f"2.15.0+{backend}", requires=needs)
@@ -34,6 +42,8 @@ def test_the_bounds_are_those_of_the_project() -> None:
 
 
 def test_a_mirror_without_folders_of_builds_serves_what_pypi_has(wheels: Path, tmp_path: Path) -> None:
+    for backend in ("cpu", "cu130"):
+        shutil.rmtree(wheels / backend)
     with WheelIndex(wheels) as index:
         plan = make_plan(Wanted(source=Source(mirror=index.simple)), tmp_path / "engine")
         assert index.fetched() == [], "a plan fetches no wheel"
@@ -46,6 +56,68 @@ def test_a_mirror_without_folders_of_builds_serves_what_pypi_has(wheels: Path, t
     assert plan.needed_bytes > plan.download_bytes > 0
     assert plan.free_bytes > 0
     assert not (tmp_path / "engine").exists(), "a plan writes nothing"
+
+
+def test_a_mirror_with_folders_of_builds_serves_the_one_that_is_wanted(wheels: Path, tmp_path: Path) -> None:
+    with WheelIndex(wheels) as index:
+        source = Source(mirror=index.simple)
+        plan = make_plan(Wanted("cu130", source, extras=("small-extra",)), tmp_path)
+        assert (plan.backend, plan.torch) == ("cu130", "2.15.0")
+        assert "/simple/cu130/" in index.requests[0].path
+        assert _names(plan) == {"torch", "torchvision", "small-thing", "small-extra"}
+        assert all(wheel.size_bytes > 0 for wheel in plan.wheels), "where the index tells no size either"
+        with pytest.raises(ProblemError) as failed:
+            make_plan(Wanted("rocm7.2", source), tmp_path)
+    assert failed.value.problem.message == (
+        "The mirror has no build rocm7.2 of PyTorch for this machine, only cu132."
+    )
+
+
+def test_a_folder_serves_the_wanted_of_several_builds(wheels: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for wheel in (*wheels.glob("small*.whl"), *wheels.glob("c*/*.whl")):
+        shutil.copy(wheel, folder)
+    stand_in_wheel(folder, "torch", "2.9.0+cu130")
+    for backend in ("cpu", "cu130"):
+        plan = make_plan(Wanted(backend, Source(folder=folder)), tmp_path)
+        assert (plan.backend, plan.torch) == (backend, "2.15.0")
+        # numpy is not in the folder, but the program has it
+        assert {wheel.version for wheel in plan.wheels} == {f"2.15.0+{backend}", f"0.30.0+{backend}", "1.5"}
+        assert all(wheel.address.startswith("file:///") and wheel.size_bytes for wheel in plan.wheels)
+    next(folder.glob("small_thing*")).unlink()
+    with pytest.raises(ProblemError) as failed:
+        make_plan(Wanted("cpu", Source(folder=folder)), tmp_path)
+    assert failed.value.problem.message == f"The package small-thing is not in the folder {folder}."
+    assert failed.value.problem.remedy.startswith("Copy its wheel for Python ")
+
+
+def test_uv_finds_the_build_that_is_recommended(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on PyTorch's indexes: the last releases for CUDA 12.9 and 12.8 are older than those for others."""
+    latest = {"cu132": "2.15.0", "cu129": "2.10.0", "cu128": "2.11.0", "cu126": "2.14.0"}
+    for backend, version in latest.items():
+        stand_in_wheel(wheels / backend, "torch", f"{version}+{backend}")
+        stand_in_wheel(wheels / backend, "torchvision", f"0.26.0+{backend}", requires=[f"torch=={version}"])
+    gpu = Gpu(Vendor.NVIDIA, "Tesla T4", (7, 5))
+    with OfficialIndexes(wheels) as official:
+        for name, value in official.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        for driver, backend in (("580.65.06", "cu132"), ("550.54.14", "cu128"), ("470.82", "cpu")):
+            monkeypatch.setenv("UV_CUDA_DRIVER_VERSION", driver)
+            assert make_plan(Wanted(), tmp_path).backend == backend
+            assert builds_for(Hardware("linux", "x86_64", "", (gpu,), driver))[0].backend == backend
+
+
+def test_what_was_fetched_counts(wheels: Path, tmp_path: Path) -> None:
+    with WheelIndex(wheels) as index:
+        wanted = Wanted(source=Source(mirror=index.simple))
+        torch = next(wheel for wheel in make_plan(wanted, tmp_path).wheels if wheel.name == "torch")
+        part = part_path(wheel_path(torch, downloads_folder(tmp_path)))
+        part.parent.mkdir()
+        part.write_bytes(b"x" * 100)
+        assert make_plan(wanted, tmp_path).fetched_bytes == 100
 
 
 def _names(plan: Plan) -> set[str]:
