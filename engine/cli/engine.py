@@ -94,7 +94,9 @@ _BACKEND = typer.Option(
     help="The build of PyTorch, such as cu128 or cpu; `ammeter engine show` lists them. Default: what fits.",
 )
 _MIRROR = typer.Option(
-    "--mirror", metavar="URL", help="A package index that stands in for PyPI and for PyTorch's own."
+    "--mirror",
+    metavar="URL",
+    help="A package index that stands in for PyPI; PyTorch's builds may be in its folders, as in URL/cu130.",
 )
 _FOLDER = typer.Option(
     "--find-links", metavar="FOLDER", help="A folder of wheels, for a machine without network."

@@ -20,6 +20,7 @@ from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.text import shortened
 from engine.installation.builds import automatic_backend, builds_for
 from engine.installation.connection import Broken, Connections
 from engine.installation.control import Stopped
@@ -41,7 +42,8 @@ require, 3.6 of the build for the processor."""
 
 _AT_ONCE, _POLL_SECONDS = 8, 0.1
 
-_Thing, _Answer = TypeVar("_Thing"), TypeVar("_Answer")
+_Thing = TypeVar("_Thing")
+_Answer = TypeVar("_Answer")
 
 
 def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
@@ -49,6 +51,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
 
     Raises ProblemError, and Stopped once `is_stopped()` is true.
     """
+    _require_address(wanted.source.mirror)
     folder = folder or engines_folder()
     program = _packages_of_program()
     locked = tomllib.loads(_resolve(wanted, program, is_stopped))["packages"]
@@ -193,6 +196,18 @@ def _backend(torch: str, versions: Mapping[str, str]) -> str:
     return "cpu"
 
 
+def _require_address(mirror: str | None) -> None:
+    if mirror is not None and not (mirror.startswith(("http://", "https://")) and urlsplit(mirror).hostname):
+        raise ProblemError(
+            request_problem(
+                f"The mirror '{shortened(mirror)}' is no address of a package index.",
+                "Give it in full, such as https://packages.example.org/simple.",
+                key="mirror",
+                value=mirror,
+            )
+        )
+
+
 def _require_backend(wanted: Wanted, backend: str) -> None:
     if wanted.backend in (AUTOMATIC, backend):
         return
@@ -243,15 +258,19 @@ def _at_once(
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
         asked = [pool.submit(ask, thing) for thing in things]
-        while True:
-            answered, waiting = wait(asked, _POLL_SECONDS, FIRST_EXCEPTION)
+        waiting = set(asked)
+        while waiting:
+            answered, waiting = wait(waiting, _POLL_SECONDS, FIRST_EXCEPTION)
             if is_stopped():
                 raise Stopped
-            if not waiting or any(answer.exception() for answer in answered):
-                return [answer.result() for answer in (answered if waiting else asked)]
-    finally:
+            for answer in answered:
+                answer.result()
+    except BaseException:
         connections.close()
         pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return [answer.result() for answer in asked]
 
 
 def _size_bytes(address: str, connections: Connections) -> int:

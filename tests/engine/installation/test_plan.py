@@ -84,7 +84,10 @@ def test_a_folder_serves_the_wanted_of_several_builds(wheels: Path, tmp_path: Pa
         assert (plan.backend, plan.torch) == (backend, "2.15.0")
         # numpy is not in the folder, but the program has it
         assert {wheel.version for wheel in plan.wheels} == {f"2.15.0+{backend}", f"0.30.0+{backend}", "1.5"}
-        assert all(wheel.address.startswith("file:///") and wheel.size_bytes for wheel in plan.wheels)
+        assert all(wheel.address.startswith("file:///") for wheel in plan.wheels)
+        # wheels in the folder are used where they are
+        assert plan.fetched_bytes == 0
+        assert plan.needed_bytes < 5 * plan.download_bytes
     next(folder.glob("small_thing*")).unlink()
     with pytest.raises(ProblemError) as failed:
         make_plan(Wanted("cpu", Source(folder=folder)), tmp_path)
@@ -118,6 +121,11 @@ def test_what_was_fetched_counts(wheels: Path, tmp_path: Path) -> None:
         part.parent.mkdir()
         part.write_bytes(b"x" * 100)
         assert make_plan(wanted, tmp_path).fetched_bytes == 100
+
+
+def test_a_mirror_has_an_address(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match=r"'packages\.example\.org' is no address"):
+        make_plan(Wanted(source=Source(mirror="packages.example.org")), tmp_path)
 
 
 def _names(plan: Plan) -> set[str]:
