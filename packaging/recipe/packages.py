@@ -23,6 +23,11 @@ _PLUGINS = (
 )
 _PLUGINS_LEFT_OUT = ("*qtvirtualkeyboard*", "*qpdf*", "*qgtk3*")
 """They need parts of Qt that are left out, and GTK; its dialogs come through the desktop portal too."""
+_TOOLS = (
+    *"assistant designer linguist lrelease lupdate qmlformat qmllint qmlls svgtoqml opengl32sw".split(),
+    *"doc glue include lib scripts typesystems".split(),
+)
+"""Qt's tools for developers, and its OpenGL in software for Windows: nothing is drawn by OpenGL here."""
 _PLATFORMS = ("xcb", "wayland", "offscreen", "minimal", "windows", "cocoa")
 
 
@@ -64,24 +69,12 @@ def _move_uv(target: Target, into: Path) -> None:
 def _trim(site: Path) -> None:
     qt = site / "PySide6"
     _remove(path for path in qt.iterdir() if path.name.endswith(".pyi") or _is_left_out_module(path))
-    _remove(
-        qt / name
-        for name in (
-            "assistant",
-            "designer",
-            "linguist",
-            "lrelease",
-            "lupdate",
-            "qmlformat",
-            "qmllint",
-            "qmlls",
-        )
-    )
-    _remove(qt / name for name in ("svgtoqml", "doc", "glue", "include", "lib", "scripts", "typesystems"))
+    _remove(path for path in qt.iterdir() if path.suffix in (".exe", ".app", ".lib") or path.stem in _TOOLS)
     parts = ("qml", "metatypes", "libexec", "resources", "translations", "qsci", "modules", "sbom")
     _remove(base / name for base in (qt, qt / "Qt") for name in parts)
     for folder in (qt, qt / "Qt" / "lib"):
-        _remove(path for path in folder.glob("*Qt6*") if not _is_kept_library(path.name))
+        libraries = (*folder.glob("*Qt6*"), *folder.glob("Qt*.framework"))
+        _remove(path for path in libraries if not _is_kept_library(path.name))
     plugins = qt / "Qt" / "plugins" if (qt / "Qt").exists() else qt / "plugins"
     _remove(path for path in plugins.iterdir() if path.name not in _PLUGINS)
     _remove(path for path in (plugins / "platforms").iterdir() if not _is_kept_platform(path.stem))
@@ -108,7 +101,7 @@ def _is_left_out_module(path: Path) -> bool:
 
 
 def _is_kept_library(name: str) -> bool:
-    match = re.match(r"(?:lib)?Qt6(\w+?)(?:_debug)?\.(?:so|dll|dylib)", name)
+    match = re.match(r"(?:lib)?Qt6?(\w+?)(?:_debug)?\.(?:so|dll|dylib|framework)", name)
     return match is not None and match[1] in _LIBRARIES
 
 
