@@ -166,6 +166,7 @@ class _InstallProgress(ProgressLine):
             text_column("{task.fields[figures]}"),
             figures="",
         )
+        self._retry: str | None = None
 
     def show(self, event: InstallEvent) -> None:
         """Takes one event of the installation."""
@@ -176,8 +177,10 @@ class _InstallProgress(ProgressLine):
                 plan = event.plan
                 self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to fetch")
             case Fetched():
+                if event.retry is not None and event.retry != self._retry:
+                    self._say(event.retry, always=True)
+                self._retry = event.retry
                 self._update(
-                    description=event.retry or _STAGES[Stage.FETCHING],
                     total=event.total_bytes,
                     completed=event.done_bytes,
                     figures=_fetched(event),

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -99,13 +98,21 @@ class Downloads:
 
     def _work(self) -> None:
         try:
-            while self._error is None and self._waiting:
-                with _next(self._waiting) as file:
-                    self._fetch(file)
-        except (Stopped, IndexError):
+            while self._error is None and (file := self._next()) is not None:
+                file.is_at_work = True
+                self._fetch(file)
+                file.is_at_work = False
+        except Stopped:
             return
         except Exception as error:  # noqa: BLE001 - raised again where the events are read
             self._error = error
+
+    def _next(self) -> _File | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            # another thread was faster
+            return None
 
     def _fetch(self, file: _File) -> None:
         """Fetches a wheel; one with other content than the index promises is fetched once more."""
@@ -266,11 +273,3 @@ class _Speed:
             self._moments.popleft()
         before, then = self._moments[0]
         return (received - then) / (now - before) if now - before >= _LEAST_AVERAGE_SECONDS else None
-
-
-@contextmanager
-def _next(waiting: deque[_File]) -> Iterator[_File]:
-    file = waiting.popleft()
-    file.is_at_work = True
-    yield file
-    file.is_at_work = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 import threading
 import time
 import zipfile
@@ -104,8 +105,8 @@ class Installer:
         cache, packages = place / _CACHE, place / PACKAGES
         with problems.writing(self._folder):
             packages.mkdir(parents=True)
-        arguments = ["pip", "install", "--no-index", "--no-deps", "--link-mode", "hardlink"]
-        arguments += ["--target", str(packages), *map(str, wheels)]
+        arguments = ["pip", "install", "--python", sys.executable, "--no-index", "--no-deps"]
+        arguments += ["--link-mode", "hardlink", "--target", str(packages), *map(str, wheels)]
         is_left = threading.Event()
         work = _Work(lambda: run_uv(arguments, cache=cache, is_stopped=is_left.is_set))
         try:
