@@ -78,12 +78,11 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
 def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool]) -> str:
     """uv's answer in the format of pylock.toml."""
     bounds, index = dict(REQUIREMENTS), []
-    backends = _backends(wanted.backend)
     if wanted.source.folder is not None:
-        bounds |= _bounds_in_folder(wanted.source.folder, backends)
+        bounds |= _bounds_in_folder(wanted.source.folder, _backends(wanted.backend))
         index = ["--no-index", "--find-links", str(wanted.source.folder.absolute())]
     elif wanted.source.mirror is not None:
-        index = _mirror_options(wanted.source.mirror, backends, is_stopped)
+        index = _mirror_options(wanted.source.mirror, _backends(wanted.backend), is_stopped)
     else:
         automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
         index = ["--torch-backend", automatic]
@@ -98,11 +97,9 @@ def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callab
 
 def _backends(wanted: str) -> list[str]:
     """The builds that would do, best first."""
-    return (
-        [build.backend for build in builds_for(hardware_here()) if build.fits]
-        if wanted == AUTOMATIC
-        else [wanted]
-    )
+    if wanted != AUTOMATIC:
+        return [wanted]
+    return [build.backend for build in builds_for(hardware_here()) if build.fits]
 
 
 def _mirror_options(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
