@@ -99,8 +99,12 @@ def _no_driver(card: str, system: str) -> Check:
         else "Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt install "
         "nvidia-driver), and restart; in a container, start it with the NVIDIA Container Toolkit."
     )
-    detail = f"There is an {card}, but its driver does not answer: training runs on the processor."
+    detail = f"The {card} has no driver that answers: training runs on the processor."
     return Check(name="Driver", status="problem", detail=detail, remedy=how)
+
+
+_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}
+"""By the start of a build's name."""
 
 
 def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
@@ -110,7 +114,8 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
     remedy = ""
     if best.fits and best.backend != backend:
         remedy = (_OWN_BUILD if engine.state is State.OWN else _CHOOSE).format(best.backend)
-    cards = [card_problem(backend, gpu) for gpu in hardware.gpus]
+    vendor = next((vendor for start, vendor in _VENDORS.items() if backend.startswith(start)), None)
+    cards = [card_problem(backend, gpu) for gpu in hardware.gpus if gpu.vendor is vendor]
     problems = [] if None in cards else [problem for problem in cards if problem is not None]
     if hardware.nvidia_driver is not None:
         problems = [*filter(None, [driver_problem(backend, hardware)]), *problems]

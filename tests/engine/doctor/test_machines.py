@@ -26,6 +26,7 @@ from engine.store.store import Store
 
 CARD = Gpu(Vendor.NVIDIA, "NVIDIA GeForce RTX 4090", capability=(8, 9))
 PASCAL = Gpu(Vendor.NVIDIA, "NVIDIA GeForce GTX 1080", capability=(6, 1))
+ON_BOARD = Gpu(Vendor.INTEL, "Intel UHD Graphics 770")
 BLACKWELL = Gpu(Vendor.NVIDIA, "NVIDIA B200", capability=(10, 0))
 
 
@@ -68,6 +69,7 @@ def test_a_machine_whose_engine_fits_has_nothing_wrong() -> None:
     [
         ("cu130", machine(CARD, driver="550.54"), "the driver here is 550.54", "cu128"),
         ("cu130", machine(PASCAL), "older than the cards", "cu126"),
+        ("cu130", machine(PASCAL, ON_BOARD), "older than the cards", "cu126"),
         ("cu126", machine(BLACKWELL), "newer than the cards", "cu132"),
         ("cpu", machine(CARD), "although CUDA 13.2 fits", "cu132"),
     ],
