@@ -39,6 +39,7 @@ SMALLEST: dict[str, list[str]] = {
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
     "own_files": ["--rounds", "1", "--steps", "1"],
+    "packaged_start": ["--repeats", "1"],
     "peaks": ["--device", "cpu", "--rounds", "1", "--size", "64"],
     "planted_faults": ["--only", "log of zero"],
     "planted_islands": ["--modules", "6", "--seeds", "1", "--steps", "2"],

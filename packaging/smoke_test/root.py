@@ -1,0 +1,134 @@
+"""A bare Debian root: made once, kept, and entered through an overlay that vanishes with its namespace."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fcntl import ioctl
+from pathlib import Path
+
+from smoke_test.steps import SmokeError, check, output_of
+
+USER = "visitor"
+USER_ID = 1000
+_CHROOT = "/usr/sbin/chroot"
+_ABSENT = ("python3", "python", "pip", "uv", "gcc", "cc", "clang", "g++", "make")
+
+
+def kept_folder() -> Path:
+    """Where roots are kept from test to test."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ammeter-smoke"
+
+
+def make_root(suite: str, package: Path) -> Path:
+    """A minimal root with what `package` depends on, and nothing else; mmdebstrap makes it."""
+    needed = output_of(["dpkg-deb", "--field", package, "Depends"]).strip()
+    # of alternatives the first; a version is met by the suite or dpkg will complain
+    names = sorted(
+        {dependency.split("|")[0].split("(")[0].strip() for dependency in needed.split(",")} - {""}
+    )
+    key = hashlib.sha256(f"{suite} {names}".encode()).hexdigest()[:12]
+    folder = kept_folder() / f"{suite}-{key}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        output_of(
+            ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(names)}", suite, part],
+            seconds=1200,
+        )
+        part.rename(folder)
+    return folder
+
+
+def enter_namespaces(*arguments: str | Path) -> int:
+    """Starts this program with other arguments, without network, with mounts and processes of its own.
+
+    When it ends, the kernel ends every process that it started and undoes every mount. Returns the status.
+    """
+    check(os.geteuid() == 0, "the whole test changes roots and mounts, so root has to start it")
+    apart = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return subprocess.run([*apart, sys.executable, sys.argv[0], *arguments], check=False).returncode
+
+
+def loopback_up() -> None:
+    """Brings up the only network of the namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
+        set_flags, up_and_running = 0x8914, 0x41
+        ioctl(loopback, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root to run programs in. `folder` is where it is mounted."""
+
+    folder: Path
+
+    def at(self, path: str | Path) -> Path:
+        """A path of the root as seen from outside."""
+        return self.folder / str(path).lstrip("/")
+
+    def command(self, *words: str | Path, is_user: bool = False) -> list[str]:
+        """A command that runs inside, as root or as the user."""
+        inside = [_CHROOT, *([f"--userspec={USER_ID}:{USER_ID}"] if is_user else []), str(self.folder)]
+        return [*inside, *(str(word) for word in words)]
+
+    def run(
+        self, *words: str | Path, environment: Mapping[str, str] | None = None, is_user: bool = False
+    ) -> str:
+        """What a command prints inside. Raises SmokeError if it fails."""
+        return output_of(
+            self.command(*words, is_user=is_user), clean_environment(is_user) | dict(environment or {})
+        )
+
+    def check_is_bare(self) -> None:
+        """Raises SmokeError if the root has a Python, uv or a compiler."""
+        places = [self.at(place) for place in ("usr/local/bin", "usr/bin", "usr/sbin")]
+        there = sorted(name for name in _ABSENT for place in places if (place / name).exists())
+        check(not there, f"the root is not bare: it has {', '.join(there)}")
+
+
+def mount_root(lower: Path, scratch: Path, shared: Sequence[Path]) -> Root:
+    """Mounts a fresh root over the kept one, with the folders `shared` in it at the same paths, and a user.
+
+    Everything is seen in this namespace only.
+    """
+    for name in ("changes", "work", "root"):
+        (scratch / name).mkdir(parents=True)
+    folder = scratch / "root"
+    layers = f"lowerdir={lower},upperdir={scratch / 'changes'},workdir={scratch / 'work'}"
+    _mount("--types", "overlay", "--options", layers, "overlay", folder)
+    root = Root(folder)
+    _mount("--types", "proc", "proc", root.at("proc"))
+    _mount("--bind", "--options", "ro", "/sys", root.at("sys"))
+    _mount("--rbind", "/dev", root.at("dev"))
+    for path in shared:
+        root.at(path).mkdir(parents=True, exist_ok=True)
+        _mount("--bind", path, root.at(path))
+    root.run("useradd", "--uid", str(USER_ID), "--create-home", "--shell", "/bin/sh", USER)
+    return root
+
+
+def clean_environment(is_user: bool) -> dict[str, str]:
+    """The environment of somebody who has just logged in."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games" + ("" if is_user else ":/usr/sbin:/sbin"),
+        "HOME": f"/home/{USER}" if is_user else "/root",
+        "USER": USER if is_user else "root",
+        "LANG": "C.UTF-8",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
+
+
+def _mount(*words: str | Path) -> None:
+    try:
+        output_of(["mount", *words])
+    except SmokeError as error:
+        raise SmokeError(f"the bare root cannot be mounted here: {error}") from None

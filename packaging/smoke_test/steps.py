@@ -1,0 +1,78 @@
+"""The steps of a smoke test: what is checked, how long it took, and the plain sentence when it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class SmokeError(Exception):
+    """A step that failed; its text is the sentence for whoever started the test."""
+
+
+@dataclass
+class Steps:
+    """Prints each step with its time, and keeps the times for the table at the end."""
+
+    times: list[tuple[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, says: str) -> Iterator[None]:
+        """A step; `says` is what it checks."""
+        began = time.monotonic()
+        print(f"{says} … ", end="", flush=True)
+        try:
+            yield
+        except BaseException:
+            print("failed", flush=True)
+            raise
+        took = time.monotonic() - began
+        self.times.append((says, took))
+        print(f"{took:.1f} s", flush=True)
+
+
+def check(is_so: object, otherwise: str) -> None:
+    """Raises SmokeError with the sentence unless it is so."""
+    if not is_so:
+        raise SmokeError(otherwise)
+
+
+def wait_for(is_so: Callable[[], object], otherwise: str, seconds: float = 60, every: float = 0.1) -> None:
+    """Waits until it is so. Raises SmokeError with the sentence after `seconds`."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        check(time.monotonic() < end, f"{otherwise} after {seconds:.0f} seconds")
+        time.sleep(every)
+
+
+def output_of(
+    command: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    seconds: float = 600,
+) -> str:
+    """What a command prints. Raises SmokeError with the end of its output if it fails."""
+    words = [str(word) for word in command]
+    try:
+        said = subprocess.run(
+            words,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SmokeError(f"{words[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise SmokeError(f"{' '.join(words)} did not end within {seconds:.0f} seconds") from None
+    if said.returncode != 0:
+        end = "\n".join((said.stdout + said.stderr).strip().splitlines()[-20:])
+        raise SmokeError(f"{' '.join(words)} ended with status {said.returncode}:\n{end}")
+    return said.stdout

@@ -1,0 +1,127 @@
+"""The program's window as assistive technology sees it (AT-SPI): found by name, clicked by the mouse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jeepney import DBusAddress, MessageType, new_method_call
+from jeepney.io.blocking import DBusConnection, open_dbus_connection
+
+from smoke_test.desktop import Desktop
+from smoke_test.root import USER_ID
+from smoke_test.steps import SmokeError, wait_for
+
+_ACCESSIBLE = "org.a11y.atspi.Accessible"
+_SHOWING, _ENABLED = 1 << 25, 1 << 8
+_SCREEN = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the window: a button, a label, a field."""
+
+    bus: str
+    path: str
+    role: str
+    name: str
+    is_showing: bool
+    is_enabled: bool
+
+
+class Window:
+    """Finds parts of the program's windows by role and name. Only what is showing counts."""
+
+    def __init__(self, desktop: Desktop) -> None:
+        self._desktop = desktop
+        with _as_user():
+            session = open_dbus_connection(desktop.environment["DBUS_SESSION_BUS_ADDRESS"])
+            address = _call(session, "org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress")[0]
+            session.close()
+            self._connection = open_dbus_connection(address)
+
+    def parts(self) -> Iterator[Part]:
+        """All parts that are showing, from the top left on."""
+        yield from self._below("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root", 0)
+
+    def find(self, name: str, role: str | None = None) -> Part | None:
+        """The first part of this name, exactly or as its beginning, that can be used."""
+        try:
+            for part in self.parts():
+                if part.name.startswith(name) and role in (None, part.role) and part.is_enabled:
+                    return part
+        except SmokeError:
+            # a part went away while it was looked at
+            return None
+        return None
+
+    def wait_for(self, name: str, role: str | None = None, seconds: float = 60) -> Part:
+        """Waits until there is such a part."""
+        kept: list[Part] = []
+
+        def is_there() -> bool:
+            part = self.find(name, role)
+            kept.extend([part] if part else [])
+            return bool(kept)
+
+        wait_for(is_there, f"the window shows no {role or 'part'} “{name}”", seconds, every=0.3)
+        return kept[0]
+
+    def click(self, name: str, role: str | None = None, seconds: float = 60) -> None:
+        """Waits for a part and clicks its middle."""
+        part = self.wait_for(name, role, seconds)
+        component = "org.a11y.atspi.Component"
+        place = _call(self._connection, part.bus, part.path, component, "GetExtents", "u", (_SCREEN,))
+        x, y, width, height = place[0]
+        self._desktop.click(x + width // 2, y + height // 2)
+
+    def texts(self) -> list[str]:
+        """What the window says, part by part."""
+        return [part.name for part in self.parts() if part.name]
+
+    def _below(self, bus: str, path: str, depth: int) -> Iterator[Part]:
+        for child_bus, child_path in _call(self._connection, bus, path, _ACCESSIBLE, "GetChildren")[0]:
+            part = self._part(child_bus, child_path)
+            # the application itself has no state of showing
+            if part.is_showing or depth == 0:
+                yield part
+                # tables have too many children to be asked for
+                if part.role not in ("table", "tree table"):
+                    yield from self._below(child_bus, child_path, depth + 1)
+
+    def _part(self, bus: str, path: str) -> Part:
+        states = _call(self._connection, bus, path, _ACCESSIBLE, "GetState")[0][0]
+        role = _call(self._connection, bus, path, _ACCESSIBLE, "GetRoleName")[0]
+        properties = "org.freedesktop.DBus.Properties"
+        name = _call(self._connection, bus, path, properties, "Get", "ss", (_ACCESSIBLE, "Name"))[0][1]
+        return Part(bus, path, role, name, bool(states & _SHOWING), bool(states & _ENABLED))
+
+
+def _call(
+    connection: DBusConnection,
+    bus: str,
+    path: str,
+    interface: str,
+    method: str,
+    signature: str | None = None,
+    body: tuple[Any, ...] = (),
+) -> tuple[Any, ...]:
+    message = new_method_call(DBusAddress(path, bus, interface), method, signature, body)
+    answer = connection.send_and_get_reply(message, timeout=20)
+    if answer.header.message_type is MessageType.error:
+        raise SmokeError(f"the window does not tell what it shows: {answer.body}")
+    content: tuple[Any, ...] = answer.body
+    return content
+
+
+@contextmanager
+def _as_user() -> Iterator[None]:
+    """A bus lets in only the user whom it belongs to."""
+    os.setresuid(USER_ID, USER_ID, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
