@@ -38,6 +38,7 @@ def test_from_nothing_to_an_engine_and_back(capsys: Capture, wheels: Path, no_en
     assert answer(capsys, "check", status=1)["error"]["kind"] == "no-engine"
     made = answer(capsys, "install", "--find-links", str(wheels))["installation"]
     assert (made["torch"], made["backend"]) == ("2.15.0", "cpu")
+    assert len(list(wheels.iterdir())) == 2
     assert answer(capsys, "show")["installation"] == made
     assert answer(capsys, "check")["whole"]
     assert answer(capsys, "remove")["freed_bytes"] > made["size_bytes"]

@@ -20,7 +20,7 @@ from engine.installation.installed import State, engine_here
 from engine.installation.installer import remove
 from engine.installation.lock import sole
 from engine.installation.place import downloads_folder, installation_folder, installations_folder
-from engine.installation.wanted import Source, Wanted
+from engine.installation.wanted import Wanted
 from engine.installation.wholeness import whole_problem
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
 from tests.wheel_index import Fault, WheelIndex
@@ -57,12 +57,6 @@ def test_it_is_in_use_once_it_was_tried_and_leaves_no_downloads(engines: Path, w
     assert whole_problem(engines) is None
 
 
-def test_from_a_folder_of_wheels_nothing_is_copied(engines: Path, wheels: Path) -> None:
-    events_of(engines, Wanted(source=Source(folder=wheels)))
-    assert engine_here(engines).state is State.READY
-    assert (wheels / "torch-2.15.0-py3-none-any.whl").exists()
-
-
 def test_a_failed_trial_leaves_the_old_engine_in_use(engines: Path, wanted: Wanted, wheels: Path) -> None:
     events_of(engines, wanted)
     (before,) = names(engines)
@@ -73,7 +67,7 @@ def test_a_failed_trial_leaves_the_old_engine_in_use(engines: Path, wanted: Want
     assert (downloads_folder(engines) / "torch-2.16.0-py3-none-any.whl").exists()
 
 
-def test_updating_removes_the_old_engine_unless_a_worker_has_it(
+def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(
     engines: Path, wanted: Wanted, wheels: Path
 ) -> None:
     events_of(engines, wanted)
