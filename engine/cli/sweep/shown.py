@@ -174,6 +174,7 @@ def overview(record: SweepRecord) -> dict[str, Any]:
         "name": record.name,
         "status": status(record),
         "created": record.created.isoformat(),
+        "ammeter": record.ammeter,
         "device_name": record.device_name,
         "plan": record.plan.model_dump(mode="json"),
         "spent_seconds": record.spent_seconds,

@@ -18,6 +18,7 @@ from engine import __version__
 from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
+from engine.protocol.timing.timing import Timing
 from engine.store import backup, database, schema
 from engine.store.backup import backups, remove_backups
 from engine.store.schema import VERSION
@@ -180,5 +181,5 @@ def test_what_is_saved_tells_the_version_that_made_it(path: Path, older: Older) 
     with Store(path) as store:
         comparison = store.add_comparison("New")
         store.add(Experiment(), comparison=comparison)
-        (record,) = store.comparisons()
-        assert record.ammeter == __version__
+        timing = store.timings.find(store.timings.add(Timing(), device_name="a card"))
+        assert [store.comparisons()[0].ammeter, timing.ammeter] == [__version__] * 2

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.sections.section import Section
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
@@ -147,8 +149,12 @@ def test_csv_has_a_row_for_each_side_beside_the_sentences(record: TimingRecord, 
     assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
 
 
-def test_json_has_what_the_verb_prints_and_the_device(record: TimingRecord, tmp_path: Path) -> None:
-    value = json.loads(TIMING_FORMATS.export(record, tmp_path / "x.json").read_text(encoding="utf-8"))
+def test_json_has_what_the_verb_prints_the_device_and_the_versions(
+    record: TimingRecord, tmp_path: Path
+) -> None:
+    older = replace(record, ammeter="0.0.9")
+    value = json.loads(TIMING_FORMATS.export(older, tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert (value["ammeter"], value["made_with"]) == (__version__, "0.0.9")
     first, second, failed = value["sides"]
     assert value["device"] == "a card" and first["experiment"]["model"] == "resnet50"
     assert first["gain"] is None and second["gain"]["ratio"] > 2 and second["verdict"]["sentence"]
