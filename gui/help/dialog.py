@@ -20,6 +20,7 @@ from engine.experiment.paths import (
     store_path,
     traces_folder,
 )
+from engine.installation.place import engines_folder
 from gui.help.browser import GuideBrowser
 from gui.help.index import GuideList
 from gui.help.pages import GuidePage, guide_pages
@@ -82,6 +83,7 @@ def _places() -> GuidePage:
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Traces of timings", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
+        ("The engine, where it is set up", str(engines_folder())),
     )
     text = "\n\n".join(
         (
@@ -89,8 +91,9 @@ def _places() -> GuidePage:
             f"This is Ammeter {__version__}.",
             "## Where your data lives",
             _table(("What", "Where"), places),
-            "Ammeter sends nothing by itself. The network is used only to download a dataset you choose, and "
-            "to export to an MLflow server if you name one.",
+            "Ammeter sends nothing by itself. The network is used only to look up and download PyTorch where "
+            "it is set up, to download a dataset you choose, and to export to an MLflow server if you name "
+            "one.",
         )
     )
     return GuidePage("places", _SECTION, "Places and version", text)

@@ -52,6 +52,7 @@ class SetupPage(QFrame):
         self._began = 0.0
         self._lay_out()
         self._connect()
+        self.setFocusProxy(self.begin_button)
         self.choice.set_wanted(first_choice(engine))
         self._show_choice()
 
