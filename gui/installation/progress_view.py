@@ -104,29 +104,22 @@ class _StageMark(QWidget):
         self._icon.setPixmap(pixmap(name, ink, 14, self.devicePixelRatioF()))
 
 
+_ROOM_FOR_LINE = 1_300
+"""Width of a window whose top bar has room for all the words."""
+
+
 class SetupChip(Button):
     """How far the installation is, in the window's top bar; hidden while none is in progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "strip", "Show how far PyTorch is", "download", parent)
-        self._progress: Progress | None = None
-        self._is_short = False
         self.hide()
 
     def show_progress(self, progress: Progress | None) -> None:
-        """Shows how far it is; None hides the chip."""
-        self._progress = progress
+        """Shows how far it is, only the share that is done in a narrow window; None hides the chip."""
         self.setVisible(progress is not None)
-        self._refresh()
-
-    def set_short(self, is_short: bool) -> None:
-        """Leaves out all but the share that is done, where the bar is narrow."""
-        self._is_short = is_short
-        self._refresh()
-
-    def _refresh(self) -> None:
-        if self._progress is not None:
-            words = self._progress.percent if self._is_short else self._progress.line
+        if progress is not None:
+            words = progress.line if self.window().width() >= _ROOM_FOR_LINE else progress.percent
             self.setText(f" {words}" if words else "")
-            self.setAccessibleName(self._progress.line)
-            self.setToolTip(f"{self._progress.line}. Click to see more.")
+            self.setAccessibleName(progress.line)
+            self.setToolTip(f"{progress.line}. Click to see more.")

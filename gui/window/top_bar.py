@@ -194,7 +194,7 @@ class TopBar(QFrame):
         self._help_button.clicked.connect(self._open_help)
         self.help_menu = HelpMenu(self)
         self.help_menu.chosen.connect(self.help_chosen)
-        in_row(
+        self._row = in_row(
             self._name(),
             self._make_tabs(workspaces),
             24,
@@ -210,6 +210,12 @@ class TopBar(QFrame):
         )
         theme().changed.connect(self._recolor)
         self._recolor()
+
+    def add_chip(self, chip: QWidget) -> None:
+        """Puts a chip to the left of the device's."""
+        place = self._row.indexOf(self.device)
+        self._row.insertWidget(place, chip)
+        self._row.insertSpacing(place + 1, 8)
 
     def set_workspace(self, key: str) -> None:
         """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""

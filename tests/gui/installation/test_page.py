@@ -16,6 +16,7 @@ from engine.installation.installed import Engine, State
 from engine.installation.wanted import Plan, Source, Wanted
 from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
+from gui.installation.progress import Progress
 from gui.installation.progress_view import SetupChip
 from gui.installation.purpose import Purpose
 from gui.installation.setup import EngineSetup, Found
@@ -49,6 +50,7 @@ def press(qtbot: QtBot, button: object) -> None:
 
 
 def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
+    page.resize(1_300, 700)
     chip = SetupChip(page)
     page.progress_changed.connect(chip.show_progress)
     resolved(qtbot, page)
@@ -60,7 +62,8 @@ def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: 
     line = "Downloading PyTorch: 50\N{NO-BREAK SPACE}%, 1 min 1 s left"
     qtbot.waitUntil(lambda: page.progress.accessibleName() == line)
     assert chip.text().strip() == line and not chip.isHidden()
-    chip.set_short(True)
+    page.resize(960, 560)
+    chip.show_progress(Progress().after(HALF))
     assert chip.text().strip() == "50\N{NO-BREAK SPACE}%" and chip.accessibleName() == line
     for last in (Installed(INSTALLATION), None):
         performed.events.put(last)
