@@ -17,12 +17,14 @@ from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.train.panel import LivePanel
 from gui.widgets.notice import Message, Notice
-from gui.window.top_bar import DeviceChip
+from gui.window.top_bar import TopBar
 
 if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
+    from gui.installation.progress import Progress
+    from gui.installation.progress_view import SetupChip
     from gui.installation.purpose import Purpose
     from gui.installation.setup import EngineSetup, Found, Means
 
@@ -49,14 +51,14 @@ class EngineController(QObject):
         setup: SetupPanel,
         live: LivePanel,
         runs: RunsPanel,
-        chip: DeviceChip,
+        top_bar: TopBar,
         notice: Notice,
         parent: QObject,
         means: Means | None = None,
     ) -> None:
         super().__init__(parent)
         self._experiments, self._form, self._live, self._runs = experiments, setup, live, runs
-        self._chip, self._notice = chip, notice
+        self._top_bar, self._notice = top_bar, notice
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
@@ -68,7 +70,7 @@ class EngineController(QObject):
         assert isinstance(application, QGuiApplication)
         application.applicationStateChanged.connect(self._look_if_active)
         if not self.engine.is_usable:
-            self._chip.set_device("No engine yet", ())
+            self._top_bar.device.set_device("No engine yet", ())
             live.set_instead(self.page)
         self._tell_form()
 
@@ -97,8 +99,18 @@ class EngineController(QObject):
         page = SetupPage(self.installing, self.engine, self._live)
         page.train_wanted.connect(self._train)
         page.left.connect(self._leave_page)
+        page.progress_changed.connect(self._show_progress)
         page.installEventFilter(self)
         return page
+
+    @cached_property
+    def _progress_chip(self) -> SetupChip:
+        from gui.installation.progress_view import SetupChip
+
+        chip = SetupChip()
+        chip.clicked.connect(lambda: self.show_page())
+        self._top_bar.add_chip(chip)
+        return chip
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
@@ -162,6 +174,9 @@ class EngineController(QObject):
         if self.engine.is_usable:
             self._notice.tell(_NOT_FINISHED, _KEPT, "Go on", self.show_page)
 
+    def _show_progress(self, progress: Progress | None) -> None:
+        self._progress_chip.show_progress(progress)
+
     def _begin(self) -> None:
         self._notice.take_back(self._message)
         self._live.set_instead(self.page)
@@ -204,7 +219,7 @@ class EngineController(QObject):
             from gui.installation.words import card_title
 
             title, fact = card_title(found.hardware), _FACTS[self.engine.state]
-            self._chip.set_device(title, (fact,), f"{title}: {fact}")
+            self._top_bar.device.set_device(title, (fact,), f"{title}: {fact}")
 
     def _tell_damage(self, found: Problem | None) -> None:
         if found is not None:

@@ -86,7 +86,7 @@ class MainWindow(QMainWindow):
             setup=self.setup,
             live=self.live,
             runs=self.runs,
-            chip=self.top_bar.device,
+            top_bar=self.top_bar,
             notice=self.notice,
             parent=self,
             means=means,

@@ -12,12 +12,13 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.installation.events import Installed
+from engine.installation.events import Fetched, Installed
 from engine.installation.installed import State, engine_here
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.installation.dialog import EngineDialog
+from gui.installation.progress_view import SetupChip
 from gui.installation.setup import Means
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
@@ -163,3 +164,19 @@ def test_it_opens_and_closes_in_a_process_that_cannot_import_torch(tmp_path: Pat
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_the_top_bar_tells_elsewhere_how_far_the_installation_is(
+    qtbot: QtBot, open_window: Open, performed: Performed
+) -> None:
+    window = open_window()
+    page = window.engine.page
+    qtbot.waitUntil(page.begin_button.isEnabled)
+    page.begin_button.click()
+    performed.events.put(Fetched(1, 4, None, None, "torch.whl"))
+    window.show_workspace("compare")
+    chip = window.top_bar.findChild(SetupChip)
+    qtbot.waitUntil(lambda: chip.accessibleName() == "Downloading PyTorch: 25\N{NO-BREAK SPACE}%")
+    assert chip.isVisible() and not page.isVisible()
+    chip.click()
+    assert page.isVisible()
