@@ -98,5 +98,9 @@ class Progress:
     @property
     def line(self) -> str:
         """All of it, short: "Downloading PyTorch: 43 %, 3 min left"."""
-        facts = ", ".join(part for part in (self.percent, self.left) if part)
-        return f"{self.title}: {facts}" if facts else self.title
+        return f"{self.title}: {self.facts}" if self.facts else self.title
+
+    @property
+    def facts(self) -> str:
+        """What is done and the time left: "43 %, 3 min left"; "" where neither is known."""
+        return ", ".join(part for part in (self.percent, self.left) if part)

@@ -119,7 +119,8 @@ class SetupChip(Button):
         """Shows how far it is, only the share that is done in a narrow window; None hides the chip."""
         self.setVisible(progress is not None)
         if progress is not None:
-            words = progress.line if self.window().width() >= _ROOM_FOR_LINE else progress.percent
+            is_wide = self.window().width() >= _ROOM_FOR_LINE
+            words = (progress.facts or progress.title) if is_wide else progress.percent
             self.setText(f" {words}" if words else "")
             self.setAccessibleName(progress.line)
             self.setToolTip(f"{progress.line}. Click to see more.")
