@@ -77,12 +77,13 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
 
 def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool]) -> str:
     """uv's answer in the format of pylock.toml."""
-    bounds, index = dict(REQUIREMENTS), []
+    bounds, index, indexes = dict(REQUIREMENTS), [], []
     if wanted.source.folder is not None:
         bounds |= _bounds_in_folder(wanted.source.folder, _backends(wanted.backend))
         index = ["--no-index", "--find-links", str(wanted.source.folder.absolute())]
     elif wanted.source.mirror is not None:
-        index = _mirror_options(wanted.source.mirror, _backends(wanted.backend), is_stopped)
+        indexes = _mirror_indexes(wanted.source.mirror, _backends(wanted.backend), is_stopped)
+        index = ["--index-strategy", "unsafe-first-match"]
     else:
         automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
         index = ["--torch-backend", automatic]
@@ -92,7 +93,8 @@ def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callab
         arguments = ["pip", "compile", "-", "--format", "pylock.toml", "--python", sys.executable]
         arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--constraints", str(constraints)]
         arguments += [*index, "--find-links", scratch]
-        return run_uv(arguments, wanted.source, text="\n".join(requirements), is_stopped=is_stopped)
+        text = "\n".join(requirements)
+        return run_uv(arguments, wanted.source, text=text, indexes=indexes, is_stopped=is_stopped)
 
 
 def _backends(wanted: str) -> list[str]:
@@ -102,24 +104,23 @@ def _backends(wanted: str) -> list[str]:
     return [build.backend for build in builds_for(hardware_here()) if build.fits]
 
 
-def _mirror_options(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
+def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
     """The mirror's folders of builds come first, such as `<mirror>/cu130`, and then the mirror itself.
 
     uv's --torch-backend would ask PyTorch's own indexes. A mirror without such folders serves what PyPI has.
-    "unsafe" means that any index may answer for any package: here they are all of the same mirror.
+    With uv's strategy "unsafe…" any index may answer for any package: here they are all of the same mirror.
     """
     connections = Connections(mirror)
 
-    def option(backend: str) -> list[str]:
+    def index_of(backend: str) -> list[str]:
         folder = f"{mirror.rstrip('/')}/{backend}"
         try:
             with connections.open(f"{folder}/torch/", {}):
-                return [f"--index={folder}"]
+                return [folder]
         except (Broken, ProblemError):
             return []  # why it does not answer is for uv to tell, which asks the mirror next
 
-    folders = _at_once(option, backends, connections, is_stopped)
-    return [*chain(*folders), f"--default-index={mirror}", "--index-strategy=unsafe-first-match"]
+    return [*chain(*_at_once(index_of, backends, connections, is_stopped)), mirror]
 
 
 def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:

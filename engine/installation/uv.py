@@ -78,16 +78,21 @@ def run_uv(
     source: Source = Source(),  # noqa: B008 - frozen
     *,
     text: str = "",
+    indexes: Sequence[str] = (),
     cache: Path | None = None,
     is_stopped: Callable[[], bool] = never,
 ) -> str:
     """What uv prints, with `text` as its input. Raises ProblemError, and Stopped once `is_stopped()` is true.
 
-    `source` only explains failures: where packages come from is among the arguments. Without a folder `cache`
-    uv keeps nothing.
+    `source` only explains failures. `indexes` are asked in this order, in place of PyPI. Without a folder
+    `cache` uv keeps nothing.
     """
     with tempfile.TemporaryDirectory(prefix="ammeter-uv-", ignore_cleanup_errors=True) as scratch:
         environment = _environment() | {"UV_CACHE_DIR": str(cache or Path(scratch, "cache"))}
+        if indexes:
+            # not among the arguments, where every user of the machine could read a password in an address
+            *first, last = indexes
+            environment |= {"UV_INDEX": " ".join(first), "UV_DEFAULT_INDEX": last}
         command = [str(find_uv()), *arguments, *_ALWAYS]
         try:
             process = subprocess.Popen(
