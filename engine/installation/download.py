@@ -120,10 +120,10 @@ class Downloads:
             self._read(file, file.path)
             if file.is_right:
                 return
-            if file.path.parent != self._folder:
-                raise ProblemError(problems.damaged(file.wheel.filename, str(file.path.parent)))
-            with problems.writing(self._folder):
-                file.path.unlink()
+        if file.path.parent != self._folder:
+            raise ProblemError(problems.bad_copy(file.path))
+        with problems.writing(self._folder):
+            file.path.unlink(missing_ok=True)
         for _ in range(2):
             self._receive_all(file)
             if file.is_right:

@@ -68,6 +68,15 @@ def damaged(file: str, host: str) -> Problem:
     )
 
 
+def bad_copy(path: Path) -> Problem:
+    """A wheel in the user's folder is gone, or is not what it was when uv looked at it."""
+    return request_problem(
+        f"{path.name} in {path.parent} is not whole, or is no longer there.",
+        "Copy it there again.",
+        value=path,
+    )
+
+
 def no_space(needed_bytes: int, free_bytes: int, folder: Path) -> Problem:
     """The disk lacks room."""
     needed, free = (memory_text(count / BYTES_PER_MIB) for count in (needed_bytes, free_bytes))

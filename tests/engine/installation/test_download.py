@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,16 @@ def test_what_an_earlier_attempt_left_of_another_file_is_replaced(
     (whole if is_whole else part_path(whole)).write_bytes(b"another build" * 1000)
     list(fetch(plan_of(index.address, wheels), folder))
     assert whole.read_bytes() == (wheels / TORCH).read_bytes()
+
+
+def test_a_wheel_of_the_users_folder_is_used_there_and_never_touched(wheels: Path, folder: Path) -> None:
+    plan = plan_of("", wheels)
+    wheel = replace(plan.wheels[0], address=(wheels / TORCH).as_uri())
+    list(fetch(replace(plan, wheels=(wheel,)), folder))
+    assert not list(folder.iterdir())
+    (wheels / TORCH).write_bytes(b"half")
+    assert "not whole" in failure(replace(plan, wheels=(wheel,)), folder).message
+    assert (wheels / TORCH).read_bytes() == b"half"
 
 
 def test_a_wrong_hash_is_fetched_once_more_and_then_refused(
