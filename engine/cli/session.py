@@ -322,6 +322,6 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
                 # Ctrl+C may have come before there was a session to stop; asking twice does no harm
                 session.runner.stop()
     assert last is not None  # every job ends with a last event
-    if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not began:
+    if isinstance(last, Failed) and last.problem.kind in (Kind.REQUEST, Kind.NO_ENGINE) and not began:
         raise ProblemError(last.problem)
     return last

@@ -24,6 +24,8 @@ from engine.store.store import Store
 COMMIT_SECONDS = 0.2
 """At most this much of a run is lost if this process is killed."""
 
+_REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
+
 
 class Recorder:
     """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
@@ -93,7 +95,7 @@ class Recorder:
 
     def _has_nothing_to_record(self, last: Finished | Failed | None) -> bool:
         """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
-        is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
+        is_refused = isinstance(last, Failed) and last.problem.kind in _REFUSALS
         return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
 
     def _commit(self) -> tuple[Log, ...]:

@@ -42,7 +42,9 @@ class SetupFoot(QFrame):
         self.wait_button = Button(_WAIT, "inline", _WAIT_TIP)
         self.wait_button.hide()
         self.wait_button.clicked.connect(self.wait_pressed)
-        self.engine_button = Button("", "inline", "Without the engine nothing can be trained")
+        self.engine_button = Button(
+            "Set up the engine", "inline", "Without the engine nothing can be trained"
+        )
         self.engine_button.hide()
         self.engine_button.clicked.connect(self.engine_wanted)
         self.run_button = Button("Train", "primary", "")
@@ -74,8 +76,9 @@ class SetupFoot(QFrame):
 
     def offer_engine(self, action: str) -> None:
         """Offers to set up the engine, by a button with this text; "" for none."""
-        self.engine_button.setText(action)
-        self.engine_button.setAccessibleName(action)
+        if action:
+            self.engine_button.setText(action)
+            self.engine_button.setAccessibleName(action)
         self.engine_button.setVisible(bool(action))
 
     def show_busy(self, sentence: str, *, is_waiting: bool) -> None:

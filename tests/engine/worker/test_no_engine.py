@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli import main
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol import jobs
+from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from tests.installations import put_installation
 
@@ -25,6 +27,14 @@ def test_a_job_is_refused_with_a_sentence_on_what_to_do(target: Target) -> None:
         assert not launcher.idle_worker_pids
     assert refused.value.problem.kind is Kind.NO_ENGINE
     assert "ammeter engine install" in refused.value.problem.remedy
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_a_run_that_needs_one_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--preset", "hello-amp"]) == 1
+    assert capsys.readouterr().err.count("PyTorch has to be downloaded first") == 1
+    with Store() as store:
+        assert not store.runs()
 
 
 def test_idle_workers_of_an_earlier_installation_are_ended(no_engine: Path) -> None:
