@@ -35,8 +35,8 @@ from engine.installation.uv import run_uv
 from engine.installation.wanted import Plan, Wanted
 
 _EVENT_SECONDS = 0.3
-_CACHE = "cache"
-"""uv's, in the folder of an installation while it is unpacked: files can be linked from it without a copy."""
+_CACHE = "uv"
+"""uv's, in the folder of an installation while it is unpacked: files are linked from it, not copied."""
 
 
 class Installer:
@@ -83,7 +83,8 @@ class Installer:
         downloads = downloads_folder(self._folder)
         yield from Downloads(plan, downloads, self._control).fetch()
         self._control.check()
-        name = f"{plan.torch}-{plan.backend}-{secrets.token_hex(4)}"
+        # short, since Windows takes paths of 260 characters, of which torch's own files need 126
+        name = secrets.token_hex(4)
         with _removed_on_failure(installation_folder(self._folder, name)) as place:
             yield StageBegan(Stage.UNPACKING)
             yield from self._unpack([wheel_path(wheel, downloads) for wheel in plan.wheels], place)
