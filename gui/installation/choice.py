@@ -28,7 +28,7 @@ from gui.widgets import Button, ElidedLabel, IconButton, divider, label, set_tex
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _NAMES = 104
-_ALL_THE_SAME = "It can be set up all the same, but it may not train on the graphics card."
+_ALL_THE_SAME = "It can be set up all the same, to train on the processor."
 _BUILD_TIP = "The build of PyTorch: for a graphics card of a maker, or for the processor only"
 
 
@@ -120,7 +120,7 @@ class ChoiceView(QFrame):
 
     def set_wanted(self, wanted: Wanted) -> None:
         """Shows a choice, without emitting `changed`."""
-        is_best = self._found is not None and wanted.backend == self._found.builds[0].backend
+        is_best = self._best is not None and wanted.backend == self._best.backend
         self.builds.set_value(AUTOMATIC if is_best else wanted.backend)
         self.options.set_choice(wanted.source, wanted.extras)
         self._open_more(wanted.source != Source() or bool(wanted.extras))
@@ -166,14 +166,16 @@ class ChoiceView(QFrame):
             set_text(self._room, "Looking up the exact size…" if build else "")
 
     def _reason(self, build: Build | None) -> str:
-        if build is not None:
-            return build.why if build.fits else f"{build.why} {_ALL_THE_SAME}"
-        # uv has found a build for this machine that is none of ours
-        return (
-            f"The build for {build_title(self._plan.backend)} is what uv finds best here."
-            if self._plan
-            else ""
-        )
+        why = "" if build is None else build.why if build.fits else f"{build.why} {_ALL_THE_SAME}"
+        is_automatic = self.builds.value() == AUTOMATIC
+        if is_automatic and build is not self._best and self._plan is not None:
+            # a mirror may have no builds to choose from
+            why = f"What is there is the build for {build_title(self._plan.backend)}. {why}".strip()
+        return why
+
+    @property
+    def _best(self) -> Build | None:
+        return self._found.builds[0] if self._found else None
 
     def _change(self) -> None:
         self.options.show_problem()

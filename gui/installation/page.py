@@ -131,27 +131,26 @@ class SetupPage(QFrame):
         self._offer()
 
     def state(self) -> Mapping[str, Any]:
-        """The choice, if its installation was begun and is not finished."""
-        wanted = self._wanted
-        if wanted is None:
+        """The source that was used last, and the choice whose installation was begun and is not finished."""
+        wanted, source = self._wanted, self._source
+        if wanted is None and source == Source():
             return {}
-        folder = wanted.source.folder
         return {
-            "backend": wanted.backend,
-            "mirror": wanted.source.mirror,
-            "folder": None if folder is None else str(folder),
-            "extras": list(wanted.extras),
+            "mirror": source.mirror,
+            "folder": None if source.folder is None else str(source.folder),
+            "begun": None if wanted is None else {"backend": wanted.backend, "extras": list(wanted.extras)},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Offers to go on with what was begun. Raises KeyError or TypeError for an invalid state."""
         if not state:
             return
-        folder = state["folder"]
-        source = Source(state["mirror"], None if folder is None else Path(folder))
-        self._wanted = Wanted(str(state["backend"]), source, tuple(state["extras"]))
-        self._purpose = Purpose.RESUME
-        self.choice.set_wanted(self._wanted)
+        folder, begun = state["folder"], state["begun"]
+        self._source = Source(state["mirror"], None if folder is None else Path(folder))
+        if begun is not None:
+            self._wanted = Wanted(str(begun["backend"]), self._source, tuple(begun["extras"]))
+            self._purpose = Purpose.RESUME
+        self.choice.set_wanted(self._wanted or first_choice(self._engine, self._source))
         self._show_choice()
 
     def _take_found(self, found: Found) -> None:

@@ -171,7 +171,7 @@ class EngineController(QObject):
         if not state:
             return
         self.page.restore(state)
-        if self.engine.is_usable:
+        if self.engine.is_usable and state["begun"]:
             self._notice.tell(_NOT_FINISHED, _KEPT, "Go on", self.show_page)
 
     def _show_progress(self, progress: Progress | None) -> None:

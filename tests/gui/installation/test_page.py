@@ -112,11 +112,12 @@ def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(
     later = SetupPage(setup, Engine(State.ABSENT))
     qtbot.addWidget(later)
     later.restore(page.state())
-    assert (later.purpose, later.state()["extras"]) == (Purpose.RESUME, ["timm"])
+    assert later.purpose is Purpose.RESUME
+    assert later.choice.options.chosen_extras() == ("timm",)
 
 
 def test_another_build_is_chosen_after_a_warning_and_another_source(
-    qtbot: QtBot, page: SetupPage, performed: Performed, tmp_path: Path
+    qtbot: QtBot, page: SetupPage, setup: EngineSetup, performed: Performed, tmp_path: Path
 ) -> None:
     page.choice.builds.setFocus()
     qtbot.keyClick(page.choice.builds, Qt.Key.Key_End)
@@ -132,6 +133,14 @@ def test_another_build_is_chosen_after_a_warning_and_another_source(
     resolved(qtbot, page)
     press(qtbot, page.begin_button)
     qtbot.waitUntil(lambda: performed.wanted == [Wanted("rocm6.4", Source(folder=tmp_path))])
+    performed.events.put(Installed(INSTALLATION))
+    performed.events.put(None)
+    qtbot.waitUntil(page.train_button.isVisible)
+    later = SetupPage(setup, READY)
+    qtbot.addWidget(later)
+    later.restore(page.state())
+    later.offer(Purpose.UPDATE)
+    assert later.choice.options.source() == Source(folder=tmp_path), "the source is kept for the next time"
 
 
 @pytest.mark.parametrize("answer", [lambda wanted: plan_of(wanted, free_bytes=GIB)])
