@@ -21,7 +21,7 @@ from gui.installation.progress import Progress
 from gui.installation.progress_view import ProgressView
 from gui.installation.purpose import Purpose, first_choice, purpose_of, title_of, words_for
 from gui.installation.setup import EngineSetup, Found
-from gui.installation.words import size_text
+from gui.installation.words import size_text, without_password
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 
@@ -131,12 +131,15 @@ class SetupPage(QFrame):
         self._offer()
 
     def state(self) -> Mapping[str, Any]:
-        """The source that was used last, and the choice whose installation was begun and is not finished."""
+        """The source that was used last, and the choice whose installation was begun and is not finished.
+
+        It goes into a file, and so tells no password.
+        """
         wanted, source = self._wanted, self._source
         if wanted is None and source == Source():
             return {}
         return {
-            "mirror": source.mirror,
+            "mirror": None if source.mirror is None else without_password(source.mirror),
             "folder": None if source.folder is None else str(source.folder),
             "begun": None if wanted is None else {"backend": wanted.backend, "extras": list(wanted.extras)},
         }

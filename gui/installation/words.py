@@ -70,7 +70,7 @@ def network_text(environment: Mapping[str, str]) -> str:
     parts = []
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if address := environment.get(name):
-            parts.append(f"Through the proxy {_without_password(address)} ({name})")
+            parts.append(f"Through the proxy {without_password(address)} ({name})")
             break
     if certificates := environment.get("SSL_CERT_FILE"):
         parts.append(f"certificates of {certificates} (SSL_CERT_FILE)")
@@ -78,7 +78,8 @@ def network_text(environment: Mapping[str, str]) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _without_password(address: str) -> str:
+def without_password(address: str) -> str:
+    """The address without the name and the password that it may hold."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().removeprefix("//")
 
