@@ -12,11 +12,11 @@ from engine.installation.installed import Engine, State
 _STAMP = "whole"
 
 
-def look_after(engine: Engine) -> Problem | None:
+def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
     """Removes installations that were replaced while they were in use; what is wrong with the current one.
 
-    Its files are looked at once after each start of the machine, since they are lost where it crashes: that
-    takes seconds. A file beside them notes that they were whole.
+    Its files are looked at once after each start of the machine, since they are lost where it crashes, and
+    while it `is_doubtful`: that takes seconds. A file beside them notes that they were whole.
     """
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem
@@ -26,7 +26,7 @@ def look_after(engine: Engine) -> Problem | None:
 
     remove_leftovers()
     stamp = engine.packages.parent / _STAMP
-    if stamp.exists() and stamp.stat().st_mtime > psutil.boot_time():
+    if not is_doubtful and stamp.exists() and stamp.stat().st_mtime > psutil.boot_time():
         return None
     problem = whole_problem()
     if problem is None:

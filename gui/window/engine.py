@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
+from engine.experiment.problem import Kind
 from engine.installation.installed import Engine, State, engine_here
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
@@ -64,6 +65,7 @@ class EngineController(QObject):
         self._background = Background(self)
         self._means = means
         experiments.engine_changed.connect(self._take_engine)
+        experiments.problem.connect(self._doubt)
         experiments.began.connect(lambda _run_id: self._leave_page())
         setup.foot.engine_wanted.connect(self.show_page)
         application = QGuiApplication.instance()
@@ -121,10 +123,7 @@ class EngineController(QObject):
     def begin(self) -> None:
         """Looks, after the window's first paint, at what takes longer than that."""
         if self.engine.state is State.READY:
-            from gui.installation.upkeep import look_after
-
-            engine = self.engine
-            self._background.do(lambda: look_after(engine), self._tell_damage, lambda _problem: None)
+            self._look_after()
         elif self.engine.state is not State.OWN and not self.page.isVisible():
             self.installing.look()
             if self.engine.problem is not None and self.engine.state is State.BROKEN:
@@ -220,6 +219,19 @@ class EngineController(QObject):
 
             title, fact = card_title(found.hardware), _FACTS[self.engine.state]
             self._top_bar.device.set_device(title, (fact,), f"{title}: {fact}")
+
+    def _look_after(self, *, is_doubtful: bool = False) -> None:
+        from gui.installation.upkeep import look_after
+
+        engine = self.engine
+        self._background.do(
+            lambda: look_after(engine, is_doubtful=is_doubtful), self._tell_damage, lambda _problem: None
+        )
+
+    def _doubt(self, problem: Problem) -> None:
+        # a file that torch lacks is found out by a worker that ends as it starts
+        if problem.kind is Kind.WORKER_DIED and self.engine.state is State.READY:
+            self._look_after(is_doubtful=True)
 
     def _tell_damage(self, found: Problem | None) -> None:
         if found is not None:

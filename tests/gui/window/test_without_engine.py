@@ -12,6 +12,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
 from engine.installation.events import Fetched, Installed
 from engine.installation.installed import State, engine_here
 from engine.store.record import RunRecord, Status
@@ -124,6 +125,17 @@ def test_a_broken_engine_is_told_where_its_page_is_not_in_sight_and_repaired_by_
     qtbot.waitUntil(lambda: bool(performed.wanted))
     assert performed.wanted[0].backend == "cpu" and window.engine.page.isVisible()
     assert not window.notice.messages()
+
+
+def test_a_worker_that_died_has_the_engines_files_looked_at(
+    qtbot: QtBot, open_window: Open, no_engine: Path
+) -> None:
+    packages = put_installation(no_engine)
+    (packages.parent / "whole").touch()
+    window = open_window(workspace="compare")
+    died = Problem(kind=Kind.WORKER_DIED, message="The training process ended.", remedy="")
+    window.experiments.problem.emit(died)
+    qtbot.waitUntil(lambda: ("Repair",) in [message.offers for message in window.notice.messages()])
 
 
 def test_an_engine_that_was_set_up_elsewhere_is_taken_when_the_window_is_back_in_front(
