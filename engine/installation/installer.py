@@ -90,7 +90,10 @@ class Installer:
             yield from self._unpack([wheel_path(wheel, downloads) for wheel in plan.wheels], place)
             self._control.check()
             yield StageBegan(Stage.TRYING)
-            self._try_out(place / PACKAGES)
+            trial = _Work(lambda: self._try_out(place / PACKAGES))
+            while not trial.has_ended_after(_EVENT_SECONDS):
+                # a worker that is left to itself ends with its step, or with this process
+                self._control.sleep(0)
             installation = _describe(plan, place)
             with problems.writing(self._folder):
                 _write(place / MANIFEST, installation.model_dump_json(indent=1))

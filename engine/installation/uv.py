@@ -116,6 +116,7 @@ def run_uv(
                 process.kill()
                 raise
     if process.returncode:
+        said = said or f"error: it ended with exit status {process.returncode}"
         raise ProblemError(explained(said, source, cache), detail=said)
     return printed
 

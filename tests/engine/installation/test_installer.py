@@ -17,7 +17,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation import installed
 from engine.installation.events import Installed, Stage, StageBegan
 from engine.installation.installed import State, engine_here
-from engine.installation.installer import remove
+from engine.installation.installer import Installer, remove
 from engine.installation.lock import sole
 from engine.installation.place import downloads_folder, installation_folder, installations_folder
 from engine.installation.wanted import Wanted
@@ -132,6 +132,31 @@ def test_killed_in_any_stage_it_goes_on_and_never_claims_to_be_whole(
     events_of(engines, wanted)
     assert whole_problem(engines) is None
     assert len(names(engines)) == 1
+
+
+def test_a_stop_while_it_is_tried_waits_for_nothing(engines: Path, wanted: Wanted) -> None:
+    is_over = threading.Event()
+
+    def try_out(packages: Path) -> None:
+        is_over.wait()
+
+    installer = Installer(engines, try_out)
+    for event in installer.install(wanted):
+        if event == StageBegan(Stage.TRYING):
+            installer.stop()
+    is_over.set()
+    assert names(engines) == []
+    assert engine_here(engines).state is State.ABSENT
+
+
+def test_a_uv_that_is_killed_is_told(
+    engines: Path, wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\nkill -9 $$\n")
+    uv.chmod(0o755)
+    monkeypatch.setenv("AMMETER_UV", str(uv))
+    assert "uv could not prepare the engine: it ended with exit status -9." in problem_of(engines, wanted)
 
 
 def test_without_room_nothing_is_fetched(
