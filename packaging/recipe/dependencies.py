@@ -18,6 +18,11 @@ _PACKAGES = {
     "libgcc_s": "libgcc-s1",
     "libz": "zlib1g",
     "libexpat": "libexpat1",
+    # of Qt's network module, by which a second start finds the window that is open
+    "libbrotlidec": "libbrotli1",
+    "libbrotlicommon": "libbrotli1",
+    "libgssapi_krb5": "libgssapi-krb5-2",
+    "libzstd": "libzstd1",
     "libEGL": "libegl1",
     "libGL": "libgl1",
     "libGLX": "libglx0",

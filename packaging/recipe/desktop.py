@@ -11,9 +11,10 @@ from PySide6.QtCore import QByteArray, QRectF
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
+from engine import __version__
 from gui.theme.icons import shape
 from recipe.manual import manual_page
-from recipe.source import ROOT, epoch, version
+from recipe.source import ROOT, epoch
 from resources.looks import DARK
 
 APP = "org.ammeter.Ammeter"
@@ -59,7 +60,7 @@ def metainfo() -> str:
     """The AppStream description of this version."""
     day = datetime.fromtimestamp(epoch(), UTC).date().isoformat()
     text = (LINUX / f"{APP}.metainfo.xml").read_text(encoding="utf-8")
-    return text.replace("@VERSION@", version()).replace("@DATE@", day)
+    return text.replace("@VERSION@", __version__).replace("@DATE@", day)
 
 
 def _copy(name: str, folder: Path) -> None:

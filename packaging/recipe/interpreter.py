@@ -100,6 +100,10 @@ def _carry_libraries(place: Path) -> None:
     """Copies the libraries that not every Linux has, and makes all that need them find them there."""
     library = place / "lib"
     waiting = elf_files(place)
+    # not those of python-build-standalone, which have no debugging symbols and do not bear it
+    with_symbols = [path for path in waiting if b".debug_info" in path.read_bytes()]
+    if with_symbols:
+        run("strip", "--strip-unneeded", *with_symbols)
     while waiting:
         path = waiting.pop(0)
         carried = _carried(path)

@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 
+from engine import __version__
 from engine.cli.app import _app
-from recipe.source import epoch, version
+from recipe.source import epoch
 
 _FILES = (
     ("~/.local/share/ammeter", "Saved runs, datasets, and the engine: PyTorch, which the program downloads."),
@@ -22,7 +23,7 @@ def manual_page() -> str:
     program: Any = typer.main.get_command(_app())
     day = datetime.fromtimestamp(epoch(), UTC).date().isoformat()
     lines = [
-        f'.TH AMMETER 1 "{day}" "Ammeter {version()}" "User Commands"',
+        f'.TH AMMETER 1 "{day}" "Ammeter {__version__}" "User Commands"',
         ".SH NAME",
         "ammeter \\- measure what mixed\\-precision training in PyTorch gains",
         ".SH SYNOPSIS",

@@ -15,7 +15,10 @@ _ENGINE = ("torch", "torchvision")
 """With what only they need: the engine, which is installed later."""
 _MODULES = "Core Gui Widgets Svg DBus Network OpenGL OpenGLWidgets Test".split()
 """Of Qt: what the window and pyqtgraph import."""
-_LIBRARIES = [*_MODULES, *"XcbQpa WaylandClient WlShellIntegration WaylandEglClientHwIntegration".split()]
+_LIBRARIES = [
+    *_MODULES,
+    *"XcbQpa WaylandClient WlShellIntegration WaylandEglClientHwIntegration".split(),
+]
 _PLUGINS = (
     *"platforms imageformats iconengines styles platformthemes platforminputcontexts".split(),
     "xcbglintegrations",
@@ -81,6 +84,8 @@ def _trim(site: Path) -> None:
     for pattern in (*_PLUGINS_LEFT_OUT, "*pyside6qml*"):
         _remove(qt.rglob(pattern))
     _remove(site.glob("pyqtgraph/examples"))
+    # they only make faster what is seldom done, and are two thirds of it
+    _remove((site / "fontTools").rglob("*.so"))
     # also numpy's and others' tests, and what only type checkers read
     _remove(path for path in sorted(site.rglob("tests")) if path.is_dir() and path.parent.name != "resources")
     _remove(path for path in sorted(site.rglob("*")) if path.suffix in (".pyi", ".c", ".cpp", ".pyx", ".pxd"))

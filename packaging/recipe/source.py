@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,12 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 class RecipeError(Exception):
     """Why a package cannot be built, as a sentence."""
-
-
-@cache
-def version() -> str:
-    """The program's version."""
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
 @cache

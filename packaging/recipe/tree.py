@@ -12,10 +12,11 @@ import os
 import sys
 from pathlib import Path
 
+from engine import __version__
 from recipe.interpreter import copy_interpreter
 from recipe.notices import write_notices
 from recipe.packages import install_packages
-from recipe.source import RecipeError, run, settle, version
+from recipe.source import RecipeError, run, settle
 from recipe.target import Target
 
 _LAUNCHER = """\
@@ -39,7 +40,7 @@ def build_tree(target: Target, into: Path) -> Path:
         launcher = into / "ammeter"
         launcher.write_text(_LAUNCHER, encoding="utf-8")
         launcher.chmod(0o755)
-    description = {"package": target.package, "version": version()}
+    description = {"package": target.package, "version": __version__}
     (into / "python" / "package.json").write_text(json.dumps(description) + "\n", encoding="utf-8")
     _compile(target, into)
     settle(into)

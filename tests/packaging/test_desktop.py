@@ -1,0 +1,57 @@
+"""What the desktop is told of the program, as the desktop's own tools read it."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from engine.cli.app import VERBS
+from engine.export.archive import ARCHIVE_SUFFIXES
+from recipe.desktop import APP, icon_image, write_desktop
+
+
+@pytest.fixture(scope="module")
+def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    share = tmp_path_factory.mktemp("usr") / "share"
+    write_desktop(share)
+    return share
+
+
+def test_the_entry_opens_the_type_that_the_archives_have(share: Path) -> None:
+    entry = (share / f"applications/{APP}.desktop").read_text()
+    kind = ElementTree.parse(share / f"mime/packages/{APP}.xml").find("{*}mime-type")
+    assert kind is not None
+    assert f"MimeType={kind.attrib['type']};" in entry
+    assert [glob.attrib["pattern"] for glob in kind.findall("{*}glob")] == [f"*{ARCHIVE_SUFFIXES[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "path"),
+    [
+        ("desktop-file-validate", (), f"applications/{APP}.desktop"),
+        ("appstreamcli", ("validate", "--no-net"), f"metainfo/{APP}.metainfo.xml"),
+    ],
+)
+def test_the_desktops_tools_accept_it(
+    share: Path, program: str, arguments: tuple[str, ...], path: str
+) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    done = subprocess.run([program, *arguments, share / path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_manual_page_names_every_verb(share: Path) -> None:
+    page = gzip.decompress((share / "man/man1/ammeter.1.gz").read_bytes()).decode()
+    assert [line.split()[1] for line in page.splitlines() if line.startswith(".SS")] == list(VERBS)
+
+
+def test_the_icon_has_a_tile_behind_the_logo() -> None:
+    image = icon_image(64)
+    assert image.pixelColor(0, 0).alpha() == 0
+    assert image.pixelColor(10, 32).alpha() == 255
