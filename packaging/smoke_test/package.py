@@ -22,7 +22,7 @@ INSTALLED = Path("usr/lib/ammeter")
 def build_deb(into: Path, *, is_quick: bool) -> Path:
     """Builds the `.deb`; a quick one is compressed little."""
     try:
-        return deb.build_deb(into, level=0 if is_quick else 6)
+        return deb.build_deb(into, is_quick)
     except RecipeError as error:
         raise SmokeError(f"the package cannot be built: {error}") from None
 
