@@ -19,7 +19,7 @@ from engine.installation.builds import Build, builds_for
 from engine.installation.events import Fetched, Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import Engine, Installation, State, engine_here, torch_version
-from engine.installation.installer import Installer, remove
+from engine.installation.installer import Installer, has_leftovers, remove
 from engine.installation.place import engines_folder
 from engine.installation.wanted import AUTOMATIC, Source, Wanted
 from engine.installation.wholeness import whole_problem
@@ -151,7 +151,7 @@ def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[
         raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
     if mirror is not None and folder is not None:
         message = "--mirror and --find-links exclude each other."
-        raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror", value=mirror))
+        raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror"))
     return Wanted(backend, Source(mirror, folder), tuple(extras or ()))
 
 
@@ -228,6 +228,8 @@ def remove_engine(as_json: AsJson = False) -> int:
         output.json_object({"freed_bytes": freed})
     else:
         output.line(f"Freed {_size(freed)} in {engines_folder()}.")
+        if has_leftovers():
+            output.line("A worker still uses the engine; its files go when Ammeter next starts.")
     return DONE
 
 

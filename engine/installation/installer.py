@@ -153,18 +153,30 @@ def remove_leftovers(folder: Path | None = None) -> None:
         try:
             with sole(folder):
                 _remove_unused(folder)
-        except (ProblemError, OSError):
+        except ProblemError:
             # another Ammeter is at it, or the folder cannot be used: nothing that a start could mend
             return
 
 
 def _remove_unused(folder: Path) -> None:
     """Removes what was half unpacked or is no longer current, as far as no worker has it on its path."""
-    installations = installations_folder(folder)
-    current = current_name(folder)
-    for place in installations.iterdir() if installations.is_dir() else ():
-        if place.name != current and not is_in_use(place):
-            shutil.rmtree(place, ignore_errors=True)
+    with problems.writing(folder):
+        for place in _unused(folder):
+            if not is_in_use(place):
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def has_leftovers(folder: Path | None = None) -> bool:
+    """Whether there are installations that are not current. Raises ProblemError."""
+    folder = folder or engines_folder()
+    with problems.writing(folder):
+        return bool(_unused(folder))
+
+
+def _unused(folder: Path) -> list[Path]:
+    installations, current = installations_folder(folder), current_name(folder)
+    places = installations.iterdir() if installations.is_dir() else ()
+    return [place for place in places if place.name != current]
 
 
 @contextmanager

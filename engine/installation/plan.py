@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
@@ -52,6 +52,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     Raises ProblemError, and Stopped once `is_stopped()` is true.
     """
     _require_address(wanted.source.mirror)
+    _require_names(wanted.extras)
     folder = folder or engines_folder()
     program = _packages_of_program()
     locked = tomllib.loads(_resolve(wanted, program, is_stopped))["packages"]
@@ -195,15 +196,41 @@ def _backend(torch: str, versions: Mapping[str, str]) -> str:
 
 
 def _require_address(mirror: str | None) -> None:
-    if mirror is not None and not (mirror.startswith(("http://", "https://")) and urlsplit(mirror).hostname):
+    if mirror is not None and not _is_address(mirror):
+        # without a password
+        shown = shortened(mirror.rpartition("@")[2])
         raise ProblemError(
             request_problem(
-                f"The mirror '{shortened(mirror)}' is no address of a package index.",
+                f"The mirror '{shown}' is no address of a package index.",
                 "Give it in full, such as https://packages.example.org/simple.",
                 key="mirror",
-                value=mirror,
+                value=shown,
             )
         )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        return False
+
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
+"""A package from an index, with its extras and versions; neither an address or a file nor an option of uv."""
+
+
+def _require_names(extras: Iterable[str]) -> None:
+    for extra in extras:
+        if _NAME.fullmatch(extra) is None:
+            raise ProblemError(
+                request_problem(
+                    f"'{shortened(extra.rpartition('@')[2].strip())}' is no package of an index.",
+                    "Give its name, with a version if it matters, such as timm or timm>=1.0.",
+                    key="with",
+                )
+            )
 
 
 def _require_backend(wanted: Wanted, backend: str) -> None:
@@ -227,7 +254,8 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
     return Wheel(
         name=package["name"],
         version=package["version"],
-        filename=wheel.get("name") or unquote(urlsplit(address).path).rpartition("/")[2],
+        # no index may name a file outside the folder that it is fetched into
+        filename=PureWindowsPath(wheel.get("name") or unquote(urlsplit(address).path)).name,
         address=address,
         size_bytes=wheel.get("size", 0),
         sha256=wheel.get("hashes", {}).get("sha256"),

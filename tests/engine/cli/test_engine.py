@@ -10,6 +10,8 @@ import pytest
 
 from engine.cli import engine as verbs
 from engine.cli import main
+from engine.installation.lock import mark_in_use
+from engine.installation.place import installation_folder
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.installations import no_engine
 
@@ -42,6 +44,16 @@ def test_from_nothing_to_an_engine_and_back(capsys: Capture, wheels: Path, no_en
     assert answer(capsys, "show")["installation"] == made
     assert answer(capsys, "check")["whole"]
     assert answer(capsys, "remove")["freed_bytes"] > made["size_bytes"]
+    assert answer(capsys, "show")["state"] == "absent"
+
+
+def test_removing_an_engine_in_use_says_that_its_files_stay(
+    capsys: Capture, wheels: Path, no_engine: Path
+) -> None:
+    name = answer(capsys, "install", "--find-links", str(wheels))["installation"]["name"]
+    mark_in_use(installation_folder(no_engine, name))
+    assert main(["engine", "remove"]) == 0
+    assert "A worker still uses the engine" in capsys.readouterr().out
     assert answer(capsys, "show")["state"] == "absent"
 
 

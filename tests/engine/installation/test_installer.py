@@ -19,7 +19,7 @@ from engine.installation.events import Installed, Stage, StageBegan
 from engine.installation.installed import State, engine_here
 from engine.installation.installer import Installer, remove
 from engine.installation.lock import sole
-from engine.installation.place import downloads_folder, installation_folder, installations_folder
+from engine.installation.place import CURRENT, downloads_folder, installation_folder, installations_folder
 from engine.installation.wanted import Wanted
 from engine.installation.wholeness import whole_problem
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
@@ -165,6 +165,11 @@ def test_without_room_nothing_is_fetched(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(5 * 2**20))
     assert f"and 5.0 MiB are free at {engines}." in problem_of(engines, wanted)
     assert not index.fetched()
+
+
+def test_a_pointer_that_cannot_be_read_is_a_problem_in_words(engines: Path, wanted: Wanted) -> None:
+    (engines / CURRENT).mkdir(parents=True)
+    assert f"cannot be written to {engines}: Is a directory." in problem_of(engines, wanted)
 
 
 def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: Wanted) -> None:

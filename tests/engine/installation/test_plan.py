@@ -116,9 +116,17 @@ def test_uv_finds_the_build_that_is_recommended(
             assert builds_for(Hardware("linux", "x86_64", "", (gpu,), driver))[0].backend == backend
 
 
-def test_a_mirror_has_an_address(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match=r"'packages\.example\.org' is no address"):
-        make_plan(Wanted(source=Source(mirror="packages.example.org")), tmp_path)
+@pytest.mark.parametrize("mirror", ["h.example", "user:secret@h.example", "http://user:secret@h.example:x"])
+def test_a_mirror_has_an_address_and_its_password_is_not_shown(tmp_path: Path, mirror: str) -> None:
+    with pytest.raises(ProblemError, match=r"'h\.example(:x)?' is no address") as failed:
+        make_plan(Wanted(source=Source(mirror=mirror)), tmp_path)
+    assert "secret" not in failed.value.problem.model_dump_json()
+
+
+@pytest.mark.parametrize("extra", ["-r /etc/passwd", "../timm", "timm @ file:///timm.whl", "timm\n--pre"])
+def test_more_packages_are_names_and_not_options_of_uv(tmp_path: Path, extra: str) -> None:
+    with pytest.raises(ProblemError, match="is no package of an index"):
+        make_plan(Wanted(extras=("timm[a,b]>=1.0", extra)), tmp_path)
 
 
 def _names(plan: Plan) -> set[str]:
