@@ -33,6 +33,18 @@ def build_run(out: Path, is_quick: bool = False) -> Path:
 
 def packed(tree: Path, archive: Path, level: int) -> bytes:
     """The whole file of a program's folder; `archive` is made on the way."""
+    digest = pack(tree, archive, level)
+    script = (LINUX / "run-header").read_text(encoding="utf-8")
+    for name, value in (("VERSION", __version__), ("SHORT", digest[:8]), ("SUM", digest)):
+        script = script.replace(f"@{name}@", value)
+    mark = "@OFFSET@"
+    # of ten digits, so that the script is as long whatever the number
+    length = len(script.encode()) + script.count(mark) * (10 - len(mark))
+    return script.replace(mark, f"{length + 1:010d}").encode() + archive.read_bytes()
+
+
+def pack(tree: Path, archive: Path, level: int) -> str:
+    """Packs a folder as .tar.xz, the same bytes each time, and returns its SHA-256."""
     # fmt: off
     run(
         "tar", "--create", "--file", archive, "--sort=name", "--owner=0", "--group=0", "--numeric-owner",
@@ -40,12 +52,4 @@ def packed(tree: Path, archive: Path, level: int) -> bytes:
         "--directory", tree, ".",
     )
     # fmt: on
-    content = archive.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    script = (LINUX / "run-header").read_text(encoding="utf-8")
-    for name, value in (("VERSION", __version__), ("SHORT", digest[:8]), ("SUM", digest)):
-        script = script.replace(f"@{name}@", value)
-    mark = "@OFFSET@"
-    # of ten digits, so that the script is as long whatever the number
-    length = len(script.encode()) + script.count(mark) * (10 - len(mark))
-    return script.replace(mark, f"{length + 1:010d}").encode() + content
+    return hashlib.sha256(archive.read_bytes()).hexdigest()

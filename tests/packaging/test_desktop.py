@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from engine.cli.app import VERBS
 from engine.export.archive import ARCHIVE_SUFFIXES
 from recipe.desktop import APP, icon_image, write_desktop
+from recipe.flatpak import write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +57,14 @@ def test_the_icon_has_a_tile_behind_the_logo() -> None:
     image = icon_image(64)
     assert image.pixelColor(0, 0).alpha() == 0
     assert image.pixelColor(10, 32).alpha() == 255
+
+
+def test_the_flatpaks_manifest_names_the_archive_and_the_programs_id(tmp_path: Path) -> None:
+    manifest = write_manifest(tmp_path, "ammeter.tar.xz", "0" * 64)
+    assert f"id: {APP}\n" in manifest.read_text()
+    if shutil.which("flatpak-builder") is None:
+        pytest.skip("flatpak-builder is not installed")
+    command = ["flatpak-builder", "--show-manifest", manifest]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    source = json.loads(read)["modules"][0]["sources"][0]
+    assert (source["path"], source["sha256"]) == ("ammeter.tar.xz", "0" * 64)
