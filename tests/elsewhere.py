@@ -7,6 +7,7 @@ As a program it imports every module of Ammeter on both, tells which failed, and
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import importlib
 import os
@@ -21,7 +22,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 
 PROGRAM = Path(__file__).parents[1]
 FAILED = "cannot be imported on"
@@ -55,6 +56,8 @@ def pretend(system: str) -> None:
     if system == "win32":
         sys.modules |= dict.fromkeys(_UNIX_MODULES)  # type: ignore[arg-type]
         sys.modules |= {"msvcrt": ModuleType("msvcrt"), "winreg": _registry()}
+        kernel = SimpleNamespace(IsProcessorFeaturePresent=lambda feature: 1)
+        ctypes.windll = SimpleNamespace(kernel32=kernel)  # type: ignore[attr-defined]
     sys.addaudithook(_hide_files_of_linux)
 
 

@@ -120,6 +120,7 @@ def _zipped(bundle: Path, package: Path) -> Path:
         for path in sorted(bundle.rglob("*")):
             entry = zipfile.ZipInfo(path.relative_to(bundle.parent).as_posix(), time.gmtime(epoch())[:6])
             entry.create_system, entry.external_attr = 3, path.lstat().st_mode << 16
+            entry.compress_type = archive.compression
             if path.is_symlink():
                 archive.writestr(entry, str(path.readlink()))
             elif path.is_file():

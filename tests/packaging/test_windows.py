@@ -17,7 +17,11 @@ from recipe.source import RecipeError
 from recipe.windows import signing
 from recipe.windows.installer import build_installer, complete_tree
 from recipe.windows.user_path import changed
-from tests.recipe.conftest import is_there
+
+
+def is_there(*programs: str) -> bool:
+    """Whether all these programs are installed."""
+    return all(map(shutil.which, programs))
 
 
 @pytest.fixture

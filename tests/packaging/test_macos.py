@@ -73,4 +73,6 @@ def test_the_archive_keeps_links_and_programs(bundle: Path, tmp_path: Path) -> N
         link = archive.getinfo(f"{place}/python3")
         assert stat.S_ISLNK(link.external_attr >> 16)
         assert archive.read(link) == os.fsencode("python3.12")
-        assert archive.getinfo(f"{place}/python3.12").external_attr >> 16 & 0o111
+        program = archive.getinfo(f"{place}/python3.12")
+        assert program.external_attr >> 16 & 0o111
+        assert program.compress_type == zipfile.ZIP_DEFLATED
