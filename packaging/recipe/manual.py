@@ -12,8 +12,8 @@ from engine.cli.app import _app
 from recipe.source import epoch
 
 _FILES = (
-    ("~/.local/share/ammeter", "Saved runs, datasets, and the engine: PyTorch, which the program downloads."),
-    ("~/.config/ammeter", "Settings and your own presets."),
+    ("~/.local/share/Ammeter", "Saved runs, datasets, and the engine: PyTorch, which the program downloads."),
+    ("~/.config/Ammeter", "Settings and your own presets."),
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from smoke_test.package import INSTALLED, ROOT, build_deb, first_paint
 from smoke_test.steps import Steps, check, output_of
 
-DOWNLOAD_MB, INSTALLED_MB = 120, 400
+DOWNLOAD_MB, INSTALLED_MB = 120, 350
 """What a package may weigh."""
 
 
