@@ -31,6 +31,10 @@ class Broken(Exception):  # noqa: N818 - it is tried again
     """A connection that may work when it is tried again; str() is a sentence without its full stop."""
 
 
+class RefusedError(ProblemError):
+    """The server wants a name and a password, or forbids access."""
+
+
 class Connections:
     """Opens addresses, with the name and password of `mirror` at its host; `close` ends every read."""
 
@@ -54,6 +58,8 @@ class Connections:
             error.close()
             if error.code in _PASSING:
                 raise Broken(f"{host} answers with HTTP {error.code}") from None
+            if error.code in _FORBIDS:
+                raise RefusedError(problems.refused(host, error.code)) from None
             raise ProblemError(_of_status(error.code, address, host)) from None
         except (OSError, http.client.HTTPException) as error:
             raise self.broken(error, host) from error
@@ -116,8 +122,6 @@ class Connections:
 def _of_status(status: int, address: str, host: str) -> Problem:
     if status == http.client.PROXY_AUTHENTICATION_REQUIRED:
         return problems.proxy_refused()
-    if status in _FORBIDS:
-        return problems.refused(host, status)
     if status in (http.client.NOT_FOUND, http.client.GONE):
         return problems.not_there(unquote(urlsplit(address).path.rpartition("/")[2]), host)
     return problems.answered(host, status)

@@ -174,9 +174,11 @@ def has_leftovers(folder: Path | None = None) -> bool:
 
 
 def _unused(folder: Path) -> list[Path]:
-    installations, current = installations_folder(folder), current_name(folder)
-    places = installations.iterdir() if installations.is_dir() else ()
-    return [place for place in places if place.name != current]
+    installations = installations_folder(folder)
+    if not installations.is_dir():
+        return []
+    current = current_name(folder)
+    return [place for place in installations.iterdir() if place.name != current]
 
 
 @contextmanager

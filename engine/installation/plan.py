@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import distributions
-from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -22,7 +21,7 @@ from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.installation.builds import automatic_backend, builds_for
-from engine.installation.connection import Broken, Connections
+from engine.installation.connection import Broken, Connections, RefusedError
 from engine.installation.control import Stopped
 from engine.installation.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
@@ -113,15 +112,23 @@ def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[
     """
     connections = Connections(mirror)
 
-    def index_of(backend: str) -> list[str]:
-        folder = f"{mirror.rstrip('/')}/{backend}"
+    def ask(index: str) -> bool | RefusedError:
         try:
-            with connections.open(f"{folder}/torch/", {}):
-                return [folder]
+            with connections.open(f"{index}/torch/", {}):
+                return True
+        except RefusedError as refused:
+            return refused
         except (Broken, ProblemError):
-            return []  # why it does not answer is for uv to tell, which asks the mirror next
+            return False  # why it does not answer is for uv to tell, which asks the mirror next
 
-    return [*chain(*_at_once(index_of, backends, connections, is_stopped)), mirror]
+    base = mirror.rstrip("/")
+    folders = [f"{base}/{backend}" for backend in backends]
+    *answers, answer = _at_once(ask, [*folders, base], connections, is_stopped)
+    found = [folder for folder, has_torch in zip(folders, answers, strict=True) if has_torch is True]
+    # uv takes a refusal by an index for a lack of packages
+    if not found and isinstance(answer, RefusedError):
+        raise answer
+    return [*found, mirror]
 
 
 def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
