@@ -51,8 +51,7 @@ class Whole:
             check(_version(self.package) in said, f"`ammeter --version` says {said.strip()}")
         add_program_packages(self.wheels, next(root.at(INSTALLED).glob("python/lib/python3.*/site-packages")))
         with desktop(runtime, self.shots / "desktop.log") as shown, OfficialIndexes(self.wheels) as indexes:
-            trusted = root.at(runtime)
-            shown.environment |= indexes.environment(trusted)
+            shown.environment |= indexes.environment(runtime)
             shown.environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
             with self._program(root, shown) as window:
                 self._set_up_engine(root, shown, window, indexes)
