@@ -44,7 +44,7 @@ Comment: The package also contains an interpreter and the packages that the
  /usr/lib/ammeter/licences/NOTICE.txt.
 
 Files: *
-Copyright: The Ammeter developers
+Copyright: 2026 The Ammeter developers
 License: Expat
 """
 
