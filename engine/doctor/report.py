@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.experiment.paths import data_folder
+from engine.installation.place import engines_folder
 from engine.protocol.events import Check
 
 _MARKS = {"ok": "ok", "note": "note", "problem": "**problem**"}
@@ -37,7 +39,8 @@ def private_here(environment: Mapping[str, str] = os.environ) -> Private:
         user = ""
     host = socket.gethostname()
     values = (part for value in environment.values() for part in value.split(os.pathsep))
-    paths = (*values, sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
+    own = (sys.prefix, sys.base_prefix, Path(__file__).parents[2], engines_folder(), data_folder())
+    paths = (*values, *map(str, own))
     return Private(str(Path.home()), (user, host, host.partition(".")[0]), tuple(map(str.strip, paths)))
 
 

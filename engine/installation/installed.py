@@ -130,11 +130,21 @@ def require_engine() -> None:
 def add_to_path() -> None:
     """Makes the engine's packages importable, after the program's own. For a worker, before torch."""
     tried = os.environ.get(TRIED_PACKAGES)
-    packages = Path(tried) if tried else engine_here().packages
+    packages = Path(tried) if tried else _marked_packages()
     if packages is not None and str(packages) not in sys.path:
         sys.path.append(str(packages))
-        if not tried:
-            mark_in_use(packages.parent)
+
+
+def _marked_packages() -> Path | None:
+    """The packages of the installation in use, which is kept from being removed from now on."""
+    packages = engine_here().packages
+    while packages is not None:
+        mark_in_use(packages.parent)
+        # an update may have ended in between, and removed what was not marked yet
+        if (now := engine_here().packages) == packages:
+            break
+        packages = now
+    return packages
 
 
 def python_here() -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import distributions
-from pathlib import Path, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
@@ -314,9 +314,13 @@ def _size_bytes(address: str, connections: Connections) -> int:
         # not HEAD: addresses that are signed for GET refuse it
         with connections.open(address, {"Range": "bytes=0-0"}) as answer:
             whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
-            return int(whole or answer.headers["Content-Length"] or 0)
+            told = whole or answer.headers["Content-Length"] or ""
     except Broken as error:
         raise ProblemError(unreachable(parts.hostname or address)) from error
+    if not told.isdigit():
+        message = f"{parts.hostname} does not tell the size of {PurePosixPath(parts.path).name}."
+        raise ProblemError(request_problem(message, "Choose another source, or a folder of wheels."))
+    return int(told)
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:
