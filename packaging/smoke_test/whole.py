@@ -93,8 +93,8 @@ class Whole:
             shown.press("ctrl+1")
             window.wait_for("Download and set up", "push button", seconds=120)
             self._shoot(shown, "2-engine-offered")
-        with self.steps.step("The engine is fetched, over a connection that is cut once"):
-            indexes.order(Fault(path="torch-", cut_after=5_000_000, times=1))
+        with self.steps.step("The engine is fetched, over a connection that is cut"):
+            indexes.order(Fault(path="torch-", cut_after=5_000_000, times=4))
             # what uv has read of the wheels before does not count
             indexes.requests.clear()
             clicked = time.monotonic()
