@@ -211,7 +211,7 @@ class SetupPage(QFrame):
         self._wanted, self._source, self._began = wanted, wanted.source, time.monotonic()
         self._show_words("Setting up the engine", _MEANWHILE)
         self._show_parts(self.progress)
-        self._set_progress(Progress())
+        self._set_progress(Progress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
     def _take_event(self, event: InstallEvent) -> None:

@@ -26,7 +26,7 @@ _TITLES = {
 class Progress:
     """`done_bytes` and `total_bytes` are those of the stage; None where it counts none.
 
-    `retry` is why a connection was cut that is tried again.
+    `retry` is why a connection was cut that is tried again. `is_waiting`: it begins once nothing is measured.
     """
 
     stage: Stage = Stage.RESOLVING
@@ -37,6 +37,7 @@ class Progress:
     file: str = ""
     retry: str | None = None
     is_paused: bool = False
+    is_waiting: bool = False
 
     def after(self, event: InstallEvent) -> Progress:
         """The progress after an event."""
@@ -72,6 +73,8 @@ class Progress:
 
     @property
     def title(self) -> str:
+        if self.is_waiting:
+            return "Waiting for the work in progress"
         return f"{_TITLES[self.stage]}{', paused' if self.is_paused else ''}"
 
     @property
@@ -89,6 +92,8 @@ class Progress:
     @property
     def amount(self) -> str:
         """What is done, and how fast: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
+        if self.is_waiting:
+            return "It begins when that has ended or is stopped; what is queued waits for it."
         if self.fraction is None:
             return ""
         done = f"{size_text(self.done_bytes or 0)} of {size_text(self.total_bytes or 0)}"

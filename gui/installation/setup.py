@@ -83,7 +83,8 @@ def _installer() -> Installs:
 
 class EngineSetup(QObject):
     """`found` carries what this machine is; `planned` (Wanted, Plan) or `plan_failed` (Wanted, Problem) the
-    answer to the choice asked about last. An installation begins with `began` (Wanted), tells by
+    answer to the choice asked about last. An installation begins with `began` (Wanted), and waits until
+    `may_begin`, which is asked then and by `begin_if_waiting`; it tells by
     `progressed` (InstallEvent), and ends with `ended` (the Installation, or None if it was stopped) or
     `problem`. `paused_changed` carries whether it pauses. `checked` carries the Problem of an engine that is
     not whole, or None; `removed` the bytes that were freed; `refused` the Problem of either.
@@ -101,24 +102,31 @@ class EngineSetup(QObject):
     removed = Signal(object)
     refused = Signal(object)
 
-    def __init__(self, means: Means, parent: QObject | None = None) -> None:
+    def __init__(
+        self, means: Means, parent: QObject | None = None, may_begin: Callable[[], bool] = lambda: True
+    ) -> None:
         super().__init__(parent)
-        self._means = means
+        self._means, self._may_begin = means, may_begin
         self._background = Background(self)
         # not behind a plan, which takes as long as the network does
         self._upkeep = Background(self)
         self._is_unwanted = Event()
         self._thread: _InstallThread | None = None
-        self._is_paused = False
+        self._is_paused = self._is_waiting = False
 
     @property
     def is_busy(self) -> bool:
-        """Whether an installation is in progress, paused or not."""
+        """Whether an installation is in progress, paused and waiting or not."""
         return self._thread is not None
 
     @property
     def is_paused(self) -> bool:
         return self._is_paused
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the installation waits until it may begin."""
+        return self._is_waiting
 
     def look(self) -> None:
         """Finds out what this machine is."""
@@ -170,8 +178,15 @@ class EngineSetup(QObject):
         self._thread = _InstallThread(self._means.installer(), wanted, self)
         self._thread.progressed.connect(self.progressed)
         self._thread.finished.connect(self._end)
-        self._thread.start()
+        self._is_waiting = True
+        self.begin_if_waiting()
         self.began.emit(wanted)
+
+    def begin_if_waiting(self) -> None:
+        """Begins the installation that waits, if it may begin now."""
+        if self._thread is not None and self._is_waiting and self._may_begin():
+            self._is_waiting = False
+            self._thread.start()
 
     def pause(self) -> None:
         self._set_paused(True)
@@ -183,6 +198,8 @@ class EngineSetup(QObject):
         """Asks the installation to end; what was fetched is kept."""
         if self._thread is not None:
             self._thread.stop()
+            if self._is_waiting:
+                self._end()
 
     def shut_down(self) -> None:
         """Stops, keeping what was fetched, and waits for the threads; nothing is reported any more."""
@@ -210,6 +227,7 @@ class EngineSetup(QObject):
         # `finished` is emitted just before the thread has ended
         thread.wait()
         self._thread = None
+        self._is_waiting = False
         thread.deleteLater()
         if self._is_paused:
             self._is_paused = False

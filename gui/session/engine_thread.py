@@ -68,6 +68,7 @@ class EngineThread(QThread):
         self._closing = False
         self._engine_is_new = True
         self._has_engine = False
+        self._is_held = False
         self._stop_asked = False
         self._pause_asked = False
         self._runner: Runner | None = None
@@ -163,6 +164,13 @@ class EngineThread(QThread):
             self._engine_is_new = True
             self._changed.notify()
 
+    def hold(self, is_held: bool) -> bool:
+        """Begins nothing more while it is held; whether nothing of the queue is in progress."""
+        with self._changed:
+            self._is_held = is_held
+            self._changed.notify()
+            return self.waiting_list.current is None
+
     def shut_down(self) -> None:
         """Stops the run in progress, empties the queue, and waits until the worker has exited."""
         with self._changed:
@@ -246,7 +254,7 @@ class EngineThread(QThread):
 
     def _is_something_asked(self) -> bool:
         asked = self.waiting_list.has_next() or self._to_forecast or self._to_check
-        return self._engine_is_new or bool(self._has_engine and asked)
+        return self._engine_is_new or bool(self._has_engine and asked and not self._is_held)
 
     def _next(self) -> Work | Experiment | None:
         """The next work: the queue comes before a check, and that before forecasts."""
@@ -264,7 +272,8 @@ class EngineThread(QThread):
             if self.waiting_list.has_next() and not engine_here().is_usable:
                 # removed from a command line: what waits must not fail, all of it, for that
                 self._engine_is_new = True
-            return None if self._closing or self._engine_is_new else self.waiting_list.take()
+            is_over = self._closing or self._engine_is_new or self._is_held
+            return None if is_over else self.waiting_list.take()
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:

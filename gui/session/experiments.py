@@ -75,7 +75,7 @@ class Experiments(QObject):
         self._store, self._launcher = store, launcher
         self._running: str | None = None
         self._wants_pause: bool | None = None
-        self._has_started = False
+        self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
         self.catalog_problem: Problem | None = None
@@ -109,7 +109,7 @@ class Experiments(QObject):
             work.busy_changed.connect(self.busy_changed)
         self.queue = Queue(store, self._thread, self.runs, self.orders, self)
         self.queue.problem.connect(self._tell)
-        self.queue.has_engine = self.engine.is_usable
+        self._tell_queue()
         for work in (self.sweeps, self.tunings):
             work.run_began.connect(self._begin_of_order)
             work.run_event.connect(self._take)
@@ -142,6 +142,12 @@ class Experiments(QObject):
         self.catalog_problem = None
         self._take_engine()
         self._thread.renew_engine()
+
+    def make_way(self, is_needed: bool) -> bool:
+        """Begins nothing while an installation needs the machine; whether nothing is in progress."""
+        self._is_held = is_needed
+        self._tell_queue()
+        return self._thread.hold(is_needed)
 
     def shut_down(self) -> None:
         """Stops the run in progress and waits until the worker has exited; waiting runs stay queued."""
@@ -246,7 +252,7 @@ class Experiments(QObject):
         if self.queue.is_held(run.id):
             return "It is held in the queue: release it there."
         if run.id in self.waiting or run.id == self._running:
-            return "It is waiting for its turn." if self.engine.is_usable else WAITS_FOR_ENGINE
+            return "It is waiting for its turn." if self.queue.has_engine else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())
         return None if is_left else "Another window or a command line will train it."
 
@@ -321,8 +327,14 @@ class Experiments(QObject):
     def _take_engine(self) -> None:
         engine = engine_here()
         if engine != self.engine:
-            self.engine, self.queue.has_engine = engine, engine.is_usable
+            self.engine = engine
+            self._tell_queue()
             self.engine_changed.emit(engine)
+
+    def _tell_queue(self) -> None:
+        has_engine = self.engine.is_usable and not self._is_held
+        if has_engine != self.queue.has_engine:
+            self.queue.has_engine = has_engine
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.catalog, self.catalog_problem = catalog, None

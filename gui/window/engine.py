@@ -85,12 +85,14 @@ class EngineController(QObject):
         """What looks at the machine and installs, made on demand, as the page is."""
         from gui.installation.setup import EngineSetup, own_means
 
-        installing = EngineSetup(self._means or own_means(), self)
+        # neither disturbs the other: what is measured, and what uses processor, disk and card as well
+        installing = EngineSetup(self._means or own_means(), self, lambda: self._experiments.make_way(True))
+        self._experiments.idle.connect(installing.begin_if_waiting)
         installing.found.connect(self._show_hardware)
         installing.began.connect(lambda _wanted: self._begin())
         installing.ended.connect(self._end)
         installing.removed.connect(lambda _freed_bytes: self._experiments.start_engine())
-        installing.problem.connect(lambda _problem: self._tell_form())
+        installing.problem.connect(lambda _problem: self._end(None))
         return installing
 
     @cached_property
@@ -184,6 +186,7 @@ class EngineController(QObject):
     def _end(self, installation: Installation | None) -> None:
         if installation is not None:
             self._experiments.start_engine()
+        self._experiments.make_way(self.installing.is_busy)
         self._tell_form()
 
     def _take_engine(self, engine: Engine) -> None:

@@ -77,7 +77,7 @@ class Queue(QObject):
 
     @property
     def has_engine(self) -> bool:
-        """Whether there is an engine that can be used; without one everything waits."""
+        """Whether there is an engine to use, and none is being set up; without one everything waits."""
         return self._has_engine
 
     @has_engine.setter

@@ -15,12 +15,14 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.installation.events import Fetched, Installed
 from engine.installation.installed import State, engine_here
+from engine.installation.wanted import Wanted
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.installation.dialog import EngineDialog
 from gui.installation.progress_view import SetupChip
 from gui.installation.setup import Means
+from gui.session.experiments import WAITS_FOR_ENGINE
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 from tests.gui.installation.conftest import CARD, Performed, plan_of
@@ -146,6 +148,31 @@ def test_an_engine_that_was_set_up_elsewhere_is_taken_when_the_window_is_back_in
     with qtbot.waitSignal(window.experiments.catalog_known, timeout=60_000):
         window.engine.look_again()
     assert window.experiments.engine.state is State.READY and not window.engine.page.isVisible()
+
+
+def test_an_installation_waits_for_what_is_measured_and_what_is_queued_waits_for_it(
+    qtbot: QtBot, open_window: Open, no_engine: Path, performed: Performed, tiny: Experiment
+) -> None:
+    put_installation(no_engine)
+    window = open_window()
+    experiments, installing = window.experiments, window.engine.installing
+    with qtbot.waitSignal(experiments.began, timeout=60_000):
+        experiments.submit("", [("", tiny.model_copy(update={"steps": 1_000_000}))])
+    installing.start(Wanted("cpu"))
+    installing.stop()
+    assert not installing.is_busy and not performed.wanted
+    window.engine.repair()
+    assert installing.is_waiting and "Waiting" in window.engine.page.progress.accessibleName()
+    (second,) = experiments.submit("", [("", tiny)])
+    with qtbot.waitSignal(experiments.ended, timeout=60_000):
+        experiments.stop()
+    qtbot.waitUntil(lambda: bool(performed.wanted))
+    run = experiments.runs.record(second)
+    assert run is not None and experiments.why_not_begun(run) == WAITS_FOR_ENGINE
+    assert experiments.is_idle
+    with qtbot.waitSignal(experiments.ended, timeout=60_000) as ended:
+        installing.stop()
+    assert ended.args == [second]
 
 
 CLOSES_ONCE_PAINTED = """
