@@ -134,7 +134,9 @@ class Whole:
     def _compare_and_export(self, root: Root, shown: Desktop, window: Window) -> None:
         with self.steps.step("Compare shows both"):
             shown.press("ctrl+3")
-            window.wait_for("Comparison")
+            window.click("Compare the newest runs", "push button")
+            # it can be pressed once runs are compared
+            window.wait_for("Export report", "push button")
             self._shoot(shown, "7-compare")
         with self.steps.step("The runs are exported"):
             shown.press("ctrl+e")
