@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -73,6 +74,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AMMETER_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))
     return folder
+
+
+@pytest.fixture
+def program() -> Callable[[str], Path]:
+    """Finds a program by name. Without it the test is skipped, or fails where AMMETER_ALL_TESTS is set."""
+
+    def find(name: str) -> Path:
+        found = shutil.which(name)
+        if found is not None:
+            return Path(found)
+        reason = f"{name} is not installed; .ci/run names the packages"
+        if os.environ.get("AMMETER_ALL_TESTS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return find
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from recipe.source import ROOT, RecipeError, epoch, run, settle, size_of
 from recipe.target import linux_here
 from recipe.tree import build_tree
 
-MAINTAINER = "The Ammeter developers <developers@ammeter.org>"
+MAINTAINER = "The Ammeter developers <developers@ammeter.invalid>"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONTROL = """\
 Package: ammeter

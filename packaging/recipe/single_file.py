@@ -1,7 +1,7 @@
 """The program in one file for any Linux: a script, and behind it the packed folder.
 
-Not an AppImage, whose runtime is a binary that must be fetched, and which unpacks the program anew at every
-start; this file unpacks it once, and needs neither FUSE nor administrator rights.
+Not an AppImage, whose runtime is a binary of others that must be fetched, and which mounts itself by FUSE,
+where that is installed. This file unpacks the program once, and needs tar, xz and no administrator rights.
 """
 
 from __future__ import annotations

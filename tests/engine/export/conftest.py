@@ -1,9 +1,7 @@
-"""What the tests of the exports share: runs to export, and the programs that their users open them with."""
+"""What the tests of the exports share: runs to export."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,22 +25,6 @@ HOSTILE_NAMES = (
 CARD = Environment(
     device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
 )
-
-
-@pytest.fixture
-def program() -> Callable[[str], Path]:
-    """Finds a program by name. Without it the test is skipped, or fails where AMMETER_ALL_TESTS is set."""
-
-    def find(name: str) -> Path:
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found)
-        reason = f"{name} is not installed; the Debian packages are chromium and poppler-utils"
-        if os.environ.get("AMMETER_ALL_TESTS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-    return find
 
 
 @pytest.fixture
