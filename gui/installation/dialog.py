@@ -158,6 +158,8 @@ class EngineDialog(QDialog):
     def _say(self, words: str) -> None:
         set_text(self._answer, words)
         self._answer.show()
+        # Qt gives a wrapped text no height that the window lacks
+        self.adjustSize()
 
     def answer(self) -> str:
         """What a check or a removal has said; empty before."""

@@ -44,6 +44,7 @@ _BUSY = {
     "diagnosis": "A diagnosis is running; add this to the queue.",
     "timing": "Steps are being profiled; add this to the queue.",
     "sweep": "A sweep is running; add this to the queue.",
+    "installation": "The engine is being set up; add this to the queue.",
     "tuning": "The fastest settings are being searched for; add this to the queue.",
 }
 
@@ -180,7 +181,7 @@ class Experiments(QObject):
     @property
     def busy_words(self) -> str | None:
         """What is in progress, and what to do meanwhile, in a sentence; None while idle."""
-        return _BUSY.get(self.in_progress or "")
+        return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
     def progress(self) -> float:
         """How far the run in progress is, 0 to 1."""
@@ -335,6 +336,7 @@ class Experiments(QObject):
         has_engine = self.engine.is_usable and not self._is_held
         if has_engine != self.queue.has_engine:
             self.queue.has_engine = has_engine
+            self.busy_changed.emit()
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.catalog, self.catalog_problem = catalog, None

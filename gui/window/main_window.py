@@ -331,7 +331,7 @@ class MainWindow(QMainWindow):
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
         self.setup.set_busy(self.experiments.busy_words)
-        self.experiments.forecaster.set_busy(not self.experiments.is_idle)
+        self.experiments.forecaster.set_busy(self.experiments.busy_words is not None)
         if was_pressed and self._has_others:
             # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
             self.others.focus_stop(self.experiments.in_progress)

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
 from gui.installation.dialog import EngineDialog
 from gui.installation.setup import EngineSetup
@@ -50,3 +51,17 @@ def test_in_a_checkout_it_says_where_pytorch_belongs(dialog: EngineDialog) -> No
     assert not any(
         button.isVisible() for button in (dialog.update_button, dialog.check_button, dialog.remove_button)
     )
+
+
+MANY = Problem(kind=Kind.NO_ENGINE, message="Many files of torch are missing. " * 6, remedy="Repair it.")
+
+
+@pytest.mark.parametrize("engine", [Engine(State.OWN)])
+def test_an_answer_clips_nothing_above_it(qtbot: QtBot, dialog: EngineDialog, setup: EngineSetup) -> None:
+    with qtbot.waitExposed(dialog):
+        pass
+    setup.refused.emit(MANY)
+    qtbot.waitUntil(lambda: MANY.remedy in words(dialog))
+    wrapped = [part for part in dialog.findChildren(QLabel) if part.isVisible() and part.wordWrap()]
+    assert len(wrapped) == 2
+    qtbot.waitUntil(lambda: all(part.height() >= part.heightForWidth(part.width()) for part in wrapped))
