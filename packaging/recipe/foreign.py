@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 from PySide6.QtGui import QImage
 
-from recipe.desktop import icon_image
+from recipe.icon import icon_image
 from recipe.source import RecipeError, run
 
 

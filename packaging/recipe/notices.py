@@ -19,6 +19,8 @@ GPL-3.0.txt). They are dynamic libraries in the folder PySide6 of the program's 
 publishes them, and may be replaced by your own. Their source: https://download.qt.io/official_releases/QtForPython
 and https://download.qt.io/official_releases/qt, under the version named below.
 
+fpdf2 is under the same licence. It is Python source in the folder fpdf, and may be replaced likewise.
+
 """
 _LICENCE_WORDS = ("licen", "copying", "notice", "authors")
 

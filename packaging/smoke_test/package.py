@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipe import deb
+from recipe.linux import deb
 from recipe.source import RecipeError
 from smoke_test.steps import SmokeError, output_of
 

@@ -14,8 +14,9 @@ import pytest
 
 from engine.cli.app import VERBS
 from engine.export.archive import ARCHIVE_SUFFIXES
-from recipe.desktop import APP, icon_image, write_desktop
-from recipe.flatpak import write_manifest
+from recipe.icon import APP, icon_image
+from recipe.linux.desktop import write_desktop
+from recipe.linux.flatpak import write_manifest
 
 
 @pytest.fixture(scope="module")

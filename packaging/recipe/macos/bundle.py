@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import __version__
-from recipe.desktop import APP
 from recipe.foreign import foreign_python, icon
+from recipe.icon import APP
 from recipe.macos.signing import notarize, sign
 from recipe.source import epoch, run, settle
 from recipe.target import Target

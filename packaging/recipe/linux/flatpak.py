@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 
 from engine import __version__
-from recipe.desktop import APP, LINUX, write_desktop
-from recipe.single_file import pack
+from recipe.icon import APP
+from recipe.linux.desktop import LINUX, write_desktop
+from recipe.linux.single_file import pack
 from recipe.source import settle
 from recipe.target import linux_here
 from recipe.tree import build_tree

@@ -71,7 +71,9 @@ def debian_packages(tree: Path) -> tuple[str, ...]:
     for library in sorted(needed_by(*files) - own):
         package = _PACKAGES.get(library.partition(".so")[0])
         if package is None:
-            raise RecipeError(f"{library} is needed: name its package in packaging/recipe/dependencies.py.")
+            raise RecipeError(
+                f"{library} is needed: name its package in packaging/recipe/linux/dependencies.py."
+            )
         found.add(f"libc6 (>= {_newest_glibc(files)})" if package == "libc6" else package)
     return tuple(sorted(found))
 

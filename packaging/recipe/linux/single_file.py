@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from engine import __version__
-from recipe.desktop import LINUX, write_desktop
+from recipe.linux.desktop import LINUX, write_desktop
 from recipe.source import epoch, run, settle
 from recipe.target import linux_here
 from recipe.tree import build_tree

@@ -10,8 +10,8 @@ from email.utils import format_datetime
 from pathlib import Path
 
 from engine import __version__
-from recipe.dependencies import debian_packages
-from recipe.desktop import LINUX, write_desktop
+from recipe.linux.dependencies import debian_packages
+from recipe.linux.desktop import LINUX, write_desktop
 from recipe.source import ROOT, RecipeError, epoch, run, settle, size_of
 from recipe.target import linux_here
 from recipe.tree import build_tree
