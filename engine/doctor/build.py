@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.installation.builds import builds_for, card_problem, driver_problem, processor_problem
-from engine.installation.hardware import Hardware, Vendor
 from engine.installation.installed import Engine, State, torch_version
+from engine.installation.machine.builds import builds_for, card_problem, driver_problem, processor_problem
+from engine.installation.machine.hardware import Hardware, Vendor
 from engine.protocol.events import Check
 
 _CHOOSE = "Install the other build in Help > Engine, or with `ammeter engine install --backend {}`."

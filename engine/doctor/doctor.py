@@ -23,8 +23,8 @@ from engine.doctor.surroundings import (
 from engine.experiment.paths import data_folder, store_path
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB
-from engine.installation.hardware import hardware_here
 from engine.installation.installed import engine_here
+from engine.installation.machine.hardware import hardware_here
 from engine.installation.place import engines_folder
 from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed

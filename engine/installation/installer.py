@@ -16,9 +16,10 @@ from pathlib import Path
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_problem
 from engine.installation import problems
-from engine.installation.control import Control, Stopped
-from engine.installation.download import Downloads, wheel_path
 from engine.installation.events import Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.fetching.control import Control, Stopped
+from engine.installation.fetching.download import Downloads, wheel_path
+from engine.installation.fetching.uv import run_uv
 from engine.installation.installed import Current, Installation, current_name, platform_here, python_here
 from engine.installation.lock import is_in_use, sole
 from engine.installation.place import (
@@ -31,7 +32,6 @@ from engine.installation.place import (
     installations_folder,
 )
 from engine.installation.plan import make_plan
-from engine.installation.uv import run_uv
 from engine.installation.wanted import Plan, Wanted
 
 _EVENT_SECONDS = 0.3

@@ -20,13 +20,13 @@ from urllib.request import url2pathname
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.installation.builds import automatic_backend, builds_for
-from engine.installation.connection import Broken, Connections, RefusedError
-from engine.installation.control import Stopped
-from engine.installation.hardware import hardware_here
+from engine.installation.fetching.connection import Broken, Connections, RefusedError
+from engine.installation.fetching.control import Stopped
+from engine.installation.fetching.uv import never, run_uv
+from engine.installation.machine.builds import automatic_backend, builds_for
+from engine.installation.machine.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
 from engine.installation.problems import unreachable
-from engine.installation.uv import never, run_uv
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}

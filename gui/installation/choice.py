@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from engine.experiment.problem import Problem
-from engine.installation.builds import Build, automatic_backend, build_title
+from engine.installation.machine.builds import Build, automatic_backend, build_title
 from engine.installation.place import engines_folder
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted
 from gui.installation.options import Options

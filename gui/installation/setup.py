@@ -11,11 +11,11 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.builds import Build
-from engine.installation.control import Stopped
 from engine.installation.events import Installed, InstallEvent
-from engine.installation.hardware import Hardware
+from engine.installation.fetching.control import Stopped
 from engine.installation.installed import Installation
+from engine.installation.machine.builds import Build
+from engine.installation.machine.hardware import Hardware
 from engine.installation.wanted import Plan, Wanted
 from engine.worker.awake import kept_awake
 from gui.session.background import Background
@@ -61,8 +61,8 @@ def own_means() -> Means:
 
 
 def _look() -> Found:
-    from engine.installation.builds import builds_for
-    from engine.installation.hardware import hardware_here
+    from engine.installation.machine.builds import builds_for
+    from engine.installation.machine.hardware import hardware_here
 
     hardware = hardware_here()
     return Found(hardware, builds_for(hardware))

@@ -10,8 +10,8 @@ import pytest
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError
-from engine.installation.builds import builds_for
-from engine.installation.hardware import Gpu, Hardware, Vendor
+from engine.installation.machine.builds import builds_for
+from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.installation.place import downloads_folder
 from engine.installation.plan import REQUIREMENTS, make_plan
 from engine.installation.wanted import Plan, Source, Wanted

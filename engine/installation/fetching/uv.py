@@ -18,7 +18,7 @@ from urllib.request import getproxies
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.installation.control import Stopped
+from engine.installation.fetching.control import Stopped
 from engine.installation.installed import platform_here, python_here
 from engine.installation.problems import (
     OTHER_SOURCE,

@@ -19,9 +19,9 @@ from urllib.request import url2pathname
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError
 from engine.installation import problems
-from engine.installation.connection import Broken, Connections
-from engine.installation.control import Control, Stopped
 from engine.installation.events import Fetched
+from engine.installation.fetching.connection import Broken, Connections
+from engine.installation.fetching.control import Control, Stopped
 from engine.installation.wanted import Plan, Wheel
 
 _AT_ONCE = 3

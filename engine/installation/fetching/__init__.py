@@ -1,0 +1,1 @@
+"""Fetching from package indexes: connections, resumable downloads, and uv."""
