@@ -59,6 +59,14 @@ class Whole:
                 self._compare_and_export(root, shown, window)
         self._upgrade(root)
         self._uninstall(root)
+        self._tell_times()
+
+    def _tell_times(self) -> None:
+        whole, copying = self.marks["finished"], self.marks["fetch"] + self.marks["unpack"]
+        print(f"{'from the bare root to the finished hello-amp':<46}{whole:>8.1f} s")
+        for name, title in (("fetch", "of it fetching"), ("unpack", "of it unpacking, and training a step")):
+            print(f"{title:<46}{self.marks[name]:>8.1f} s{self.marks[name] / whole:>8.0%}")
+        print(f"{'together':<46}{copying:>8.1f} s{copying / whole:>8.0%}")
 
     @contextmanager
     def _program(self, root: Root, shown: Desktop) -> Iterator[Window]:
