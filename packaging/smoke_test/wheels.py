@@ -65,8 +65,8 @@ def real_wheels(folder: Path, source: Path) -> None:
     builds.mkdir(parents=True)
     for path in wheels:
         (folder / path.name).symlink_to(path)
-        if path.name.startswith(tuple(f"{name}-" for name in _ENGINE)):
-            (builds / path.name).symlink_to(path)
+        # PyTorch's indexes hold what torch needs too, and uv looks for some of it nowhere else
+        (builds / path.name).symlink_to(path)
 
 
 def add_program_packages(folder: Path, site_packages: Path) -> None:
