@@ -13,14 +13,23 @@ import argparse
 import math
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
+import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine.installation import installed
+from engine.installation.installer import Installer
+from engine.installation.machine.builds import builds_for
+from engine.installation.machine.hardware import Gpu, Hardware, Vendor
+from engine.installation.wanted import Plan, Wanted, Wheel
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from engine.worker.tryout import try_out
+from gui.installation.setup import Found, Means
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -34,6 +43,17 @@ GPU_STEPS = 15_000
 SWEEP_STEPS = 60
 """The fewest that give a speed."""
 START_SECONDS = 120.0
+ENGINE_FILES = 21
+ENGINE_FOLDER = "/home/you/.local/share/Ammeter/engine"
+WORKSTATION = Hardware(
+    system="linux",
+    machine="x86_64",
+    processor="AMD Ryzen 9 7950X",
+    gpus=(Gpu(Vendor.NVIDIA, "NVIDIA GeForce RTX 4090", (8, 9)),),
+    nvidia_driver="580.65",
+    cuda_of_driver=(13, 0),
+)
+"""A constructed machine: the engine of the machine that takes the pictures is there already."""
 
 
 def grab(application: QApplication, window: MainWindow, folder: Path, name: str) -> None:
@@ -44,6 +64,34 @@ def grab(application: QApplication, window: MainWindow, folder: Path, name: str)
         for _ in range(3):
             application.processEvents()
         window.grab().save(str(folder / f"{name}-{mode}.png"))
+
+
+def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -> None:
+    """The page *Setting up the engine* on a constructed machine; nothing is fetched."""
+    found = Found(WORKSTATION, builds_for(WORKSTATION))
+
+    def plan(wanted: Wanted, _: Callable[[], bool]) -> Plan:
+        build = found.builds[0]
+        size_bytes = build.download_bytes or 0
+        wheel = Wheel("torch", "2.15.0", "torch.whl", "", size_bytes // ENGINE_FILES, None)
+        wheels, place = (wheel,) * ENGINE_FILES, Path(ENGINE_FOLDER)
+        return Plan(wanted, build.backend, "2.15.0", wheels, place, 0, 3 * size_bytes, 200 * 2**30)
+
+    means = Means(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
+    with pytest.MonkeyPatch.context() as patch, Store() as store:
+        patch.setenv("AMMETER_ENGINE", ENGINE_FOLDER)
+        for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
+            patch.delenv(name, raising=False)
+        patch.setattr(installed, "has_own_torch", lambda: False)
+        window = MainWindow(store, Launcher(), Settings.load(), means=means)
+        window.resize(*size)
+        window.show()
+        try:
+            page = window.engine.page
+            run_until(lambda: page.begin_button.isEnabled(), within_seconds=START_SECONDS)
+            grab(application, window, folder, "engine")
+        finally:
+            window.close_without_asking()
 
 
 def take(
@@ -169,6 +217,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         os.environ["AMMETER_HOME"] = home
         application = make_application([])
+        show_setup(application, options.folder, (width, height))
         with Store() as store:
             window = MainWindow(store, Launcher(), Settings.load())
             window.resize(width, height)

@@ -170,7 +170,7 @@ class ChoiceView(QFrame):
         is_automatic = self.builds.value() == AUTOMATIC
         if is_automatic and build is not self._best and self._plan is not None:
             # a mirror may have no builds to choose from
-            why = f"What is there is the build for {build_title(self._plan.backend)}. {why}".strip()
+            why = f"The source has the build for {build_title(self._plan.backend)}. {why}".strip()
         return why
 
     @property

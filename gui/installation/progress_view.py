@@ -65,7 +65,7 @@ class ProgressView(QFrame):
         set_text(self._left, progress.left)
         set_text(self._amount, progress.amount)
         self._file.set_whole_text(progress.file)
-        set_text(self._retry, f"{progress.retry} Trying again." if progress.retry else "")
+        set_text(self._retry, progress.retry or "")
         self._retry.setVisible(bool(progress.retry))
         self._bar.set_progress(progress.fraction or 0.0)
         self.pause_button.setEnabled(progress.stage is Stage.FETCHING)

@@ -32,7 +32,7 @@ def card_title(hardware: Hardware) -> str:
 
 
 def card_facts(hardware: Hardware) -> str:
-    """What decides about the build: "compute capability 8.9 · driver 580.65, for CUDA up to 13.0"."""
+    """What decides about the build: "compute capability 8.9 · driver 580.65"."""
     facts = []
     if hardware.gpus:
         gpu = hardware.gpus[0]
@@ -41,8 +41,7 @@ def card_facts(hardware: Hardware) -> str:
         if gpu.architecture is not None:
             facts.append(f"architecture {gpu.architecture}")
     if hardware.nvidia_driver is not None:
-        runs = f", for CUDA up to {_dotted(hardware.cuda_of_driver)}" if hardware.cuda_of_driver else ""
-        facts.append(f"driver {hardware.nvidia_driver}{runs}")
+        facts.append(f"driver {hardware.nvidia_driver}")
     return " · ".join(facts) or hardware.processor
 
 
