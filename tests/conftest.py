@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -74,6 +75,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AMMETER_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def qapp_cls() -> type[Any]:
+    """The tests' application is the program's own."""
+    from gui.window.app import Application
+
+    return Application
 
 
 @pytest.fixture

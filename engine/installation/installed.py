@@ -8,7 +8,6 @@ import platform
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,7 +103,6 @@ def current_name(folder: Path) -> str | None:
         return None
 
 
-@cache
 def has_own_torch() -> bool:
     """Whether torch is in the environment that the program itself runs in."""
     return find_spec("torch") is not None

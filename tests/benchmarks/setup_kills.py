@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 from engine.experiment.paths import part_path
 from engine.installation import installed
@@ -105,13 +106,18 @@ def main() -> None:
         set_up(options.folder, options.mirror)
         return
     # the environment of this script has torch; that of the package has none
-    installed.has_own_torch = lambda: False
-    moments, began = random.Random(options.seed), time.monotonic()
+    with patch.object(installed, "has_own_torch", return_value=False):
+        measure(options.kills, options.files, options.seed)
+
+
+def measure(kills: int, files: int, seed: int) -> None:
+    """Kills and goes on, prints what came of it, and exits with 1 where that is not as aimed for."""
+    moments, began = random.Random(seed), time.monotonic()
     stages: Counter[str] = Counter()
     unsound = again = ends = 0
     with tempfile.TemporaryDirectory() as scratch:
         wheels, folder = Path(scratch, "wheels"), Path(scratch, "engine")
-        content = {f"torch/part{number}.bin": moments.randbytes(40_000) for number in range(options.files)}
+        content = {f"torch/part{number}.bin": moments.randbytes(40_000) for number in range(files)}
         stand_in_wheel(wheels, "torch", "2.15.0", {"torch/__init__.py": "", **content})
         stand_in_wheel(wheels, "torchvision", "0.30.0", requires=["torch"])
         with WheelIndex(wheels) as index:
@@ -119,7 +125,7 @@ def main() -> None:
             attempt(Path(scratch, "first"), index.simple, None)
             whole_seconds = time.monotonic() - began
             was_ready = False
-            while stages.total() < options.kills:
+            while stages.total() < kills:
                 before, index.requests = on_disk(folder), []
                 stage = attempt(folder, index.simple, moments.uniform(0.0, whole_seconds))
                 if stage:
@@ -133,7 +139,7 @@ def main() -> None:
         rest = sorted(path.name for path in folder.iterdir())
         is_alone = len(list(installations_folder(folder).iterdir())) == 1
         is_whole = is_sound(folder, was_ready=True)
-    print(f"{options.kills} kills, {ends} set-ups reached their end; one takes {whole_seconds:.1f} s")
+    print(f"{kills} kills, {ends} set-ups reached their end; one takes {whole_seconds:.1f} s")
     print("killed while " + ", ".join(f"{stage} {count}" for stage, count in stages.most_common()))
     print(f"not whole and not absent {unsound}, files fetched again {again}")
     print(f"in the end: {'whole' if is_whole and is_alone else 'not whole'}; {', '.join(rest)}")

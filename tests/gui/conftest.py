@@ -25,15 +25,8 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.charts.smoothing import smoothing
-from gui.window.app import Application
 from gui.window.main_window import FIRST_PRESET, MainWindow
 from gui.window.remembered import Key, Settings
-
-
-@pytest.fixture(scope="session")
-def qapp_cls() -> type[QApplication]:
-    """The tests' application is the program's own."""
-    return Application
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[n
 _Id = Annotated[str, Field(pattern=r"\A[0-9a-f]{12}\z")]
 _Key = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 _Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
+_Version = Annotated[str, Field(max_length=100)]
 _Tag = Annotated[str, Field(max_length=LONGEST_TAG)]
 _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))})")
 _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
@@ -82,6 +83,7 @@ class ComparisonEntry(_Entry):
     id: _Id
     title: _Name
     created: AwareDatetime
+    ammeter: _Version | None = None
 
 
 class SheetEntry(_Entry):
@@ -96,7 +98,7 @@ class Manifest(_Entry):
     """Everything in the archive."""
 
     format: Literal[1, 2]
-    ammeter: Annotated[str, Field(max_length=100)]
+    ammeter: _Version
     runs: Annotated[tuple[_Id, ...], Field(max_length=MOST_RUNS)]
     comparisons: Annotated[tuple[ComparisonEntry, ...], Field(max_length=MOST_RUNS)]
     files: Annotated[tuple[FileEntry, ...], Field(max_length=MOST_RUNS * (len(PARTS) + 1))]

@@ -194,7 +194,7 @@ def read_archive(path: Path) -> tuple[WholeRun, ...]:
             refuse(path, f"lacks its part {missing[0]}" if missing else "holds parts that it does not list")
         hashes = {file.name: (file.bytes, file.sha256) for file in manifest.files}
         comparisons = {
-            entry.id: ComparisonRecord(entry.id, entry.title, entry.created.astimezone(UTC))
+            entry.id: ComparisonRecord(entry.id, entry.title, entry.created.astimezone(UTC), entry.ammeter)
             for entry in manifest.comparisons
         }
         sheets = {entry.key: _sheet(container, hashes, entry) for entry in manifest.pictures}

@@ -99,7 +99,9 @@ def _json(part: Manifest | RecordPart) -> bytes:
 
 
 def _comparison(record: ComparisonRecord) -> ComparisonEntry:
-    return ComparisonEntry(id=record.id, title=_cleaned(record.title), created=record.created)
+    return ComparisonEntry(
+        id=record.id, title=_cleaned(record.title), created=record.created, ammeter=record.ammeter
+    )
 
 
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
