@@ -193,6 +193,8 @@ class EngineController(QObject):
         self._tell_form()
         if not engine.is_usable:
             self._live.set_instead(self.page)
+        elif self._experiments.catalog is None:
+            self._top_bar.device.look()
         if "page" in vars(self):
             self.page.show_engine(engine)
 

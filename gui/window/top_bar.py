@@ -109,10 +109,14 @@ class DeviceChip(QFrame):
         parts = (self._icon, self._title, self._facts, self._divider, self._bar, self._usage)
         in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
         self._divider.setFixedHeight(16)
-        self.set_device("Looking at this machine", ())
+        self.look()
         self.set_usage(None, "")
         theme().changed.connect(self._recolor)
         self._recolor()
+
+    def look(self) -> None:
+        """Says that the device is not known yet."""
+        self.set_device("Looking at this machine", ())
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
         """Shows a device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""

@@ -75,6 +75,7 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
     for event in (Installed(installation), None):
         performed.events.put(event)
     qtbot.waitUntil(page.train_button.isVisible)
+    assert "no engine yet" not in window.top_bar.device.accessibleName()
     with qtbot.waitSignal(window.experiments.ended, timeout=60_000):
         page.train_button.click()
     assert [run.status for run in window.experiments.runs.records()] == [Status.FINISHED]
