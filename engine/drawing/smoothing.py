@@ -102,10 +102,16 @@ def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> V
     usable = finite & (determinant > 0.5)
     result = values.copy()
     np.divide(second * total - first * slanted, determinant, out=result, where=usable)
-    if usable.any():
-        clipped = np.clip(result, values[finite].min(), values[finite].max())
-        result = np.where(usable, clipped, result)
-    return result
+    # each to its own window: what lies further off must not change it
+    lowest = _sliding(np.where(finite, values, np.inf), half, np.inf).min(axis=1)
+    highest = _sliding(np.where(finite, values, -np.inf), half, -np.inf).max(axis=1)
+    return np.where(usable, np.clip(result, lowest, highest), result)
+
+
+def _sliding(values: Values, half: int, beyond: float) -> Values:
+    """The window around each value, one a row; `beyond` stands for what the ends cut off."""
+    padded = np.pad(values, half, constant_values=beyond)
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
 
 
 def _windowed(values: Values, kernel: Values) -> Values:
