@@ -24,7 +24,6 @@ from urllib.parse import quote, unquote, urlsplit
 
 import trustme
 
-OFFICIAL_HOSTS = ("pypi.org", "files.pythonhosted.org", "download.pytorch.org")
 _PIECE_BYTES = 64 * 1024
 _SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -132,7 +131,7 @@ class WheelIndex:
 
 
 class OfficialIndexes(WheelIndex):
-    """A proxy behind which pypi.org, files.pythonhosted.org and download.pytorch.org are the folder.
+    """A proxy behind which every host is the folder: those of PyPI and of PyTorch's own index.
 
     Give a process `environment(folder)`. `is_trusted = False` shows certificates of another authority;
     `needs_password = True` answers 407.
@@ -152,8 +151,6 @@ class OfficialIndexes(WheelIndex):
 
     def tls(self, host: str) -> ssl.SSLContext | None:
         """The host's certificate, made for the occasion."""
-        if host not in OFFICIAL_HOSTS:
-            return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         (self._authority if self.is_trusted else self._stranger).issue_cert(host).configure_cert(context)
         return context
@@ -262,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "").partition(":")[0]
         index.requests.append(Request(self.command, host, path, first))
         fault = index._fault_for(path) or Fault()
-        answer = self._found(host, [unquote(part) for part in path.split("/") if part])
+        answer = self._found([unquote(part) for part in path.split("/") if part])
         if fault.refuses:
             self.close_connection = True
         elif fault.status is not None or answer is None:
@@ -320,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
         first, _, last = span.partition("-")
         return (int(first), int(last) if last else None) if unit == "bytes" and first else (None, None)
 
-    def _found(self, host: str, parts: list[str]) -> _Answer | None:
+    def _found(self, parts: list[str]) -> _Answer | None:
         folder = self.server.index.folder
         match parts:
             case ["packages", filename]:
@@ -328,8 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["whl", backend, filename] if ".whl" in filename:
                 return _file(folder / backend, filename)
             case ["simple", name]:
-                files = "https://files.pythonhosted.org" if host == "pypi.org" else ""
-                return self._listing(folder, name, f"{files}/packages")
+                return self._listing(folder, name, "/packages")
             case ["whl" | "simple", backend, name]:
                 return self._listing(folder / backend, name, f"/whl/{quote(backend)}")
         return None

@@ -16,7 +16,7 @@ from gui.widgets.boxes import in_column, in_row, wide
 _OFFICIAL, _MIRROR, _FOLDER = "official", "mirror", "folder"
 _SOURCES = ((_OFFICIAL, "Official"), (_MIRROR, "A mirror"), (_FOLDER, "A folder"))
 _HINTS = {
-    _OFFICIAL: "From pytorch.org and pypi.org.",
+    _OFFICIAL: "From PyTorch's own index and from PyPI.",
     _MIRROR: "The address of a package index that has PyTorch as well as what it needs.",
     _FOLDER: "A folder of wheels (.whl), for a machine without network.",
 }

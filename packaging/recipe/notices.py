@@ -51,9 +51,7 @@ def _row(part: Distribution) -> str:
     licence = about["License-Expression"] or (about["License"] or "").split("\n")[0]
     licence = licence or ", ".join(each.rpartition(" :: ")[2] for each in classified)
     pages = [each.rpartition(", ")[2] for each in about.get_all("Project-URL", [])]
-    page = next(
-        iter([*filter(None, [about["Home-page"]]), *pages]), f"https://pypi.org/project/{about['Name']}"
-    )
+    page = next(iter([*filter(None, [about["Home-page"]]), *pages]), "on PyPI")
     return f"{about['Name']} {about['Version']}: {licence}, {page}"
 
 

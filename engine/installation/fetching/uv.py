@@ -217,7 +217,7 @@ def _place(source: Source) -> str:
 def _host(said: str, source: Source) -> str:
     """The server of which uv speaks, without user and password."""
     found = re.search(r"https?://[^\s)`]+", said)
-    address = found[0] if found else source.mirror or "https://pypi.org"
+    address = found[0] if found else source.mirror or "PyPI"
     return urlsplit(address).hostname or address
 
 

@@ -173,13 +173,13 @@ def test_a_full_disk_is_told(index: WheelIndex, wheels: Path, folder: Path) -> N
 def test_proxies_and_certificates_are_those_of_the_environment(
     wheels: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of("https://files.pythonhosted.org", wheels)
+    plan = plan_of("https://wheels.example", wheels)
     with OfficialIndexes(wheels) as official:
         for name, value in official.environment(tmp_path).items():
             monkeypatch.setenv(name, value)
         list(fetch(plan, folder))
         (folder / TORCH).unlink()
         official.is_trusted = False
-        assert "certificate of files.pythonhosted.org is not trusted" in failure(plan, folder).message
+        assert "certificate of wheels.example is not trusted" in failure(plan, folder).message
         official.needs_password = True
         assert "NAME:PASSWORD@HOST" in failure(plan, folder).remedy

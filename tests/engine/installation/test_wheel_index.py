@@ -66,8 +66,8 @@ def test_uv_finds_builds_behind_the_official_addresses(wheels: Path, tmp_path: P
             f"https://download.pytorch.org/whl/{backend}/torch-2.11.0%2B{backend}-py3-none-any.whl"
             in said.stdout
         )
-        assert "https://files.pythonhosted.org/packages/sympy-1.14.0" in said.stdout
-        assert {request.host for request in indexes.requests} >= {"pypi.org", "download.pytorch.org"}
+        assert "/packages/sympy-1.14.0" in said.stdout
+        assert len({request.host for request in indexes.requests}) == 2, "PyPI, and PyTorch's own index"
 
 
 def test_a_proxy_shows_a_wrong_certificate_or_asks_for_a_password(wheels: Path, tmp_path: Path) -> None:
