@@ -10,7 +10,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Problem, ProblemError
 from engine.installation.events import Installed, InstallEvent
 from engine.installation.fetching.control import Stopped
 from engine.installation.installed import Installation
@@ -18,7 +18,7 @@ from engine.installation.machine.builds import Build
 from engine.installation.machine.hardware import Hardware
 from engine.installation.wanted import Plan, Wanted
 from engine.worker.awake import kept_awake
-from gui.session.background import Background
+from gui.session.background import Background, own_error
 
 _log = logging.getLogger(__name__)
 
@@ -265,8 +265,4 @@ class _InstallThread(QThread):
             self.problem = error.problem
         except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
             _log.exception("The installation failed.")
-            self.problem = Problem(
-                kind=Kind.INTERNAL,
-                message=f"Setting up failed because of an error in Ammeter: {error}.",
-                remedy="Please report it with the text of the log.",
-            )
+            self.problem = own_error(error, "Setting up")

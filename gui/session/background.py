@@ -23,6 +23,15 @@ class _Task:
     failed: Callable[[Problem], object]
 
 
+def own_error(error: Exception, what: str = "This", *, goes_on: str = "") -> Problem:
+    """The problem of an error of ours: `what` failed by it, and `goes_on` says what did not."""
+    return Problem(
+        kind=Kind.INTERNAL,
+        message=f"{what} failed because of an error in Ammeter: {error}.",
+        remedy=f"{goes_on} Please report it with the text of the log.".lstrip(),
+    )
+
+
 class Background(QObject):
     """For reading and writing files. A task opens its own store, and touches no widget."""
 
@@ -85,11 +94,7 @@ class _Worker(QThread):
             self._problem = error.problem
         except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
             _log.exception("Work in the background failed.")
-            self._problem = Problem(
-                kind=Kind.INTERNAL,
-                message=f"This failed because of an error in Ammeter: {error}.",
-                remedy="Please report it with the text of the log.",
-            )
+            self._problem = own_error(error)
 
     def report(self) -> None:
         if self._problem is not None:

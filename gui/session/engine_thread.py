@@ -20,10 +20,12 @@ from engine.store.trust import is_untrusted
 from engine.sweep.sweeper import Sweeper
 from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher
+from gui.session.background import own_error
 from gui.session.orders.order import CanPause, CanStop, Order
 from gui.session.queue.waiting import WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
+_GOES_ON = "The queue continues."
 
 
 class EngineThread(QThread):
@@ -342,7 +344,7 @@ class EngineThread(QThread):
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run
-            problem = _internal(error)
+            problem = own_error(error, goes_on=_GOES_ON)
         finally:
             self._tool = None
         if gave_way and not self._stop_asked and problem is None:
@@ -388,7 +390,7 @@ class EngineThread(QThread):
         except ProblemError as error:
             last = Failed(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
-            last = Failed(problem=_internal(error))
+            last = Failed(problem=own_error(error, goes_on=_GOES_ON))
         problem = self._left_queue(store, run_id)
         self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 
@@ -397,11 +399,3 @@ class EngineThread(QThread):
         with self._changed:
             for job in self._pausable() if self._pause_asked else ():
                 job.pause()
-
-
-def _internal(error: Exception) -> Problem:
-    return Problem(
-        kind=Kind.INTERNAL,
-        message=f"This failed because of an error in Ammeter: {error}.",
-        remedy="The queue continues. Please report it with the text of the log.",
-    )
