@@ -32,7 +32,7 @@ class CheckController(QObject):
         """The window of the checks."""
         report = CheckReport(self._window)
         report.again.connect(self._setup.check_action.trigger)
-        report.closed.connect(self._cancel)
+        report.finished.connect(self._cancel)
         return report
 
     def _check(self, experiment: Experiment) -> None:

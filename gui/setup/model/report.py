@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QSplitter, QWidget
 
 from engine.experiment.experiment import Experiment
@@ -20,10 +19,9 @@ _NOTHING = "No mistakes found."
 
 
 class CheckReport(QDialog):
-    """Not modal. `again` asks for another check; `closed` when it, or its window, is closed."""
+    """Not modal. `again` asks for another check; `finished` when it, or its window, is closed."""
 
     again = Signal()
-    closed = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -100,14 +98,6 @@ class CheckReport(QDialog):
             margins=16,
             spacing=8,
         )
-
-    def reject(self) -> None:
-        """Closes, which cancels a check in progress."""
-        self.close()
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        super().closeEvent(event)
-        self.closed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Closes with its window, but not when that is only minimized."""

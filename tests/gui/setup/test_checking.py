@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
@@ -41,6 +42,10 @@ def report(start: Callable[[], MainWindow]) -> CheckReport:
     return CheckReport(start())
 
 
+def close_button(report: CheckReport) -> QPushButton:
+    return next(button for button in report.findChildren(QPushButton) if button.text() == "Close")
+
+
 def names(view: ModuleView, parent: QModelIndex | None = None) -> list[str]:
     model = view.model()
     above = QModelIndex() if parent is None else parent
@@ -59,6 +64,27 @@ def test_findings_come_with_their_place_and_remedy(report: CheckReport) -> None:
     assert report.text() == "No mistakes found. 30 parameters."
     report.show_answer(experiment, request_problem("There is no model.", "Define it."))
     assert "There is no model." in report.text() and not report.tree.isVisibleTo(report)
+
+
+@pytest.mark.parametrize(
+    "close",
+    [
+        lambda qtbot, report: report.close(),
+        lambda qtbot, report: qtbot.keyClick(report, Qt.Key.Key_Escape),
+        lambda qtbot, report: close_button(report).click(),
+        lambda qtbot, report: report.parentWidget().hide(),
+    ],
+    ids=["its frame", "Escape", "its button", "with its window"],
+)
+def test_it_closes_which_ends_a_check_in_progress(
+    report: CheckReport, qtbot: QtBot, close: Callable[[QtBot, CheckReport], object]
+) -> None:
+    report.show_answer(Experiment(), Checked(tree=ROWS))
+    report.parentWidget().show()
+    report.show()
+    with qtbot.waitSignal(report.finished):
+        close(qtbot, report)
+    assert not report.isVisible()
 
 
 def test_the_tree_is_in_the_models_order_and_can_be_sorted_by_parameters(report: CheckReport) -> None:
