@@ -101,8 +101,10 @@ class EngineThread(QThread):
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
-        """Removes a run from the queue; False if it is not there, or already running."""
-        return self._taken_out(run_id)
+        """Removes a run from the queue; False if it has begun, even before `run_began` has arrived."""
+        with self._changed:
+            self._taken_out(run_id)
+            return self.waiting_list.current != run_id
 
     def stop_order(self, key: str) -> bool:
         """Ends an order with what it has found; True if it was still waiting and was removed."""

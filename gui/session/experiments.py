@@ -309,8 +309,8 @@ class Experiments(QObject):
 
     def take_out(self, run_id: str) -> None:
         """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""
-        self._thread.take_out(run_id)
-        self.runs.withdraw(run_id)
+        if self._thread.take_out(run_id):
+            self.runs.withdraw(run_id)
 
     def forecasts(self) -> Forecasts:
         """The forecasts of memory that are known."""
@@ -319,10 +319,10 @@ class Experiments(QObject):
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
         """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""
         deleted = tuple(
-            run_id for run_id in run_ids if self.runs.is_there(run_id) and run_id != self._running
+            run_id
+            for run_id in run_ids
+            if self.runs.is_there(run_id) and run_id != self._running and self._thread.take_out(run_id)
         )
-        for run_id in deleted:
-            self._thread.take_out(run_id)
         return deleted if deleted and self.runs.delete(deleted) else ()
 
     def _take_engine(self) -> None:
@@ -352,6 +352,9 @@ class Experiments(QObject):
         self._begin(run_id)
 
     def _begin(self, run_id: str) -> None:
+        # over so soon that it was deleted before this signal arrived
+        if not self.runs.is_there(run_id):
+            return
         self._running = run_id
         self._set_pause_asked(None)
         self.runs.watch(False)
@@ -377,6 +380,8 @@ class Experiments(QObject):
         self.event_taken.emit(run_id, event)
 
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
+        if run_id != self._running:
+            return
         self._running = None
         self._set_pause_asked(None)
         self.runs.watch(True)

@@ -143,9 +143,9 @@ class Queue(QObject):
         if isinstance(work, Order):
             ordered = self._orders[work.kind]
             ordered.stop(key)
-            back: Callable[[], object] = lambda: ordered.submit_order(work)  # noqa: E731
-        else:
-            back = self._remove_run(work)
+            back: Callable[[], object] | None = lambda: ordered.submit_order(work)  # noqa: E731
+        elif (back := self._remove_run(work)) is None:
+            return None
 
         def undo() -> None:
             with self._telling():
@@ -233,9 +233,10 @@ class Queue(QObject):
         self._runs.reload()
         self.enqueue_runs([again.id])
 
-    def _remove_run(self, run_id: str) -> Undo:
+    def _remove_run(self, run_id: str) -> Undo | None:
         record = self._runs.record(run_id)
-        self._thread.take_out(run_id)
+        if not self._thread.take_out(run_id):
+            return None
         if record is not None and record.started is not None:
             self._runs.withdraw(run_id)
             requeue: Callable[[], object] = lambda: self._store.requeue(run_id)  # noqa: E731

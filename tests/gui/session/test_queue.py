@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -82,6 +83,20 @@ class Machine(Launcher):
             problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It does not fit.", remedy="")
             return Told(Failed(problem=problem))
         return Told(Finished(summary=Summary()))
+
+
+class Gate(Machine):
+    """A run that has begun waits at the gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def start(self, job: jobs.Job) -> Session:
+        if isinstance(job, jobs.Train):
+            self.reached.set()
+            self.opened.wait(WAIT_MS / 1000)
+        return super().start(job)
 
 
 @pytest.fixture
@@ -251,6 +266,31 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     states = [record.status for run in (good, bad, last, held) if (record := window.runs.record(run))]
     assert states == [Status.FINISHED, Status.FAILED, Status.FINISHED, Status.QUEUED]
     assert not window.queue.has_work
+
+
+@pytest.mark.parametrize("remove", [Experiments.take_out, lambda window, run: window.delete([run])])
+def test_a_run_that_has_begun_stays_though_its_row_still_says_queued(
+    qtbot: QtBot, home: Path, remove: Callable[[Experiments, str], object]
+) -> None:
+    machine = Gate()
+    with Store(home / "ammeter.sqlite") as store:
+        window = Experiments(store, machine)
+        window.load()
+        (run_id,) = submit(window, "a")
+        with qtbot.captureExceptions() as errors:
+            window.start()
+            # the event loop does not run meanwhile: no signal of the run has arrived
+            assert machine.reached.wait(WAIT_MS / 1000)
+            assert window.running is None
+            remove(window, run_id)
+            assert window.queue.remove(run_id) is None
+            with qtbot.waitSignal(window.ended, timeout=WAIT_MS):
+                machine.opened.set()
+        window.shut_down()
+        assert not errors
+        run = window.runs.record(run_id)
+        assert run is not None and run.status is Status.FINISHED
+        assert window.is_idle and window.busy_words is None
 
 
 def test_a_queue_at_rest_begins_nothing_also_after_a_restart(
