@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
@@ -142,3 +142,20 @@ def test_every_icon_draws_something_in_the_colour_asked_for(qapp: QApplication, 
     solid = [ink for ink in inks if ink.alpha() > 200]
     assert solid and all(ink.red() > 200 and ink.green() < 60 for ink in solid)
     assert not icon(name, "#FF0000", disabled="#00FF00").isNull()
+
+
+def test_after_two_switches_all_looks_as_before(qtbot: QtBot) -> None:
+    theme().set_mode("dark")
+    box = QWidget()
+    column = QVBoxLayout(box)
+    for text, kind in (("Primary", "primary"), ("Link", "link"), ("Plain", "")):
+        button = QPushButton(text)
+        button.setProperty("kind", kind)
+        column.addWidget(button)
+    qtbot.addWidget(box)
+    box.show()
+    dark = box.grab().toImage()
+    theme().set_mode("light")
+    assert box.grab().toImage() != dark
+    theme().set_mode("dark")
+    assert box.grab().toImage() == dark
