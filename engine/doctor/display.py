@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,9 +54,10 @@ def display_problem(environment: Mapping[str, str] | None = None) -> Problem | N
             "(`ammeter run --help` explains one).",
             key="display",
         )
-    failed = _library_problem("PySide6/QtWidgets.abi3.so")
-    if failed is not None:
-        return failed
+    qt = _missing_libraries("PySide6/QtWidgets.abi3.so")
+    if qt:
+        # those of the platform as well, so that a second start tells no more
+        return _missing_problem({*qt, *_missing_libraries(_library_of(platforms[0]))})
     problems = [_platform_problem(name, environment) for name in platforms]
     return None if None in problems else problems[-1]
 
@@ -69,19 +71,27 @@ def _platforms(environment: Mapping[str, str]) -> list[str]:
 
 
 def _platform_problem(name: str, environment: Mapping[str, str]) -> Problem | None:
-    # one library serves wayland-egl and wayland-brcm as well
-    plugin = "wayland" if name.startswith("wayland") else name
+    plugin = _plugin(name)
     unknown = _unknown_platform(plugin)
     if unknown is not None:
         return unknown
-    failed = _library_problem(f"{_PLUGINS}/libq{plugin}.so")
-    if failed is not None:
-        return failed
+    missing = _missing_libraries(_library_of(name))
+    if missing:
+        return _missing_problem(missing)
     if plugin == "xcb" and not _x_server_answers(environment.get("DISPLAY", "")):
         return _silent(environment, "DISPLAY")
     if plugin == "wayland" and not _wayland_answers(environment):
         return _silent(environment, "WAYLAND_DISPLAY")
     return None
+
+
+def _plugin(platform: str) -> str:
+    # a single library serves wayland-egl and wayland-brcm as well
+    return "wayland" if platform.startswith("wayland") else platform
+
+
+def _library_of(platform: str) -> str:
+    return f"{_PLUGINS}/libq{_plugin(platform)}.so"
 
 
 def _silent(environment: Mapping[str, str], variable: str) -> Problem:
@@ -122,33 +132,44 @@ def _in_pyside(path: str) -> Path | None:
     return entry if entry.exists() else None
 
 
-def _library_problem(path: str) -> Problem | None:
-    """What is missing to load a library of PySide6; None if it loads, or is not found."""
+def _missing_libraries(path: str) -> set[str]:
+    """What a library of PySide6 lacks of the system, such as "libEGL"; empty if it loads, or is not found."""
     library = _in_pyside(path)
     if library is None:
-        return None
+        return set()
     try:
         ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_LOCAL)
     except OSError as error:
-        return _missing(str(error))
-    return None
+        # "libfoo.so.0: cannot open shared object file": the loader names only the first
+        first = re.search(r"(lib[\w.+-]+?)\.so", str(error))
+        return set(_absent(library)) or {first.group(1) if first else str(error)}
+    return set()
 
 
-def _missing(error: str) -> Problem:
-    """The problem that the loader reports as "libfoo.so.0: cannot open shared object file"."""
-    match = re.search(r"(lib[\w.+-]+?)\.so", error)
-    name = match.group(1) if match else ""
-    packages = _PACKAGES.get(name)
-    remedy = "Install the system package that holds it, then start Ammeter again."
-    if packages is not None:
-        debian, fedora = packages
+def _absent(library: Path) -> list[str]:
+    """All that `ldd` does not find; empty where there is no ldd."""
+    try:
+        listing = subprocess.run(["ldd", library], capture_output=True, text=True, timeout=_ANSWER_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return re.findall(r"(lib[\w.+-]+?)\.so\S* => not found", listing.stdout)
+
+
+def _missing_problem(libraries: set[str]) -> Problem:
+    names = sorted(libraries)
+    known = [_PACKAGES[name] for name in names if name in _PACKAGES]
+    remedy = "Install the system packages that hold them, then start Ammeter again."
+    if len(known) == len(names):
+        debian, fedora = (" ".join(packages) for packages in zip(*known, strict=True))
         remedy = (
-            f"Install it (Debian, Ubuntu: sudo apt install {debian}; Fedora: sudo dnf install {fedora}), "
+            f"Install with sudo apt install {debian} (Debian, Ubuntu) or sudo dnf install {fedora} (Fedora), "
             "then start Ammeter again."
         )
-    library = f"the system library {name}" if name else f"a system library ({error})"
     return Problem(
-        kind=Kind.INTERNAL, message=f"The window cannot be opened: Qt needs {library}.", remedy=remedy
+        kind=Kind.INTERNAL,
+        message="The window cannot be opened: Qt needs the system "
+        f"{'library' if len(names) == 1 else 'libraries'} {', '.join(names)}.",
+        remedy=remedy,
     )
 
 

@@ -88,6 +88,20 @@ def test_a_library_that_cannot_be_loaded_is_named_with_its_package(tmp_path: Pat
     assert told.stderr.count("\n") == 1
 
 
+def test_all_missing_libraries_are_named_at_once(tmp_path: Path) -> None:
+    # Qt needs it, and cannot load this
+    (tmp_path / "libEGL.so.1").touch()
+    listing = tmp_path / "ldd"
+    listing.write_text("#!/bin/sh\necho 'libEGL.so.1 => not found'\necho 'libxcb-cursor.so.0 => not found'\n")
+    listing.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    told = ammeter(LD_LIBRARY_PATH=str(tmp_path), PATH=path, DISPLAY=NO_SUCH_DISPLAY)
+    assert told.returncode == 1
+    assert "the system libraries libEGL, libxcb-cursor." in told.stderr
+    assert "apt install libegl1 libxcb-cursor0 (" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "settings",
     [
