@@ -183,9 +183,11 @@ class RunsController(QObject):
         they = "it" if len(left) == 1 else "them"
         self._notice.tell(
             _left_out(left),
-            f"A newer Ammeter may have written {they}.",
-            action="Delete",
-            do=lambda: self.delete(tuple(run.id for run in left)),
+            f"If a newer Ammeter wrote {they}, it can read {they}.",
+            action="Keep",
+            # closing the message is all
+            do=lambda: None,
+            others=[("Delete", lambda: self.delete(tuple(run.id for run in left)))],
         )
 
     def retry(self, run_id: str) -> None:

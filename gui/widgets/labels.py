@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.shortcuts import tab_after
 from resources.looks import OWN_COLOURS
 
 _WIDEST = 100
@@ -165,9 +166,10 @@ class Field(QWidget):
             control.setAccessibleName(text)
 
     def add_link(self, widget: QWidget) -> None:
-        """Puts another small button to the right of the label."""
+        """Puts another small button to the right of the label; Tab comes to it after the control."""
         self._head.addSpacing(8)
         self._head.addWidget(widget)
+        tab_after(self.control, widget)
 
     def set_note(self, text: str) -> None:
         """Sets the small text to the right of the label."""

@@ -259,7 +259,8 @@ class RunsDelegate(QStyledItemDelegate):
         self, painter: QPainter, inner: QRect, row: int, run: RunRecord, palette: Palette
     ) -> None:
         fraction = self._model.progress(row) or 0.0
-        room = min(_BAR_WIDTH, inner.width() - _BUTTON - 44)
+        most = QFontMetrics(self._fonts[600]).horizontalAdvance("100 %")
+        room = min(_BAR_WIDTH, inner.width() - 12 - most - 4 - _BUTTON - 2)
         track = QRectF(inner.left(), inner.center().y() - 1, max(room, 16), _BAR_HEIGHT)
         ink = palette.look(run.experiment.precision, run.colour).color
         draw_bar(painter, track, fraction, ink, palette.bg3)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QAbstractTableModel, QEvent, Qt
+from PySide6.QtCore import QAbstractTableModel, QEvent, QRect, Qt
 from PySide6.QtGui import QFontMetrics, QHelpEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLabel, QLineEdit, QToolTip
 from pytestqt.qtbot import QtBot
@@ -41,6 +41,18 @@ def test_every_state_is_painted_in_both_themes(panel: RunsPanel, mode: str, widt
     colors = {picture.pixelColor(x, y).name().upper() for x in range(picture.width()) for y in (14, 42)}
     assert theme().palette.bg2 in colors
     assert not panel.table.isColumnHidden(Column.STATUS)
+
+
+@pytest.mark.parametrize("width", [1_120, 780, 420])
+def test_the_percentage_never_lies_on_the_stop_button(panel: RunsPanel, width: int, rows: Any) -> None:
+    panel.resize(width, 320)
+    button = QRect(0, 0, 24, 24)
+    button.moveCenter(rows.button(6))
+    painted = []
+    for progress in (0.01, 1.0):
+        panel.set_progress(rows.runs[6].id, progress)
+        painted.append(panel.table.viewport().grab(button).toImage())
+    assert painted[0] == painted[1]
 
 
 @pytest.mark.parametrize("width", [770, 1_074, 1_400])

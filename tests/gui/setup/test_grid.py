@@ -181,6 +181,19 @@ def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
     assert panel.foot.run_button.text() == "Train in FP32"
 
 
+def test_tab_goes_from_a_field_to_its_plus_and_on_to_the_next_field(panel: SetupPanel, qtbot: QtBot) -> None:
+    qtbot.addWidget(panel)
+    panel.show()
+    form = panel.form
+    form.model.setFocus()
+    stops = []
+    for _ in range(2):
+        qtbot.keyClick(panel.focusWidget(), Qt.Key.Key_Tab)
+        stops.append(panel.focusWidget())
+    assert stops[0].accessibleName() == "Model: several values"
+    assert stops[1] is form.dataset
+
+
 def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
     panel: SetupPanel, qtbot: QtBot, surveyed: Callable[[], Request | None]
 ) -> None:
