@@ -18,6 +18,7 @@ from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
     from engine.drawing.looks import By
+    from engine.experiment.problem import Problem
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
     from gui.train.gauges import LiveGauges
@@ -135,6 +136,13 @@ class LivePanel(QFrame):
         self._instead = page
         self._show_fitting()
 
+    @property
+    def failure(self) -> Problem | None:
+        """Why the runs in view, which are over without a step, failed; None if there is more to see."""
+        if not all(run.is_over and run.step == 0 for run in self._runs):
+            return None
+        return next((run.problem for run in reversed(self._runs) if run.problem is not None), None)
+
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
         """Draws finished runs, named, faintly under the curves."""
         self._beneath = tuple(runs)
@@ -193,7 +201,9 @@ class LivePanel(QFrame):
             self._seen = now
             if not any(run.status == "running" for run in self._runs):
                 self._wishes = replace(self._wishes, stop=False)
-            self.strip.show_runs(self._title, self._runs, self._wishes)
+            failure = self.failure
+            self.page.show_failure(failure)
+            self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             self.cards.show_runs(self._runs)
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():

@@ -130,8 +130,10 @@ class LiveStrip(QWidget):
         self.progress.setVisible(self._is_counting)
         self.left.setVisible(self._is_counting and not self._tight)
 
-    def show_runs(self, title: str, runs: Sequence[LiveRun], wishes: Wishes) -> None:
-        """Shows how far the runs are."""
+    def show_runs(
+        self, title: str, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool = True
+    ) -> None:
+        """Shows how far the runs are, and of a failed run why, unless that stands elsewhere."""
         current = current_run(runs)
         if current is None:
             return
@@ -143,7 +145,7 @@ class LiveStrip(QWidget):
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
         self._show_pause(current, wishes)
-        self._show_status(current, runs, wishes)
+        self._show_status(current, runs, wishes, tells_why=tells_why)
         if busy:
             self._show_progress(current)
 
@@ -161,7 +163,9 @@ class LiveStrip(QWidget):
         self.pause.setToolTip(f"{tip} ({keys_of('pause')})")
         self.pause.setEnabled(not wishes.stop)
 
-    def _show_status(self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes) -> None:
+    def _show_status(
+        self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool
+    ) -> None:
         if self._marker is None:
             self._marker = Marker(current.precision)
             self._row.insertWidget(2, self._marker)
@@ -176,7 +180,7 @@ class LiveStrip(QWidget):
         word = _state(current, wishes)
         whole, brief = phase_words(current), phase_words(current, brief=True)
         phase = f" · {whole}" if whole else ""
-        reason = f": {current.problem.message}" if current.problem is not None else ""
+        reason = f": {current.problem.message}" if current.problem is not None and tells_why else ""
         # where there is no room for both, the phase says more than "running"
         state = brief if brief and word == "running" else word
         brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")

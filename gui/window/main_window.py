@@ -395,8 +395,13 @@ class MainWindow(QMainWindow):
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
+        if self.workspace == "train" and self.live.failure == problem:
+            # the page says it, also what was said here of the run before
+            self.notice.drop()
         # Show reports on its page how its own runs end
-        if self.experiments.running is not None or not (self._has_others and self.others.shows.is_measuring):
+        elif self.experiments.running is not None or not (
+            self._has_others and self.others.shows.is_measuring
+        ):
             self._tell(problem)
 
     def _tell(self, problem: Problem) -> None:

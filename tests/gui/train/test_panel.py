@@ -39,11 +39,20 @@ def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: L
     run.set_status("failed", None, problem)
     panel.set_runs([run])
     panel.open_details()
-    hints = {plot.canvas.frame.hint for plot in panel.plots.plots}
-    assert hints == {"No curve: the run ended before its first step."}
+    assert panel.page.failure.isVisible() and not panel.plots.isVisible() and not panel.cards.isVisible()
+    assert panel.page.failure.accessibleName() == "The device ran out of memory. Lower batch size."
+    assert panel.strip.status.whole_text() == "FP32 failed"
     texts = panel.details.texts()
     assert texts[texts.index("What to do") + 1] == "Lower batch size."
     assert "The device ran out of memory." in texts
+
+
+def test_a_failure_gives_way_to_curves(panel: LivePanel, live: Any) -> None:
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="")
+    panel.set_runs([live.run("fp32", live.started(), Failed(problem=problem))])
+    assert panel.page.failure.isVisible()
+    panel.set_runs(live.pair())
+    assert not panel.page.failure.isVisible() and panel.plots.isVisible() and panel.cards.isVisible()
 
 
 def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:

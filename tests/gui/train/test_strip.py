@@ -85,7 +85,7 @@ def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, l
 
 def test_a_failed_run_tells_why(panel: LivePanel, live: Any) -> None:
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
-    panel.set_runs([live.run("fp32", live.started(), Failed(problem=problem))])
+    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 3), Failed(problem=problem))])
     assert panel.strip.status.whole_text() == "FP32 failed: It did not fit."
     assert not panel.strip.stop.isVisible()
 
