@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from engine.worker.launcher import Launcher
 
@@ -26,6 +27,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # every worker imports torch anew, which takes several times as long where nothing compiled is kept
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# a busy machine is slow, which is no fault of what is tested
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 pytest_plugins = ["tests.profiles", "tests.installations"]
 
