@@ -33,9 +33,10 @@ def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
 
 def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
     names = [(experiment.precision.label, "") for experiment in experiments]
-    for word in (_model, _code, _dataset, _recipe, _batch):
+    # where there is little room, the end of a long model's name is left out, and not the batch
+    for word in (_batch, _model, _dataset, _recipe):
         names = _extended(names, [word(experiment) for experiment in experiments], everywhere=True)
-    return names
+    return _extended(names, _codes(experiments), everywhere=True)
 
 
 def _numbered(names: Sequence[Name]) -> list[Name]:
@@ -74,9 +75,17 @@ def _model(experiment: Experiment) -> str:
     return experiment.model
 
 
-def _code(experiment: Experiment) -> str:
-    code = experiment.own_code
-    return code.sha256[:8] if code else ""
+def _codes(experiments: Sequence[Experiment]) -> list[str]:
+    """Numbers for the texts of a file, where it has several, in the order in which they come."""
+    texts: dict[str, list[str]] = {}
+    words = []
+    for experiment in experiments:
+        code, known = experiment.own_code, texts.setdefault(experiment.model, [])
+        if code is not None and code.sha256 not in known:
+            known.append(code.sha256)
+        words.append("" if code is None else f"code {known.index(code.sha256) + 1}")
+    several = {model for model, known in texts.items() if len(known) > 1}
+    return [word if one.model in several else "" for one, word in zip(experiments, words, strict=True)]
 
 
 def _dataset(experiment: Experiment) -> str:

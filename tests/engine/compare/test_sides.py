@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from engine.compare.sides import is_in_turns, sides_of
-from engine.experiment.experiment import Experiment, Optimizer, Precision, Step
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Step, experiment_from
+from engine.experiment.own.code import Code
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord, Status
 
@@ -117,6 +118,27 @@ def test_models_and_datasets_stand_in_the_titles_where_they_differ(record: Recor
     assert titles(record(1, FP32), record(2, other)) == ["FP32, small-cnn, plain", "FP16 AMP, resnet18, fast"]
     digits = FP16.model_copy(update={"dataset": "mnist"})
     assert titles(record(1, FP32), record(2, digits)) == ["FP32, fashion", "FP16 AMP, mnist"]
+
+
+def test_of_several_differences_the_batch_comes_first_and_code_has_a_number(record: Record) -> None:
+    codes = [Code(file="lstm_tagger.py", folder="/here", text=text) for text in ("a = 1", "a = 2")]
+    other = Code(file="gru_tagger.py", folder="/here", text="a = 3")
+    runs = [
+        record(
+            number,
+            experiment_from(
+                {"model": code.file, "code": code.to_json(), "dataset": "own", "batch_size": batch}
+            ),
+        )
+        for number, (code, batch) in enumerate(zip([*codes, other], (24, 32, 64), strict=True), start=1)
+    ]
+    assert titles(*runs) == [
+        "FP32, batch 24, lstm_tagger.py, code 1",
+        "FP32, batch 32, lstm_tagger.py, code 2",
+        "FP32, batch 64, gru_tagger.py",
+    ]
+    # another file has another code anyway
+    assert titles(runs[0], runs[2])[0] == "FP32, batch 24, lstm_tagger.py"
 
 
 def test_titles_are_extended_only_where_they_would_be_the_same(record: Record) -> None:
