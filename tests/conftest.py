@@ -17,7 +17,9 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine.worker import process
 from engine.worker.launcher import Launcher
+from tests.forked_workers import ForkServer, can_fork_workers
 
 # before anything imports Qt: tests need no display
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -155,7 +157,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     children_before = _children()
     threads_before = set(threading.enumerate())
     yield
-    left = {child for child in _children() - children_before if child.pid not in shared_worker_pids()}
+    left = _own_children() - children_before
     if left:
         _, alive = psutil.wait_procs(left, timeout=5)
         assert not alive, f"left running: {[' '.join(process.cmdline()) for process in alive]}"
@@ -165,6 +167,21 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
         if not thread.daemon and thread.is_alive()
     ]
     assert not threads, f"left running: {threads}"
+
+
+_server = ForkServer(process._started)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers() -> Iterator[None]:
+    """Workers are forked from a process that has imported torch, where that is as good as starting them."""
+    if not can_fork_workers():
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_started", _server.start)
+        yield
+    _server.close()
 
 
 class SharedLauncher(Launcher):
@@ -186,7 +203,8 @@ _shared: list[SharedLauncher] = []
 
 def shared_worker_pids() -> frozenset[int]:
     """The processes that the session ends itself."""
-    return frozenset(pid for launcher in _shared for pid in launcher.idle_worker_pids)
+    idle = {pid for launcher in _shared for pid in launcher.idle_worker_pids}
+    return frozenset(idle | {pid for pid in (_server.pid,) if pid is not None})
 
 
 @pytest.fixture(scope="session")
@@ -202,6 +220,16 @@ def launcher(shared_launcher: SharedLauncher) -> SharedLauncher:
     """A launcher with a spare at the ready, shared by all tests: not for those that measure."""
     shared_launcher.prepare()
     return shared_launcher
+
+
+@pytest.fixture
+def own_children() -> Callable[[], set[psutil.Process]]:
+    """The processes that the test itself has started, with theirs."""
+    return _own_children
+
+
+def _own_children() -> set[psutil.Process]:
+    return {child for child in _children() if child.pid not in shared_worker_pids()}
 
 
 def _children() -> set[psutil.Process]:

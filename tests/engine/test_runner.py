@@ -58,15 +58,14 @@ def test_a_run_is_recorded_whole(store, launcher):
     assert record.experiment.device == "cpu"
 
 
-def test_a_killed_worker_leaves_a_failed_run_and_the_next_one_works(store, launcher):
+def test_a_killed_worker_leaves_a_failed_run_and_the_next_one_works(store, launcher, own_children):
     record = store.add(experiment_from(ENDLESS))
     told = 0
     for event in Runner(store, launcher).run(record.id):
         if isinstance(event, Samples):
             told = event.step[-1]
-            for worker in psutil.Process().children(recursive=True):
-                if worker.pid not in launcher.idle_worker_pids:
-                    worker.kill()
+            for worker in own_children():
+                worker.kill()
     assert isinstance(event, Failed) and event.problem.kind is Kind.WORKER_DIED
     after = store.run(record.id)
     assert after.status is Status.FAILED

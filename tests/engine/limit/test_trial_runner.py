@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -69,13 +69,15 @@ def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Laun
         runner.close()
 
 
-def test_after_the_last_trial_no_worker_gets_ready_for_another(launcher: Launcher) -> None:
-    runner, before = TrialRunner(launcher, "cpu"), set(psutil.Process().children())
+def test_after_the_last_trial_no_worker_gets_ready_for_another(
+    launcher: Launcher, own_children: Callable[[], set[psutil.Process]]
+) -> None:
+    runner, before = TrialRunner(launcher, "cpu"), own_children()
     try:
         answered(runner, "cpu")
-        assert set(psutil.Process().children()) > before
+        assert own_children() > before
         answered(runner, "cpu", is_last=True)
-        assert set(psutil.Process().children()) == before
+        assert own_children() == before
     finally:
         runner.close()
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 
-import psutil
 import pytest
 
 from engine.experiment.experiment import experiment_from
@@ -128,9 +127,8 @@ def test_a_worker_whose_stdin_closes_ends_itself_in_mid_run():
     worker.send(jobs.Train(experiment=ENDLESS))
     while not isinstance(worker.next_item(60.0), Samples):
         pass
-    process = psutil.Process(worker.pid)
     worker._input.close()
-    process.wait(timeout=10)
+    worker._process.wait(timeout=20)
     worker.close()
 
 

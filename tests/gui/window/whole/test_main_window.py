@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.events import Ready
 from engine.store.record import Status
 from engine.store.store import Store
-from engine.worker.launcher import Launcher, Target
+from engine.worker.launcher import Target
 from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
 from gui.window.main_window import MainWindow
 
@@ -89,13 +89,16 @@ def row_text(window: MainWindow, run_id: str) -> str:
 
 @in_a_process
 def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
-    window: MainWindow, launcher: Launcher, training: Any, tiny: Experiment, endless: Experiment
+    window: MainWindow,
+    own_children: Callable[[], set[psutil.Process]],
+    training: Any,
+    tiny: Experiment,
+    endless: Experiment,
 ) -> None:
     (first,) = training.submit(window, endless)
     training.wait_for_steps(window, first)
-    for child in psutil.Process().children():
-        if child.pid not in launcher.idle_worker_pids:
-            child.kill()
+    for child in own_children():
+        child.kill()
     training.wait_for_end(window, 1)
     assert window.experiments.runs.record(first).status is Status.FAILED
     assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
