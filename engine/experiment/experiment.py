@@ -236,6 +236,12 @@ class Experiment(Part):
         return self.batch_size * self.step.gradient_accumulation
 
     @property
+    def least_steps(self) -> int:
+        """The shortest run that has a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
+        warmup = max(self.measure.warmup_steps, self.step.least_warmup_steps)
+        return warmup + LEAST_BLOCKS * self.measure.block_steps
+
+    @property
     def uses_scaler(self) -> bool:
         """Whether the loss is scaled in this run."""
         if self.scaler.mode == "auto":

@@ -58,11 +58,6 @@ class Measure(Part):
         "No speed counts their time, but the peaks may count their memory. 0: never.",
     )
 
-    @property
-    def least_steps(self) -> int:
-        """The shortest run that has a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
-        return self.warmup_steps + LEAST_BLOCKS * self.block_steps
-
 
 class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
@@ -224,6 +219,10 @@ def _at_commas(value: object) -> object:
     return value
 
 
+UNCAPTURED_STEPS = 3
+"""A capture needs the optimizer's state and tuned kernels, which as many steps before it leave."""
+
+
 class Step(Part):
     """How one optimizer step is made. Precisions without autocast ignore `autocast_tf32`."""
 
@@ -270,6 +269,12 @@ class Step(Part):
         if self.recipe == FAST:
             return RECIPE_PARTS
         return tuple(part for part in RECIPE_PARTS if part in self.recipe.split("+"))
+
+    @property
+    def least_warmup_steps(self) -> int:
+        """The first steps within which the recipe captures, or else compiles; 0 for other recipes."""
+        # each step before the capture may be followed by an epoch's smaller last one, which counts for none
+        return 2 * UNCAPTURED_STEPS + 1 if "capture" in self.parts else int("compile" in self.parts)
 
 
 class Data(Part):

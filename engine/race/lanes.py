@@ -245,7 +245,7 @@ def _remedy(run: RunRecord) -> str:
     if run.status is Status.FAILED and run.problem is not None:
         return run.problem.remedy
     if run.status is Status.FINISHED:
-        return f"Train it for at least {run.experiment.measure.least_steps:,} steps."
+        return f"Train it for at least {run.experiment.least_steps:,} steps."
     return "Train it again to the end."
 
 

@@ -98,7 +98,7 @@ def adapted(
         return None
     if steps_per_second is None:
         return case.lighter() or busy(experiment, done)
-    least = experiment.measure.least_steps
+    least = experiment.least_steps
     # what is nearly done ends sooner than a new start
     if min(left, least) / steps_per_second > span.longest and (lighter := case.lighter()) is not None:
         return lighter
@@ -113,7 +113,7 @@ def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: in
 
     It goes on if it has enough steps for a speed, or will soon be over.
     """
-    if done >= min(experiment.steps or 0, experiment.measure.least_steps):
+    if done >= min(experiment.steps or 0, experiment.least_steps):
         return False
     left = (experiment.steps or 0) - done
     return steps_per_second is None or left / steps_per_second > PATIENCE_SECONDS
@@ -121,7 +121,7 @@ def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: in
 
 def busy(experiment: Experiment, done: int) -> Problem:
     """Why nothing was measured on a machine that is too slow now."""
-    least = experiment.measure.least_steps
+    least = experiment.least_steps
     progress = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
     return request_problem(
         f"This machine is busy: {progress}the rest would take too long.",
@@ -163,7 +163,7 @@ def _better_fitted(
 
 def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
     """The experiment with as many steps as take `seconds` at that pace, but at least enough for a speed."""
-    steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
+    steps = max(experiment.least_steps, round(steps_per_second * seconds))
     return experiment.model_copy(update={"steps": steps, "epochs": None})
 
 

@@ -162,12 +162,15 @@ def _as_pilot(run: RunRecord) -> Pilot | None:
     seconds, summary = training_seconds(run), run.summary
     if seconds is None or summary is None or not summary.steps or not summary.seconds:
         return None
+    # compiling and capturing come once; the steps have their share of the validations
+    of_steps = summary.seconds - (summary.compile_seconds or 0.0) - (summary.capture_seconds or 0.0)
+    if of_steps <= 0:
+        return None
     return Pilot(
         steps=summary.steps,
         seconds=seconds,
-        start_seconds=max(0.0, seconds - summary.seconds),
-        # with the run's share of validations
-        step_ms=1e3 * summary.seconds / summary.steps,
+        start_seconds=max(0.0, seconds - of_steps),
+        step_ms=1e3 * of_steps / summary.steps,
         steps_per_epoch=round(summary.steps / summary.epochs) or 1 if summary.epochs else None,
     )
 

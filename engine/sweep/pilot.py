@@ -20,11 +20,10 @@ _LEAST_STEPS = 3
 
 def pilot_of(experiment: Experiment) -> Experiment | None:
     """The experiment that pilots another; None where the whole run is no longer."""
-    steps = _MEASURE.least_steps
-    if experiment.steps is not None and experiment.steps <= steps:
+    pilot = experiment.model_copy(update={"epochs": None, "measure": _MEASURE, "checkpoint": Checkpoint()})
+    if experiment.steps is not None and experiment.steps <= pilot.least_steps:
         return None
-    changes = {"steps": steps, "epochs": None, "measure": _MEASURE, "checkpoint": Checkpoint()}
-    return experiment.model_copy(update=changes)
+    return pilot.model_copy(update={"steps": pilot.least_steps})
 
 
 def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
@@ -53,6 +52,7 @@ class PilotWatch:
         self._clock = clock
         self._began = clock()
         self._first_step: float | None = None
+        self._phase: PhaseName | None = None
         self._validating: float | None = None
         self._validations: list[float] = []
         self._steps_per_epoch: int | None = None
@@ -67,10 +67,15 @@ class PilotWatch:
                 self._steps_per_epoch = steps
             case Samples():
                 self._first_step = self._first_step or self._clock()
-                self._step_times += zip(event.step, event.seconds, strict=True)
+                times = [*zip(event.step, event.seconds, strict=True)]
+                # these end with the capture, which is in no span that a speed is taken from
+                is_capturing = self._phase is PhaseName.CAPTURING
+                self._step_times = times[-1:] if is_capturing else [*self._step_times, *times]
                 self._loss = event.loss[-1] if event.loss else self._loss
-            case Phase(name=PhaseName.VALIDATING):
-                self._validating = self._clock()
+            case Phase():
+                self._phase = event.name
+                if event.name is PhaseName.VALIDATING:
+                    self._validating = self._clock()
             case Epoch() if self._validating is not None:
                 self._validations.append(self._clock() - self._validating)
                 self._validating = None
@@ -88,7 +93,7 @@ class PilotWatch:
         """What was measured, once the worker has ended; None without a step."""
         summary, step_ms = self._summary, self._step_ms()
         seconds = max(0.0, self._clock() - self._began - (summary.paused_seconds or 0.0))
-        steps = summary.steps or len(self._step_times)
+        steps = summary.steps or max((step for step, _ in self._step_times), default=0)
         if not steps:
             return None
         # compiling and slow first steps count as its start, which a whole run has once too

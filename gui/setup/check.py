@@ -192,7 +192,7 @@ def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
     if len(lengths) != 1:
         return runs
     plan = f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
-    least = outcome.experiments[0][1].measure.least_steps
+    least = outcome.experiments[0][1].least_steps
     steps = _steps(outcome.experiments[0][1], catalog)
     return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
 

@@ -17,7 +17,7 @@ from engine.protocol.tuning import Proof, Tuning
 from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.sweep.fastest.candidates import Changes, changed
 from engine.sweep.fastest.halving import ranking
-from engine.sweep.fastest.trials import with_length
+from engine.sweep.fastest.trials import MOST_WARMUP_STEPS, short_warmup, with_length
 from engine.words.numbers import number_text, pace_text
 
 BASELINE_LABEL, WINNER_LABEL = "FP32, plain", "Fastest"
@@ -40,14 +40,15 @@ def proof_turns(tuning: Tuning, changes: Mapping[str, Any], speed: float, own_st
     samples = min(own_steps, round(_SECONDS * speed / baseline.step_samples)) * baseline.step_samples
     # a winner of larger batches makes fewer steps of the same samples, and still needs its blocks
     winner = changed(baseline, changes)
-    samples = max(samples, (LEAST_BLOCKS + 10) * max(baseline.step_samples, winner.step_samples))
+    least_steps = MOST_WARMUP_STEPS + LEAST_BLOCKS
+    samples = max(samples, least_steps * max(baseline.step_samples, winner.step_samples))
     sides = ((BASELINE_LABEL, baseline), (WINNER_LABEL, winner))
     return in_turns([(label, _of_samples(side, samples)) for label, side in sides], tuning.plan.repeats)
 
 
 def _of_samples(experiment: Experiment, samples: int) -> Experiment:
     steps = math.ceil(samples / experiment.step_samples)
-    warmup = min(experiment.measure.warmup_steps, 10)
+    warmup = short_warmup(experiment)
     block = min(experiment.measure.block_steps, max(1, (steps - warmup) // LEAST_BLOCKS))
     shorter = with_length(experiment, max(steps - warmup, LEAST_BLOCKS), block)
     return shorter.model_copy(update={"checkpoint": Checkpoint()})

@@ -17,7 +17,7 @@ from engine.words.names import left_out_words
 from engine.words.numbers import memory_text
 
 _LEAST_BLOCK_STEPS, _MOST_BLOCK_STEPS = 2, 500
-_MOST_WARMUP_STEPS = 10
+MOST_WARMUP_STEPS = 10
 
 
 def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Experiment:
@@ -39,7 +39,7 @@ def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Ex
 
 def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -> Experiment:
     """The experiment with so many steps after a short warm-up."""
-    warmup = min(experiment.measure.warmup_steps, _MOST_WARMUP_STEPS)
+    warmup = short_warmup(experiment)
     measure = {"warmup_steps": warmup, "block_steps": block_steps, "range_every": 0}
     return experiment.model_copy(
         update={
@@ -48,6 +48,11 @@ def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -
             "measure": experiment.measure.model_copy(update=measure),
         }
     )
+
+
+def short_warmup(experiment: Experiment) -> int:
+    """The steps of a short warm-up, in which the recipe's step is compiled and captured all the same."""
+    return max(min(experiment.measure.warmup_steps, MOST_WARMUP_STEPS), experiment.step.least_warmup_steps)
 
 
 def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None:

@@ -80,7 +80,12 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
             yield from _pause(run)
             if run.must_end:  # stopped during the pause: no step follows
                 break
-        yield from _enter(run, run.training_phase)
+        phase = run.training_phase
+        if PhaseName.CAPTURING in (run.phase, phase):
+            # the capture waits for the device anyway; sent apart, its step can be told from those around it
+            yield from _take(run, run.telemetry.flush())
+            yield from _send(run)
+        yield from _enter(run, phase)
     # The host waits for the device here, once an epoch: the mean loss needs the epoch's last step.
     yield from _take(run, run.telemetry.flush())
     if run.telemetry.is_due():

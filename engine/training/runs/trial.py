@@ -24,7 +24,6 @@ from engine.training.models.build import count_parameters
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
-from engine.training.steps.captured import LEAST_WARMUP
 
 LEAST_STEPS = 3
 """The first whole step makes the optimizer's state; fragmentation shows in those after it."""
@@ -96,7 +95,7 @@ def _ran_out(error: Exception, memory: TrialMemory) -> bool:
 
 def _as_tried(experiment: Experiment) -> Experiment:
     """The experiment with a minimum of what prolongs a run without changing its memory."""
-    measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_WARMUP})
+    measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_STEPS})
     return experiment.model_copy(update={"measure": measure})
 
 

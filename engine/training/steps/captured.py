@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
+from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, samples_in
 from engine.training.steps.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
 
-LEAST_WARMUP = 3
 Shapes = tuple[Any, ...]
 
 
@@ -41,12 +41,11 @@ class Action(Enum):
 class CapturePlan:
     """Decides from the shapes of the batches alone.
 
-    The largest group so far is captured, after at least `LEAST_WARMUP` like it; a larger one starts this
-    again. Where most groups have other shapes, capture is given up.
+    The largest group so far is captured, after `UNCAPTURED_STEPS` like it; a larger one starts this again.
+    Where most groups have other shapes, capture is given up.
     """
 
-    def __init__(self, warmup_steps: int) -> None:
-        self._warmup_steps = max(LEAST_WARMUP, warmup_steps)
+    def __init__(self) -> None:
         self._is_given_up = False
         self._begin((), 0)
 
@@ -64,7 +63,7 @@ class CapturePlan:
         """What the next group is for; None once the step is steady."""
         if self._is_given_up or self._is_captured:
             return None
-        return PhaseName.WARMING_UP if self._warm_steps < self._warmup_steps else PhaseName.CAPTURING
+        return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
 
     def give_up(self) -> None:
         """From now on every group trains uncaptured."""
@@ -82,7 +81,7 @@ class CapturePlan:
             return self._beside()
         if self._is_captured:
             return Action.REPLAY
-        if self._warm_steps < self._warmup_steps:
+        if self._warm_steps < UNCAPTURED_STEPS:
             self._warm_steps += 1
             return Action.WARM_UP
         self._is_captured = True
@@ -91,7 +90,7 @@ class CapturePlan:
     def _beside(self) -> Action:
         if not self._is_captured:
             self._odd_steps += 1
-            if self._odd_steps > 2 * self._warmup_steps:
+            if self._odd_steps > 2 * UNCAPTURED_STEPS:
                 self.give_up()
                 return Action.GO_WITHOUT
         return Action.BESIDE
@@ -198,9 +197,9 @@ class CapturedStep:
     capturable, and fused if there is a scaler.
     """
 
-    def __init__(self, inner: PlainStep, *, warmup_steps: int) -> None:
+    def __init__(self, inner: PlainStep) -> None:
         self._inner = inner
-        self._plan = CapturePlan(warmup_steps)
+        self._plan = CapturePlan()
         self._stream = torch.cuda.Stream(inner.device)  # type: ignore[no-untyped-call]
         self._capture: Capture | None = None
         self._capture_seconds: float | None = None

@@ -74,7 +74,7 @@ def build_step(
         optimizers = optimizer if made is None else made
         return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
     step = _uncaptured(model, loss_function, experiment, device, **settings)
-    return CapturedStep(step, warmup_steps=experiment.measure.warmup_steps) if is_captured else step
+    return CapturedStep(step) if is_captured else step
 
 
 def _leave_out_for_own(record: RecipeRecord, what: str, *, has_step: bool) -> None:

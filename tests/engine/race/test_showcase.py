@@ -83,7 +83,7 @@ def test_the_two_sides_differ_in_nothing_but_the_precision_and_this_machine_can_
     assert full.model_copy(update={"precision": mixed.precision}) == mixed
     assert [label for label, _ in case.sides] == [full.precision.label, mixed.precision.label]
     assert not problems(full, catalog(machine)) and not problems(mixed, catalog(machine))
-    assert (full.steps or 0) >= full.measure.least_steps
+    assert (full.steps or 0) >= full.least_steps
     assert full.validation.every, "without an accuracy nobody could say what mixed precision costs"
 
 
@@ -151,7 +151,7 @@ def test_speeds_that_are_no_numbers_are_not_counted() -> None:
 
 def test_a_run_is_refitted_to_the_seconds_and_never_too_short_for_a_speed() -> None:
     assert refitted(EXPERIMENT, 100.0, 9.0).steps == 900
-    assert refitted(EXPERIMENT, 0.1, 9.0).steps == EXPERIMENT.measure.least_steps
+    assert refitted(EXPERIMENT, 0.1, 9.0).steps == EXPERIMENT.least_steps
     assert refitted(Experiment(epochs=3), 20.0, 9.0).epochs is None
 
 
@@ -220,7 +220,7 @@ def test_each_pace_of_a_machine_ends_in_two_whole_runs_or_in_a_machine_that_is_b
             spent += steps / first
         spent += 10 / first
         if better is None:
-            assert steps >= experiment.measure.least_steps
+            assert steps >= experiment.least_steps
             assert max(steps / first, (steps - 10) / first / by) <= PATIENCE_SECONDS, "as seen at the step"
             return
         case = better
@@ -244,7 +244,7 @@ def test_what_is_nearly_done_is_neither_begun_anew_nor_called_busy(pace: float) 
 
 def test_a_run_is_given_up_only_without_enough_steps_and_with_much_left() -> None:
     experiment = CASE.sides[0][1]
-    least = experiment.measure.least_steps
+    least = experiment.least_steps
     assert is_hopeless(experiment, None, 0) and is_hopeless(experiment, 1.0, least - 1)
     assert not is_hopeless(experiment, 1.0, least) and not is_hopeless(experiment, 100.0, least - 1)
     assert not is_hopeless(experiment.model_copy(update={"steps": 20}), 0.001, 20)

@@ -14,7 +14,7 @@ from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.estimate import estimate_of, estimate_of_grid
+from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid
 from engine.sweep.events import Estimate
 from engine.sweep.pilot import run_seconds
 from tests.engine.sweep.conftest import Sweeping
@@ -89,6 +89,16 @@ def test_saved_runs_of_the_same_speed_tell_of_a_grid_that_is_not_saved(grid: Gri
     assert 3 * 10.0 < known.seconds_left < 6 * 10.0
     other_size = trained.model_copy(update={"batch_size": 16})
     assert estimate_of_grid(grid, Plan(), [took(other_size, 10.0)]) is None
+
+
+def test_a_longer_run_compiles_and_captures_as_often_as_the_saved_one(grid: Grid, took: Runs) -> None:
+    experiment = grid.cells[0].experiment
+    run = took(experiment, 10.0)
+    assert run.summary is not None and run.summary.seconds == 5.0
+    summary = run.summary.model_copy(update={"compile_seconds": 2.0, "capture_seconds": 1.0})
+    known = KnownRuns([replace(run, summary=summary)])
+    # 40 steps took the 2 seconds that are left
+    assert known.seconds(experiment.model_copy(update={"steps": 400})) == pytest.approx(8.0 + 400 * 0.05)
 
 
 @pytest.mark.parametrize(

@@ -19,46 +19,42 @@ def actions(plan: CapturePlan, *groups: Group) -> list[Action]:
 
 
 def test_groups_of_one_shape_warm_up_are_captured_once_and_replayed() -> None:
-    plan = CapturePlan(warmup_steps=4)
+    plan = CapturePlan()
     phases = []
     for number in range(7):
         phases.append(plan.phase)
-        expected = Action.WARM_UP if number < 4 else Action.CAPTURE if number == 4 else Action.REPLAY
+        expected = Action.WARM_UP if number < 3 else Action.CAPTURE if number == 3 else Action.REPLAY
         assert plan.action_for(group(16)) is expected
-    assert phases == [PhaseName.WARMING_UP] * 4 + [PhaseName.CAPTURING, None, None]
-
-
-def test_there_are_always_three_steps_of_warm_up() -> None:
-    assert actions(CapturePlan(0), *[group(16)] * 4) == [Action.WARM_UP] * 3 + [Action.CAPTURE]
+    assert phases == [PhaseName.WARMING_UP] * 3 + [PhaseName.CAPTURING, None, None, None]
 
 
 def test_a_smaller_last_batch_goes_beside_the_graph() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     actions(plan, *[group(16)] * 4)
     found = actions(plan, group(9), group(16), group(9), group(16))
     assert found == [Action.BESIDE, Action.REPLAY] * 2
 
 
 def test_fewer_batches_of_a_group_go_beside_the_graph() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     actions(plan, *[group(16, 16)] * 4)
     assert actions(plan, group(16), group(16, 16)) == [Action.BESIDE, Action.REPLAY]
 
 
 def test_a_run_that_begins_with_a_small_group_captures_the_whole_ones() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     found = actions(plan, group(3), *[group(16)] * 4, group(3))
     assert found == [*[Action.WARM_UP] * 4, Action.CAPTURE, Action.BESIDE]
 
 
 def test_an_epoch_of_one_whole_and_one_small_group_is_captured_all_the_same() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     found = actions(plan, *[group(3), group(16)] * 6)
     assert found.count(Action.CAPTURE) == 1 and found[-1] is Action.REPLAY and not plan.is_given_up
 
 
 def test_shapes_that_keep_changing_are_given_up() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     found = actions(plan, *(group(16, side=side) for side in range(8, 30)))
     assert plan.is_given_up and plan.phase is None
     assert Action.CAPTURE not in found and found[-1] is Action.GO_WITHOUT
@@ -66,6 +62,6 @@ def test_shapes_that_keep_changing_are_given_up() -> None:
 
 
 def test_after_giving_up_nothing_is_captured() -> None:
-    plan = CapturePlan(0)
+    plan = CapturePlan()
     plan.give_up()
     assert actions(plan, *[group(16)] * 5) == [Action.GO_WITHOUT] * 5

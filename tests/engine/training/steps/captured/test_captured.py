@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import Experiment, layered
+from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
 from engine.training.steps.captured import Capture, CapturedStep
@@ -22,7 +23,6 @@ from engine.training.steps.plain import PlainStep, RecipeRecord
 
 CPU = torch.device("cpu")
 NOT_PERMITTED = "operation not permitted when stream is capturing"
-WARMUP = 3
 
 
 def no_such_kernel(*_: Any) -> None:
@@ -111,7 +111,7 @@ def pair_of(cuda: Any) -> Callable[..., Pair]:
     def make(mood: str = "", **settings: Any) -> Pair:
         model = Moody(cuda, mood)
         reference = plain_step(copy.deepcopy(model), **settings)
-        captured = CapturedStep(plain_step(model, **settings), warmup_steps=WARMUP)
+        captured = CapturedStep(plain_step(model, **settings))
 
         def before_update(*_: Any) -> None:
             if mood == "breaks late" and cuda.is_capturing:
