@@ -53,6 +53,7 @@ def first_step(
         groups = list(bench.groups(1))
         with moved_weights(trainee.model, rounding, generator), _watched(trainee.model, found):
             trainee.go_back(groups[0])
+        trainee.wait()
         began = time.perf_counter()
         if not repeat:
             trainee.train(groups[0])
