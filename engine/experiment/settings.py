@@ -55,7 +55,7 @@ class Measure(Part):
         title="Range sampling interval",
         json_schema_extra={"unit": "steps"},
         description="Steps from one look at the ranges of activations, gradients and weights to the next. "
-        "No speed counts their time, but the peaks may count their memory. 0: never.",
+        "No speed counts their time; of the peaks, only a whole run's may count their memory. 0: never.",
     )
 
 

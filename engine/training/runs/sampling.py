@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,10 @@ class RangeSampler:
 
     def sample(self, group: Sequence[Batch], steps: int) -> Event:
         """The ranges after `steps` steps, or a remark on why there are none. Waits for the device."""
+        with _own_cache(self._plan.device):
+            return self._sampled(group, steps)
+
+    def _sampled(self, group: Sequence[Batch], steps: int) -> Event:
         try:
             with _own_random(self._plan.device), no_cudnn_search():
                 return Diagnosed(result=self._ranges(group, steps))
@@ -68,6 +73,22 @@ class RangeSampler:
             # a step of the model file's own also steps its optimizers, whose state stays on the device
             self._own = None
         return ranges
+
+
+@contextmanager
+def _own_cache(device: torch.device) -> Iterator[None]:
+    """Gives back what the context leaves in the allocator's cache, which would count as the run's."""
+    if device.type not in ("cuda", "xpu"):
+        yield
+        return
+    module: Any = torch.get_device_module(device)
+    reserved = module.memory_reserved(device)
+    yield
+    module.empty_cache()
+    # Taken again in one piece: the next step, which is measured, would ask the device for many. Another
+    # program may have been quicker.
+    with suppress(torch.OutOfMemoryError):
+        torch.empty(max(0, reserved - module.memory_reserved(device)), dtype=torch.uint8, device=device)
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+import torch
 
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
@@ -17,6 +20,7 @@ from engine.export.formats import export
 from engine.protocol.events import Diagnosed, Event, Log, Phase, PhaseName
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
+from engine.training.runs import sampling
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
@@ -73,6 +77,60 @@ def test_a_sample_has_the_current_weights_and_scale(pictures: Train) -> None:
     run = pictures(steps=4, **EVERY_2)
     first, last = ranges_in(run.events)
     assert first.of("weight") != last.of("weight") and last.of("activation") and last.of("gradient")
+
+
+class Card:
+    """A card's allocator, in MiB: `cached` beside what the run holds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held, self.cached = 100, 300
+        monkeypatch.setattr(torch, "get_device_module", lambda device: self)
+        monkeypatch.setattr(torch, "empty", self.take)
+
+    def memory_reserved(self, device: torch.device) -> int:
+        return self.held + self.cached
+
+    def empty_cache(self) -> None:
+        self.cached = 0
+
+    def take(self, size: int, **settings: Any) -> None:
+        """Takes a piece that is dropped at once."""
+        self.cached = max(self.cached, size)
+
+
+def test_a_sample_leaves_the_card_s_cache_as_large_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch)
+    with sampling._own_cache(torch.device("cuda:0")):
+        card.cached = 900
+    assert (card.held, card.cached) == (100, 300)
+    with sampling._own_cache(torch.device("cuda:0")):
+        card.held = 700  # kept in spite of all
+    assert card.cached == 0
+
+
+def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(
+    pictures: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[int] = []
+    watched = sampling.watched_pass
+
+    def noted(*arguments: Any) -> Any:
+        seen = watched(*arguments)
+        weakref.finalize(seen, alive.remove, len(alive))
+        alive.append(len(alive))
+        return seen
+
+    left: list[int] = []
+
+    @contextmanager
+    def own_cache(device: torch.device) -> Iterator[None]:
+        yield
+        left.append(len(alive))
+
+    monkeypatch.setattr(sampling, "watched_pass", noted)
+    monkeypatch.setattr(sampling, "_own_cache", own_cache)
+    pictures(steps=4, **EVERY_2)
+    assert left == [0, 0]
 
 
 DATA = """
