@@ -89,6 +89,7 @@ def warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
 DoubtKind = Literal[
     "other-program",
     "throttled",
+    "spilled",
     "drift",
     "order",
     "device",
@@ -101,7 +102,7 @@ DoubtKind = Literal[
     "nan",
 ]
 
-SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled"})
+SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled", "spilled"})
 """Kinds that change a speed, which then allows no conclusion. The others only qualify it."""
 
 _STEADY_CLOCKS = 0.95
@@ -183,6 +184,8 @@ class Measured(Protocol):
     def slowed_by(self) -> tuple[str, ...]: ...
     @property
     def other_programs_mib(self) -> float | None: ...
+    @property
+    def spilled_mib(self) -> float | None: ...
 
 
 def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
@@ -192,6 +195,9 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
     note = summary.speed_note
     if note and summary.samples_per_second is not None:
         yield "throttled" if summary.slowed_by else "other-program", f"was disturbed: {note}"
+    if summary.spilled_mib is not None:
+        spilled = memory_text(summary.spilled_mib)
+        yield "spilled", f"did not fit on the card: the driver put {spilled} of it into the host's memory"
     others_mib = summary.other_programs_mib
     if others_mib is not None and others_mib > TOLERATED_MIB:
         yield (

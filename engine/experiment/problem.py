@@ -25,6 +25,7 @@ class Kind(StrEnum):
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"
+    SPILLED = "spilled"
     NOT_A_NUMBER = "nan"
     DOWNLOAD = "download"
     DISK_FULL = "disk-full"

@@ -253,13 +253,15 @@ class _SearchRecord:
     def _is_pointless(self, trial: Trial, problem: Problem) -> bool:
         # it is not the batch that fails if nothing has passed yet and nothing ran out of memory
         is_too_large = problem.kind is Kind.REQUEST and problem.key == "batch_size"
-        return trial.cause != "memory" and not is_too_large and not self.search.trials
+        return trial.cause not in ("memory", "spill") and not is_too_large and not self.search.trials
 
 
 def _cause(failed: Failed) -> Cause:
     match failed.problem.kind:
         case Kind.OUT_OF_MEMORY:
             return "memory"
+        case Kind.SPILLED:
+            return "spill"
         case Kind.HANG:
             return "hang"
         case Kind.WORKER_DIED | Kind.PROTOCOL:

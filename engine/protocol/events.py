@@ -257,10 +257,14 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """The worker is alive; `step` is the last that completed on the device."""
+    """The worker is alive; `step` is the last that completed on the device.
+
+    `has_spilled`: a trial takes more than was free, and crawls in the host's memory.
+    """
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber
+    has_spilled: bool = False
 
 
 class Log(Message):

@@ -14,6 +14,8 @@ Cause = Literal["memory", "spill", "error", "death", "hang"]
 """Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
 memory; the worker died; or the worker hung."""
 
+SPILLED = "It took more than was free: the driver put the rest into the host's memory, which is slow."
+
 Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
 """What keeps the batch from being larger; `stopped`: the search was stopped before it knew."""
 

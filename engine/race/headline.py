@@ -135,6 +135,10 @@ DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
         "The {place} slowed down during this measurement",
         "The counts show what each run did meanwhile. Measure again once it has cooled down.",
     ),
+    "spilled": (
+        "This training did not fit into the card's memory",
+        "The driver put the rest into the computer's own, which is slow. Train a smaller batch.",
+    ),
 }
 """What happened and what to make of it, for each kind of doubt that spoils a measurement."""
 

@@ -131,6 +131,7 @@ def _subject(race: Race, side_id: str | None) -> str:
 
 _OF_ONE_RUN = {
     "other-program": "had to share the machine with other programs.",
+    "spilled": "did not fit into the card's memory.",
     "too-short": "was too short for a reliable speed.",
     "no-speed": "has no speed that can be trusted.",
     "unfinished": "did not get to its end.",

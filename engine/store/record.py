@@ -92,6 +92,7 @@ class _Figures(_Excerpt):
     speed_note: str | None = None
     slowed_by: tuple[str, ...] = ()
     other_programs_mib: float | None = None
+    spilled_mib: float | None = None
 
 
 class Overview(NamedTuple):
@@ -113,6 +114,7 @@ class Overview(NamedTuple):
     speed_note: str | None
     slowed_by: tuple[str, ...]
     other_programs_mib: float | None
+    spilled_mib: float | None
 
 
 class Status(StrEnum):
@@ -216,6 +218,7 @@ class RunRecord:
             figures.speed_note,
             figures.slowed_by,
             figures.other_programs_mib,
+            figures.spilled_mib,
         )
 
     @cached_property

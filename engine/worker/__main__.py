@@ -142,7 +142,7 @@ def _run(events: Iterator[Event], control: Control, writer: EventWriter) -> None
 
 def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
     while not done.wait(HEARTBEAT_SECONDS):
-        writer.put(Heartbeat(step=control.step))
+        writer.put(Heartbeat(step=control.step, has_spilled=control.has_spilled()))
 
 
 class _RequestReader:

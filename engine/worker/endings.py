@@ -6,6 +6,7 @@ import signal
 
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem
+from engine.protocol.trials import SPILLED
 from engine.worker.last_words import LastWords
 
 _FIRST_CRASH = 0x80000000
@@ -19,6 +20,11 @@ def broken_protocol(sent: str) -> Problem:
         message=f"The training process sent {sent}.",
         remedy="Run it again; if it happens again, report it with the details below.",
     )
+
+
+def spilled() -> Problem:
+    """A trial that crawls in the host's memory, and was ended."""
+    return Problem(kind=Kind.SPILLED, message=SPILLED, remedy="Try a smaller batch.")
 
 
 def death(status: int) -> Problem:

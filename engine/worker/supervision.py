@@ -33,7 +33,7 @@ from engine.protocol.events import (
     Tried,
     is_last,
 )
-from engine.worker.endings import at_line, broken_protocol, death
+from engine.worker.endings import at_line, broken_protocol, death, spilled
 from engine.worker.last_words import LastWords, last_words
 from engine.worker.process import End, Garbage, WorkerProcess
 
@@ -284,6 +284,8 @@ class ProcessSession:
         if isinstance(item, Failed) and item.problem.kind is Kind.WORKER_DIED:
             # it speaks of one of its loader processes, which said where it was
             return self._failed(item.problem) if self._where else None
+        if isinstance(item, Heartbeat) and item.has_spilled:
+            return self._failed(spilled())
         if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
             return self._failed(broken_protocol(f"'{item.event}', which does not answer its job"))
         return None

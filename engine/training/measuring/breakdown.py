@@ -245,6 +245,7 @@ class Instruments:
             "peak_reserved_mib": peaks.reserved_mib,
             "whole_run_peak_mib": peaks.whole_run_mib,
             "peak_resident_mib": peaks.resident_mib,
+            "spilled_mib": peaks.spilled_mib,
             **asdict(parts),
             "other_mib": parts.other_mib(peak_mib),
             **card,

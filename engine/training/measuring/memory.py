@@ -8,6 +8,7 @@ forecast: the bytes of tensors alive after each operation, counted without compu
 from __future__ import annotations
 
 import math
+import platform
 import sys
 import time
 import weakref
@@ -74,13 +75,20 @@ class Peaks:
     """Peaks in MiB; those that do not apply to the device are None.
 
     Allocated and reserved are of the training that counts; the whole run's is allocated memory, including
-    warm-up, validation and the libraries' search for algorithms.
+    warm-up, validation and the libraries' search for algorithms. Spilled is what was reserved beyond what was
+    free before the run, where `driver_spills`.
     """
 
     allocated_mib: float | None = None
     reserved_mib: float | None = None
     whole_run_mib: float | None = None
     resident_mib: float | None = None
+    spilled_mib: float | None = None
+
+
+def driver_spills() -> bool:
+    """Whether drivers put what does not fit on a card into the host's memory: on Windows, and so in WSL."""
+    return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 
 class MemoryMeter(Protocol):
@@ -131,6 +139,9 @@ class AllocatorMeter:
         # There are no counts to reset before the device is in use.
         self._module.init()
         self._module.reset_peak_memory_stats(device)
+        self._room: int | None = None
+        if driver_spills():
+            self._room = self._module.mem_get_info(device)[0] + self._module.memory_reserved(device)
 
     def sample(self) -> dict[str, float]:
         allocated, reserved = self._close_span()
@@ -152,10 +163,12 @@ class AllocatorMeter:
 
     def peaks(self) -> Peaks:
         self._close_span()
+        spilled = 0 if self._room is None else (self._reserved or 0) - self._room
         return Peaks(
             allocated_mib=None if self._allocated is None else self._allocated / BYTES_PER_MIB,
             reserved_mib=None if self._reserved is None else self._reserved / BYTES_PER_MIB,
             whole_run_mib=self._whole_run / BYTES_PER_MIB,
+            spilled_mib=spilled / BYTES_PER_MIB if spilled > 0 else None,
         )
 
     def _close_span(self) -> tuple[int, int]:

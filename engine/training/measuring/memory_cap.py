@@ -24,7 +24,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
 from engine.training.measuring.card import NvmlReader
-from engine.training.measuring.memory import status_bytes
+from engine.training.measuring.memory import driver_spills, status_bytes
 
 
 class DataSegment:
@@ -131,7 +131,7 @@ class TrialMemory(Protocol):
         ...
 
     def has_spilled(self) -> bool:
-        """Whether more was taken than was free: a driver may spill into the host's memory."""
+        """Whether the driver put what was more than free into the host's memory. Any thread may ask."""
         ...
 
     def was_refused(self) -> bool:
@@ -166,7 +166,7 @@ class AllocatorTrial:
         self._baseline: int = self._module.memory_allocated(device)
         self._refused = self._refusals()
         held: int = self._module.memory_reserved(device)
-        self._free_mib = (self._module.mem_get_info(device)[0] + held) / BYTES_PER_MIB
+        self._free_mib: float = (self._module.mem_get_info(device)[0] + held) / BYTES_PER_MIB
         self.baseline_mib = self._baseline / BYTES_PER_MIB
         self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
         self.other_programs_mib = _other_programs_mib(device)
@@ -178,8 +178,10 @@ class AllocatorTrial:
         return float(self._module.max_memory_reserved(self._device)) / BYTES_PER_MIB
 
     def has_spilled(self) -> bool:
-        held: float = self._module.max_memory_reserved(self._device) / BYTES_PER_MIB
-        return bool(held > self._free_mib)
+        if not driver_spills():
+            # what is more than free was freed by another program meanwhile
+            return False
+        return (self.reserved_mib() or 0.0) > self._free_mib
 
     def was_refused(self) -> bool:
         return self._refusals() > self._refused
@@ -231,22 +233,35 @@ def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
 
 @contextmanager
 def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
-    """Caps what the process may allocate beyond what it has, while the context lasts."""
-    if cap_gib is None:
+    """Caps what the process may allocate beyond what it has, while the context lasts.
+
+    Where the driver would spill into the host's memory, a card is capped at what is free, so that a run that
+    does not fit runs out of memory as it does elsewhere.
+    """
+    limits = [] if cap_gib is None else [cap_gib * BYTES_PER_GIB]
+    if device.type == "cuda" and driver_spills():
+        limits.append(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
+    if not limits:
         yield
     elif device.type == "cuda":
-        # It limits what the caching allocator reserves, graphs' pools included, not what the driver and the
-        # libraries take beside it (the context, loaded kernels).
-        total = torch.cuda.get_device_properties(device).total_memory
-        before = torch.cuda.get_per_process_memory_fraction(device)
-        torch.cuda.set_per_process_memory_fraction(min(before, cap_gib * BYTES_PER_GIB / total), device)
-        try:
+        with _allocator_limit(device, min(limits)):
             yield
-        finally:
-            torch.cuda.set_per_process_memory_fraction(before, device)
     else:
-        with freed_memory_returned(), _data_limit(int(cap_gib * BYTES_PER_GIB)):
+        with freed_memory_returned(), _data_limit(int(min(limits))):
             yield
+
+
+@contextmanager
+def _allocator_limit(device: torch.device, limit_bytes: float) -> Iterator[None]:
+    # It limits what the caching allocator reserves, graphs' pools included, not what the driver and the
+    # libraries take beside it (the context, loaded kernels).
+    total = torch.cuda.get_device_properties(device).total_memory
+    before = torch.cuda.get_per_process_memory_fraction(device)
+    torch.cuda.set_per_process_memory_fraction(min(before, limit_bytes / total), device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(before, device)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
-from engine.protocol.trials import Cause, Trial, Tried
+from engine.protocol.trials import SPILLED, Cause, Trial, Tried
 from engine.training.data.batches import Batch, samples_in
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
@@ -31,7 +31,6 @@ LEAST_STEPS = 3
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
 _FLOAT32_BYTES = 4
-_SPILL_NOTE = "It took more than was free: the driver put the rest into the host's memory, which is slow."
 
 
 def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
@@ -51,6 +50,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     take_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
     progress = _TrialProgress()
+    control.has_spilled = memory.has_spilled
     try:
         with conditions(plan):
             yield from _train(plan, control, progress)
@@ -58,6 +58,8 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         if not _ran_out(error, memory):
             raise
         progress.cause = "memory"
+    finally:
+        control.has_spilled = lambda: False
     # outside the except block, where the exception no longer pins the tensors of its frames
     if progress.was_stopped:
         yield Finished(summary=Summary(), stopped=True)
@@ -198,7 +200,7 @@ def _trial(plan: Plan, memory: TrialMemory, progress: _TrialProgress, seconds: f
         seconds=seconds,
         steps=progress.whole_steps,
         cause=progress.cause,
-        note=_SPILL_NOTE if progress.cause == "spill" else None,
+        note=SPILLED if progress.cause == "spill" else None,
     )
 
 

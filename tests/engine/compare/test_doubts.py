@@ -44,6 +44,7 @@ def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
         ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs held 2.0 GiB"),
         ({"speed_note": "other programs took 40 % of the processor"}, "other-program", "took 40 %"),
         (HOT, "throttled", "held down by heat"),
+        ({"spilled_mib": 3_072.0}, "spilled", "the driver put 3.0 GiB of it into the host's memory"),
         ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
         ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
     ],
@@ -55,7 +56,7 @@ def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], ki
 
 def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
     suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69 % of the processor"}
-    for figures in (*suffered, HOT):
+    for figures in (*suffered, HOT, {"spilled_mib": 64.0}):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
         assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})

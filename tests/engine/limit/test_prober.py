@@ -196,6 +196,7 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(
         ("sys.stderr.write('std::bad_alloc'); sys.exit(134)", "memory", True),
         ("os.abort()", "death", False),
         ("time.sleep(60)", "hang", False),
+        ("say(event='heartbeat', step=1, has_spilled=True); time.sleep(60)", "memory", True),
         (
             "say(event='failed', problem=dict(kind='internal', message='No kernel for it.', remedy='.'))",
             "error",
