@@ -47,9 +47,10 @@ class Progress:
         self._steps_per_epoch: int | None = None
         self._seconds = 0.0
         self._epoch_ended_at = 0
-        self._epoch_losses: list[float] = []
+        self._epoch_loss_sum, self._epoch_losses = 0.0, 0
         self._last_epoch_loss: float | None = None
-        self._accuracies: list[float] = []
+        self._accuracy: float | None = None
+        self._best_accuracy: float | None = None
         self._grad_scale: float | None = None
         self._skipped: int | None = None
 
@@ -67,14 +68,18 @@ class Progress:
                 self._recorded_steps, self._seconds = int(step), seconds
                 # an epoch's last steps may arrive after its end
                 steps = zip(event.step, event.loss, strict=True)
-                self._epoch_losses += [loss for step, loss in steps if step > self._epoch_ended_at]
+                losses = [loss for step, loss in steps if step > self._epoch_ended_at]
+                self._epoch_loss_sum += sum(losses)
+                self._epoch_losses += len(losses)
                 if event.grad_scale is not None:
                     self._grad_scale = event.grad_scale[-1]
             case Epoch(step=step, train_loss=loss):
                 self._epoch_ended_at, self._last_epoch_loss = step, loss
-                self._epoch_losses.clear()
-                if event.validation_accuracy is not None:
-                    self._accuracies.append(event.validation_accuracy)
+                self._epoch_loss_sum, self._epoch_losses = 0.0, 0
+                accuracy = event.validation_accuracy
+                if accuracy is not None:
+                    self._accuracy = accuracy
+                    self._best_accuracy = max(accuracy, self._best_accuracy or accuracy)
             case Skipped(steps=steps):
                 self._skipped = (self._skipped or 0) + len(steps)
         return self.step > before
@@ -89,9 +94,9 @@ class Progress:
             steps=self._recorded_steps,
             epochs=self._recorded_steps / self._steps_per_epoch if self._steps_per_epoch else 0.0,
             seconds=self._seconds,
-            final_train_loss=sum(losses) / len(losses) if losses else self._last_epoch_loss,
-            best_validation_accuracy=max(self._accuracies, default=None),
-            final_validation_accuracy=self._accuracies[-1] if self._accuracies else None,
+            final_train_loss=self._epoch_loss_sum / losses if losses else self._last_epoch_loss,
+            best_validation_accuracy=self._best_accuracy,
+            final_validation_accuracy=self._accuracy,
             final_grad_scale=self._grad_scale,
             skipped_steps=self._skipped,
             speed_note=speed_note,

@@ -4,26 +4,74 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.experiment.experiment import LEAST_BLOCKS
+from engine.experiment.experiment import LEAST_BLOCKS, Measure
 from engine.protocol.events import Summary
 from engine.statistics import steadiness
 from engine.training.measuring.telemetry import Rows
 from engine.training.measuring.validation import Validation
 
+MOST_BLOCKS = 2**18
+"""With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
+
+
+class Blocks:
+    """Samples and seconds of whole blocks of `steps` each, in the order of the steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.samples = array("q")
+        self.seconds = array("d")
+        self._rest: tuple[NDArray[np.int64], NDArray[np.float64]] = (np.empty(0, np.int64), np.empty(0))
+
+    def add(self, samples: NDArray[np.int64], seconds: NDArray[np.float64]) -> None:
+        """Adds steps; those that make no whole block wait for the next."""
+        samples, seconds = np.append(self._rest[0], samples), np.append(self._rest[1], seconds)
+        while blocks := min(len(seconds) // self.steps, MOST_BLOCKS - len(self.seconds)):
+            whole = blocks * self.steps
+            self.samples.extend(samples[:whole].reshape(blocks, self.steps).sum(axis=1).tolist())
+            self.seconds.extend(seconds[:whole].reshape(blocks, self.steps).sum(axis=1).tolist())
+            samples, seconds = samples[whole:], seconds[whole:]
+            if len(self.seconds) == MOST_BLOCKS:
+                self._join_pairs()
+        self._rest = samples, seconds
+
+    def _join_pairs(self) -> None:
+        self.steps *= 2
+        self.samples = array("q", np.asarray(self.samples).reshape(-1, 2).sum(axis=1).tolist())
+        self.seconds = array("d", np.asarray(self.seconds).reshape(-1, 2).sum(axis=1).tolist())
+
+
+@dataclass
+class _Totals:
+    steps: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    wait_seconds: float = 0.0
+
+    def add(self, steps: int, samples: int, seconds: float, wait_seconds: float) -> None:
+        self.steps += steps
+        self.samples += samples
+        self.seconds += seconds
+        self.wait_seconds += wait_seconds
+
 
 class Tally:
-    """Totals of the run's completed steps and validations, added in order."""
+    """Totals of the run's completed steps and validations, added in order.
 
-    def __init__(self) -> None:
-        self.samples = array("q")
-        self.step_seconds = array("d")
-        self.wait_seconds = array("d")
+    `warm_up` and `measured` are of the steps since the run was started or resumed.
+    """
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+        self._blocks = Blocks(measure.block_steps)
+        self.warm_up, self.measured = _Totals(), _Totals()
+        self._first_step_seconds: float | None = None
         self.seconds = 0.0
         self.skipped_steps = 0
         self.first_nan_step: int | None = None
@@ -38,14 +86,22 @@ class Tally:
 
     @property
     def steps(self) -> int:
-        """All steps; the columns hold those since the run was started or resumed."""
-        return self._steps_before + len(self.samples)
+        """All steps, those before the run was resumed too."""
+        return self._steps_before + self.warm_up.steps + self.measured.steps
 
-    def add(self, rows: Rows) -> None:
-        """Adds completed steps."""
-        self.samples.extend(rows.samples.tolist())
-        self.step_seconds.extend(rows.step_seconds.tolist())
-        self.wait_seconds.extend(rows.wait_seconds.tolist())
+    def add(self, rows: Rows, warm_until: int) -> None:
+        """Adds completed steps, of which those up to number `warm_until` are warm-up, and all before them."""
+        if self._first_step_seconds is None:
+            self._first_step_seconds = float(rows.step_seconds[0])
+        warm = int(np.searchsorted(rows.step, warm_until, side="right"))
+        if warm and self.measured.steps:
+            # a part of the model was compiled later
+            self.warm_up.add(*astuple(self.measured))
+            self.measured, self._blocks = _Totals(), Blocks(self._measure.block_steps)
+        for totals, part in ((self.warm_up, slice(warm)), (self.measured, slice(warm, None))):
+            samples, seconds, waits = rows.samples[part], rows.step_seconds[part], rows.wait_seconds[part]
+            totals.add(len(samples), int(samples.sum()), float(seconds.sum()), float(waits.sum()))
+        self._blocks.add(rows.samples[warm:], rows.step_seconds[warm:])
         self.seconds = float(rows.seconds[-1])
         self.skipped_steps += len(skipped_steps(rows))
         loss = rows.figures["loss"]
@@ -104,31 +160,38 @@ class Tally:
         self._least_loss = state.get("least_loss")
         self._loss_sum, self._loss_samples = state["loss_sum"], state["loss_samples"]
 
-    def summary(self, *, steps_per_epoch: int, warm_steps: int, is_scaled: bool) -> Summary:
-        """The figures so far that follow from the steps alone, of which the first `warm_steps` were warm-up.
+    def speed(self) -> Speed:
+        """The speed of the measured steps."""
+        if len(self._blocks.seconds) < LEAST_BLOCKS:
+            warmup_steps = max(self.warm_up.steps, self._measure.warmup_steps)
+            steps = self.warm_up.steps + self.measured.steps
+            return Speed(note=_too_short(steps, self._measure.block_steps, warmup_steps))
+        return _speed_of(self._blocks)
+
+    def summary(self, *, steps_per_epoch: int, is_scaled: bool) -> Summary:
+        """The figures so far that follow from the steps alone.
 
         The final train loss is the mean over the last epoch, or over its trained part.
         """
         return Summary(
             steps=self.steps,
             epochs=self.steps / steps_per_epoch,
-            first_step_seconds=self.step_seconds[0] if self.step_seconds else None,
+            first_step_seconds=self._first_step_seconds,
             final_train_loss=self.train_loss if self.steps else None,
             best_validation_accuracy=self._best_accuracy,
             final_validation_accuracy=self._accuracy,
             best_epoch=self._best_epoch,
             first_nan_step=self.first_nan_step,
             skipped_steps=self.skipped_steps if is_scaled else None,
-            data_wait_fraction=self._wait_fraction(warm_steps),
-            warmup_seconds=sum(self.step_seconds[:warm_steps]) if warm_steps else None,
+            data_wait_fraction=self._wait_fraction(),
+            warmup_seconds=self.warm_up.seconds if self.warm_up.steps else None,
             seconds=self.seconds,
         )
 
-    def _wait_fraction(self, warm_steps: int) -> float | None:
+    def _wait_fraction(self) -> float | None:
         """As a fraction of the measured steps' time, or of all steps' if none was measured."""
-        first = warm_steps if warm_steps < len(self.step_seconds) else 0
-        busy_seconds = sum(self.step_seconds[first:])
-        return min(1.0, sum(self.wait_seconds[first:]) / busy_seconds) if busy_seconds else None
+        steps = self.measured if self.measured.steps else self.warm_up
+        return min(1.0, steps.wait_seconds / steps.seconds) if steps.seconds else None
 
 
 def skipped_steps(rows: Rows) -> tuple[int, ...]:
@@ -151,24 +214,16 @@ class Speed:
     note: str | None = None
 
 
-def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int, warmup_steps: int) -> Speed:
-    """The speed of a run from the samples and the seconds of each step.
-
-    Leaves out the first `warmup_steps`, and steps at the end that make no whole block of `block_steps`.
-    """
-    blocks = max(0, len(seconds) - warmup_steps) // block_steps
-    if blocks < LEAST_BLOCKS:
-        return Speed(note=_too_short(len(seconds), block_steps, warmup_steps))
-    measured = slice(warmup_steps, warmup_steps + blocks * block_steps)
-    block_seconds = np.asarray(seconds[measured]).reshape(blocks, block_steps).sum(axis=1)
-    block_samples = np.asarray(samples[measured]).reshape(blocks, block_steps).sum(axis=1)
-    if not block_seconds.all():
+def _speed_of(blocks: Blocks) -> Speed:
+    """The speed of a run from its blocks of measured steps."""
+    samples, seconds = np.asarray(blocks.samples), np.asarray(blocks.seconds)
+    if not seconds.all():
         return Speed(note="The steps were too short for this machine's clock.")
-    rates = block_samples / block_seconds
+    rates = samples / seconds
     return Speed(
         samples_per_second=float(np.median(rates)),
         interval=steadiness(rates),
-        step_ms=float(np.median(block_seconds) / block_steps * 1e3),
+        step_ms=float(np.median(seconds) / blocks.steps * 1e3),
     )
 
 

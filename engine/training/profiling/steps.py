@@ -38,6 +38,7 @@ class Steps:
         self._is_loading = False
         self.group: list[Batch] = []
         self.wait_seconds: list[float] = []
+        self._rows: list[Rows] = []
 
     @property
     def must_end(self) -> bool:
@@ -86,9 +87,17 @@ class Steps:
         self._take(self.run.telemetry.flush())
         self.run.telemetry.begin()
 
+    def measured(self, first: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The samples and the seconds of the completed steps after the `first`."""
+        return (
+            np.concatenate([rows.samples for rows in self._rows])[first:],
+            np.concatenate([rows.step_seconds for rows in self._rows])[first:],
+        )
+
     def _take(self, arrived: list[Rows]) -> None:
         for rows in arrived:
             self.run.take(rows)
+        self._rows += arrived
         self.run.samples()
 
 
@@ -138,10 +147,8 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 
 
 def _timed(steps: Steps, first: int) -> Timed:
-    tally, instruments = steps.run.tally, steps.run.instruments
-    samples, seconds, waits = (
-        np.asarray(column[first:]) for column in (tally.samples, tally.step_seconds, steps.wait_seconds)
-    )
+    (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
+    instruments = steps.run.instruments
     is_whole = samples == samples.max()
     return Timed(
         step_ms=1e3 * _typical(seconds[is_whole]),

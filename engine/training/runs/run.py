@@ -15,7 +15,7 @@ from engine.protocol.events import PhaseName, Samples, Summary
 from engine.training.data.batches import Batch, Source, samples_in
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.measuring.speed import Speed, Tally, speed_of
+from engine.training.measuring.speed import Speed, Tally
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
 from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
@@ -58,7 +58,7 @@ class Run:
         self.instruments = instruments
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps
-        self.tally = Tally()
+        self.tally = Tally(experiment.measure)
         self.epoch = 1
         self.phase = PhaseName.BUILDING
         self._model = model
@@ -180,7 +180,7 @@ class Run:
 
     def take(self, rows: Rows) -> None:
         """Adds steps that the device has completed."""
-        self.tally.add(rows)
+        self.tally.add(rows, self._warm_until)
         self.control.step = rows.last_step
         self._unsent.append(rows)
 
@@ -260,19 +260,15 @@ class Run:
 
     def summary(self) -> Summary:
         """The figures so far. Waits for the device."""
-        warm_steps = self._warm_until - self._first_step
-        scaler, speed = self.step.scaler, self._speed(warm_steps)
-        measured, seconds = self.tally.samples[warm_steps:], self.tally.step_seconds[warm_steps:]
-        totals = self.tally.summary(
-            steps_per_epoch=self.steps_per_epoch, warm_steps=warm_steps, is_scaled=scaler.is_enabled()
-        )
+        scaler, speed, measured = self.step.scaler, self._speed(), self.tally.measured
+        totals = self.tally.summary(steps_per_epoch=self.steps_per_epoch, is_scaled=scaler.is_enabled())
         figures = {
             "samples_per_second": speed.samples_per_second,
             "samples_per_second_ci": speed.interval,
             "speed_note": speed.note,
             "step_ms": speed.step_ms,
             **self.instruments.figures(self.step),
-            "energy": self.instruments.energy.over(len(measured), sum(measured), sum(seconds)),
+            "energy": self.instruments.energy.over(measured.steps, measured.samples, measured.seconds),
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.recipe,
             "left_out": dict(self.step.left_out),
@@ -288,10 +284,7 @@ class Run:
         mode = float32_mode_name(self.experiment.precision, self.experiment.step.autocast_tf32)
         return "strict" if mode == "tf32" and self.device.type != "cuda" else mode
 
-    def _speed(self, warm_steps: int) -> Speed:
+    def _speed(self) -> Speed:
         if self.device.type == "cpu" and self.experiment.memory_cap_gib is not None:
             return Speed(note=CAPPED_CPU_NOTE)
-        speed = speed_of(
-            self.tally.samples, self.tally.step_seconds, self.experiment.measure.block_steps, warm_steps
-        )
-        return self.instruments.with_note(speed)
+        return self.instruments.with_note(self.tally.speed())

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.training.measuring.speed import speed_of
+from engine.experiment.experiment import Measure
+from engine.training.measuring import speed as speeds
+from engine.training.measuring.speed import Speed, Tally
+from engine.training.measuring.telemetry import Rows
+
+
+def rows_of(samples: Sequence[int], seconds: Sequence[float], first: int = 1) -> Rows:
+    """Completed steps from number `first` on."""
+    nothing = np.zeros(len(seconds))
+    return Rows(
+        step=np.arange(first, first + len(seconds)),
+        samples=np.array(samples),
+        seconds=np.cumsum(seconds),
+        step_seconds=np.array(seconds, dtype=float),
+        wait_seconds=nothing,
+        learning_rate=nothing,
+        figures={"loss": nothing},
+    )
+
+
+def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int, warmup_steps: int) -> Speed:
+    tally = Tally(Measure(block_steps=block_steps, warmup_steps=warmup_steps))
+    tally.add(rows_of(samples, seconds), warmup_steps)
+    return tally.speed()
 
 
 def test_equal_steps_have_their_own_speed() -> None:
@@ -57,3 +82,36 @@ def test_the_interval_holds_the_median_of_the_blocks(seconds: list[float], block
     assert speed.samples_per_second is not None and speed.interval is not None
     low, high = speed.interval
     assert 8 / max(seconds) * 0.999 <= low <= speed.samples_per_second <= high <= 8 / min(seconds) * 1.001
+
+
+def test_steps_count_alike_however_they_arrive() -> None:
+    seconds = np.random.default_rng(0).uniform(0.01, 0.03, 997).tolist()
+    tally = Tally(Measure(block_steps=7, warmup_steps=10))
+    for first in range(0, len(seconds), 50):
+        part = seconds[first : first + 50]
+        tally.add(rows_of([8] * len(part), part, 1 + first), 10)
+    assert tally.speed() == speed_of([8] * len(seconds), seconds, 7, 10)
+    assert (tally.warm_up.steps, tally.measured.steps, tally.measured.samples) == (10, 987, 987 * 8)
+    assert tally.measured.seconds == pytest.approx(sum(seconds[10:]))
+
+
+def test_what_is_compiled_late_makes_all_before_it_warm_up() -> None:
+    tally = Tally(Measure(block_steps=1, warmup_steps=2))
+    tally.add(rows_of([8] * 20, [0.5] * 20), 2)
+    tally.add(rows_of([8] * 20, [9.0] + [0.1] * 19, 21), 21)
+    assert (tally.warm_up.steps, tally.measured.steps) == (21, 19)
+    assert tally.summary(steps_per_epoch=10, is_scaled=False).warmup_seconds == pytest.approx(19.0)
+    assert tally.speed().samples_per_second == pytest.approx(80)
+
+
+def test_a_run_of_any_length_keeps_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speeds, "MOST_BLOCKS", 64)
+    generator = np.random.default_rng(0)
+    seconds = generator.uniform(0.01, 0.03, 100_000)
+    blocks = speeds.Blocks(5)
+    for part in np.array_split(seconds, 731):
+        blocks.add(np.full(len(part), 8), part)
+    assert 32 <= len(blocks.seconds) == len(blocks.samples) < 64
+    kept = len(blocks.seconds) * blocks.steps
+    assert 100_000 - kept < blocks.steps and sum(blocks.samples) == 8 * kept
+    np.testing.assert_allclose(blocks.seconds, seconds[:kept].reshape(-1, blocks.steps).sum(axis=1))
