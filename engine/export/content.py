@@ -13,11 +13,11 @@ from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.compare.tariff import Tariff
+from engine.curves import Columns
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
 from engine.protocol.timing.timing import Timing
-from engine.store.journal import Columns
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 

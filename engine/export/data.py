@@ -29,10 +29,10 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
 from engine.compare.split import Split
 from engine.compare.verdict import Verdict
+from engine.curves import Columns
 from engine.experiment.text import cell_text
 from engine.export.content import Content
 from engine.protocol.events import SAMPLE_COLUMNS
-from engine.store.journal import Columns
 from engine.store.record import RunRecord
 from engine.words.settings import applying_settings
 

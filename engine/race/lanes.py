@@ -18,9 +18,9 @@ from engine.compare.comparison import Comparison
 from engine.compare.evidence import warm_steps
 from engine.compare.figures import SPEED
 from engine.compare.sides import Side
+from engine.curves import Columns
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.compare.comparison import Comparison
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
 from engine.compare.sides import Side
+from engine.curves import Columns
 from engine.experiment.catalog import Task, task_of
 from engine.experiment.value import MIB_PER_GIB
 from engine.race.lanes import (
@@ -23,7 +24,6 @@ from engine.race.lanes import (
 )
 from engine.race.race import Race, Unit, claim_of, counts_match
 from engine.statistics import Interval
-from engine.store.journal import Columns
 from engine.store.record import RunRecord
 
 _UNITS: dict[Task, Unit] = {

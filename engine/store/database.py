@@ -22,6 +22,8 @@ from engine.store.backup import NoRoomError, back_up, backups
 from engine.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 _BUSY_SECONDS = 10.0
+_KEPT_KIB = 16 * 1024
+"""Of a temporary store in memory: some hundred thousand steps of a run."""
 _LONGEST_PATH = 504
 """In bytes: SQLite's own limit on Unix, less the ending of a journal's name."""
 _NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -87,11 +89,12 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     return Opened(memory, unwritable=unwritable)
 
 
-def open_in_memory() -> sqlite3.Connection:
-    """An empty store in memory."""
-    memory = _memory()
-    _bring_up_to_date(memory, Path(":memory:"))
-    return memory
+def open_temporary() -> sqlite3.Connection:
+    """An empty store in memory; what is too much for that SQLite keeps in a temporary file."""
+    connection = _set_up(sqlite3.connect("", isolation_level=None))
+    connection.execute(f"PRAGMA cache_size = -{_KEPT_KIB}")
+    _bring_up_to_date(connection, Path(":memory:"))
+    return connection
 
 
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:

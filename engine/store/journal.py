@@ -1,17 +1,13 @@
-"""The record of a run while it trains: sample blocks, other events in order, and sheets of pictures.
+"""The record of a run while it trains: samples, other events in order, and sheets of pictures.
 
-Sample blocks are columnar: little-endian float64, column after column, with their names. A sheet of pictures
-is saved once, however many runs share it.
+A sheet of pictures is saved once, however many runs share it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Sequence
 
-from engine import Later
 from engine.protocol.events import (
     Diagnosed,
     Epoch,
@@ -30,65 +26,11 @@ from engine.protocol.events import (
 )
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
+from engine.store import samples
 from engine.store.connection import Connection
 from engine.store.record import unreadable
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-else:
-    np = Later("numpy")
-
-Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
-MOST_ROWS = 65_536
-"""Of a block: it is read whole."""
-
-_WIRE = "<f8"
 _IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
-
-    names: str
-    rows: int
-    data: bytes
-
-
-def columns_in(batches: Iterable[Samples]) -> Columns:
-    """Neighbouring batches as one table; empty if there are none."""
-    return joined(
-        {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
-        for batch in batches
-    )
-
-
-def blocks_of(columns: Columns) -> Iterator[Block]:
-    """The columns as blocks of at most `MOST_ROWS` rows."""
-    rows = min((len(values) for values in columns.values()), default=0)
-    for first in range(0, rows, MOST_ROWS):
-        part = np.stack([values[first : first + MOST_ROWS] for values in columns.values()])
-        yield Block(names=",".join(columns), rows=part.shape[1], data=part.astype(_WIRE).tobytes())
-
-
-def columns_of(block: Block) -> Columns:
-    """A block's columns by name."""
-    table = np.frombuffer(block.data, dtype=_WIRE).reshape(-1, block.rows).astype(np.float64)
-    return dict(zip(block.names.split(","), table, strict=True))
-
-
-def joined(parts: Iterable[Columns]) -> Columns:
-    """The parts one after another; NaN where a part lacks another's column."""
-    present = [part for part in parts if part]
-    names = list(dict.fromkeys(name for part in present for name in part))
-    return {name: np.concatenate([_column(part, name) for part in present]) for name in names}
-
-
-def _column(part: Columns, name: str) -> NDArray[np.float64]:
-    if name in part:
-        return part[name]
-    return np.full(len(next(iter(part.values()))), np.nan)
 
 
 class SavedPictures:
@@ -154,9 +96,9 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     Signs of life are left out, and so are pictures, which are saved apart.
     """
     batches = [event for event in events if isinstance(event, Samples)]
-    _append_blocks(connection, run_id, list(blocks_of(columns_in(batches))))
+    samples.append(connection, run_id, samples.columns_in(batches))
     kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready | Pictures))
-    first = _next_position(connection, "events", run_id)
+    first = _next_position(connection, run_id)
     connection.executemany(
         "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",
         [(run_id, position, to_line(event).decode()) for position, event in enumerate(kept, first)],
@@ -192,28 +134,6 @@ def ranges_of(
     return tuple(result for result in results if isinstance(result, Ranges))
 
 
-def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
-    """The samples of a run by column; empty if it has none. Raises ProblemError where they are damaged."""
-    statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
-    rows = connection.execute(statement, (run_id,))
-    try:
-        return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
-    except (ValueError, TypeError, AttributeError):
-        # SQLite holds a value of any type in any column
-        raise unreadable("curves") from None
-
-
-def compact(connection: sqlite3.Connection, run_id: str) -> None:
-    """Joins the several small blocks per second into a few large ones, which are quicker to read."""
-    replace_samples(connection, run_id, samples_of(connection, run_id))
-
-
-def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
-    """Replaces the samples of a run by `columns`."""
-    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
-    _append_blocks(connection, run_id, list(blocks_of(columns)))
-
-
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
     """How the run's last training ended; None where its end was not recorded."""
     events = events_of(connection, run_id, with_ranges=False)
@@ -223,11 +143,7 @@ def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | N
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
     """Drops all that was recorded after `step`, and the run's end: it resumes from that step."""
-    columns = samples_of(connection, run_id)
-    if columns:
-        is_kept = columns["step"] <= step
-        kept = {name: values[is_kept] for name, values in columns.items()}
-        replace_samples(connection, run_id, kept)
+    samples.cut(connection, run_id, step)
     rows = connection.execute(
         "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
     ).fetchall()
@@ -270,17 +186,6 @@ def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, pos
     connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
 
 
-def _append_blocks(connection: sqlite3.Connection, run_id: str, blocks: Sequence[Block]) -> None:
-    first = _next_position(connection, "samples", run_id)
-    connection.executemany(
-        "INSERT INTO samples (run, position, names, rows, data) VALUES (?, ?, ?, ?, ?)",
-        [
-            (run_id, position, block.names, block.rows, block.data)
-            for position, block in enumerate(blocks, first)
-        ],
-    )
-
-
-def _next_position(connection: sqlite3.Connection, table: str, run_id: str) -> int:
-    statement = f"SELECT coalesce(max(position), -1) + 1 FROM {table} WHERE run = ?"
+def _next_position(connection: sqlite3.Connection, run_id: str) -> int:
+    statement = "SELECT coalesce(max(position), -1) + 1 FROM events WHERE run = ?"
     return int(connection.execute(statement, (run_id,)).fetchone()[0])

@@ -8,11 +8,12 @@ from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import Later
+from engine.curves import Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import one_line, shortened
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
-from engine.store import edits, journal, recording
+from engine.store import edits, journal, recording, samples
 from engine.store.connection import Connection
 from engine.store.record import (
     RUN_COLUMNS,
@@ -154,10 +155,15 @@ class Readings:
         Columns that the run lacks are left out; without samples the dictionary is empty.
         """
         with self._connection.reading() as connection:
-            columns: dict[str, NDArray[Any]] = {**journal.samples_of(connection, run_id)}
+            columns: dict[str, NDArray[Any]] = {**samples.samples_of(connection, run_id)}
         if "step" in columns:
             columns["step"] = columns["step"].astype(np.int64)
         return columns
+
+    def curves(self, run_id: str) -> Curves:
+        """The run's samples in a bounded number of rows."""
+        with self._connection.reading() as connection:
+            return samples.curves_of(connection, run_id)
 
     def summary_so_far(self, run_id: str) -> Summary:
         """A summary made of the recorded samples and events, for a run that has none of its own."""

@@ -30,7 +30,7 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 class Recorder:
     """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
 
-    A copy of the run grows in memory, from which it is saved again if the store's file was deleted, moved,
+    A copy of the run grows with it, from which it is saved again if the store's file was deleted, moved,
     replaced or damaged.
     """
 

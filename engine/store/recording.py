@@ -1,34 +1,35 @@
 """How the events of a run change its saved row: resolved settings, status and summary.
 
 A run that ended without a summary gets its figures from the recorded events and samples. A twin of the run
-in memory is kept in case the store's file is taken away.
+is kept in case the store's file is taken away.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from engine import Later
-from engine.experiment.problem import ProblemError
+from engine.curves import Columns
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import Epoch, Event, Failed, Finished, Pictures, Skipped, Started, Summary
-from engine.store import checkpoints, journal
-from engine.store.database import open_in_memory
+from engine.store import checkpoints, journal, samples
+from engine.store.database import open_temporary
 from engine.store.record import Status
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 else:
     np = Later("numpy")
 
 _INTERRUPTED_NOTE = "the run ended early"
 
 
-def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64]]) -> Summary:
-    """The figures that samples and events show, without a speed, since the run ended early."""
+def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
+    """The figures that events show, and samples part by part, without a speed, since the run ended early."""
     events = tuple(events)
     started = next((event for event in events if isinstance(event, Started)), None)
     validated = [
@@ -39,48 +40,57 @@ def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64
     # of equal accuracies the first counts as the best
     best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
     skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
-    steps = int(_last(samples, "step") or 0)
+    last_epoch = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
+    told = _Told(0 if last_epoch is None else last_epoch.step)
+    for part in parts:
+        told.take(part)
+    steps = int(told.last.get("step", 0))
     return Summary(
         steps=steps,
         epochs=steps / started.steps_per_epoch if started is not None else 0.0,
         speed_note=_INTERRUPTED_NOTE,
-        seconds=_last(samples, "seconds") or 0.0,
-        final_train_loss=_train_loss(events, samples),
-        final_grad_scale=_last(samples, "grad_scale"),
+        seconds=told.last.get("seconds", 0.0),
+        final_train_loss=told.mean_loss if told.losses or last_epoch is None else last_epoch.train_loss,
+        final_grad_scale=told.last.get("grad_scale"),
         best_validation_accuracy=best[0],
         best_epoch=best[1],
         final_validation_accuracy=validated[-1][0] if validated else None,
-        first_nan_step=_first_nan_step(samples),
+        first_nan_step=told.first_nan_step,
         skipped_steps=skipped if started is not None and started.experiment.uses_scaler else None,
     )
 
 
-def _first_nan_step(samples: Mapping[str, NDArray[np.float64]]) -> int | None:
-    losses = samples.get("loss")
-    if losses is None or not np.isnan(losses).any():
-        return None
-    return int(samples["step"][np.isnan(losses).argmax()])
+class _Told:
+    """What samples tell, part by part; the mean loss is of the steps after `since`, as in a whole run."""
 
+    def __init__(self, since: int) -> None:
+        self._since = since
+        self._loss_sum = 0.0
+        self.losses = 0
+        self.last: dict[str, float] = {}
+        self.first_nan_step: int | None = None
 
-def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.float64]]) -> float | None:
-    """The mean loss of the last epoch, or of the trained part of it, as in a whole run."""
-    last = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
-    since = 0 if last is None else last.step
-    losses = samples["loss"][samples["step"] > since] if "loss" in samples else np.empty(0)
-    if len(losses):
+    @property
+    def mean_loss(self) -> float | None:
+        return self._loss_sum / self.losses if self.losses else None
+
+    def take(self, part: Columns) -> None:
+        """Adds the next steps."""
+        if not len(part.get("step", ())):
+            return
+        self.last |= {name: float(values[-1]) for name, values in part.items()}
+        is_nan = np.isnan(part["loss"])
+        if self.first_nan_step is None and is_nan.any():
+            self.first_nan_step = int(part["step"][is_nan.argmax()])
+        counted = part["loss"][part["step"] > self._since]
         # the sum of a diverged run may overflow
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(losses.mean())
-    return None if last is None else last.train_loss
+            self._loss_sum += float(counted.sum())
+        self.losses += len(counted)
 
 
 def _step_of(epoch: Epoch) -> int:
     return epoch.step
-
-
-def _last(samples: Mapping[str, NDArray[np.float64]], name: str) -> float | None:
-    column = samples.get(name)
-    return float(column[-1]) if column is not None and len(column) else None
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
@@ -99,7 +109,7 @@ def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -
 def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
     """The figures of a run without a summary, from its recorded samples and events."""
     events = journal.events_of(connection, run_id, with_ranges=False)
-    return summary_of(events, journal.samples_of(connection, run_id))
+    return summary_of(events, samples.parts_of(connection, run_id))
 
 
 def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
@@ -146,20 +156,21 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
         "UPDATE runs SET status = ?, ended = ?, summary = ? WHERE id = ?",
         (status, time.time(), summary.model_dump_json(), run_id),
     )
-    journal.compact(connection, run_id)
+    samples.compact(connection, run_id)
 
 
 def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
     """The summary of all that was recorded: a resumed run stopped at once may know only its own part."""
     own = event.summary
-    if not event.stopped:
+    if not event.stopped or own.steps >= samples.last_step(connection, run_id):
         return own
-    recorded = summary_so_far(connection, run_id)
-    note = {"speed_note": own.speed_note}
-    return recorded.model_copy(update=note) if own.steps < recorded.steps else own
+    return summary_so_far(connection, run_id).model_copy(update={"speed_note": own.speed_note})
 
 
-_PARTS = ("samples", "events")
+_PARTS = ("samples", "outlines", "events")
+
+
+_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
 class Twin:
@@ -167,19 +178,47 @@ class Twin:
 
     def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
         self._run_id = run_id
-        self._memory = open_in_memory()
-        _copy(source, self._memory, run_id)
+        self._copy = open_temporary()
+        self._is_whole = True
+        with self._where_there_is_room():
+            _copy(source, self._copy, run_id)
 
     def take(self, events: Sequence[Event]) -> None:
         """Adds events of the run."""
-        take(self._memory, self._run_id, events)
+        if self._is_whole:
+            with self._where_there_is_room():
+                take(self._copy, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
-        """Writes the whole run into a store that lacks it, under the next number if its own is taken."""
-        _copy(self._memory, connection, self._run_id)
+        """Writes the whole run into a store that lacks it, under the next number if its own is taken.
+
+        Raises ProblemError where there was no room for the copy.
+        """
+        if not self._is_whole:
+            raise ProblemError(_no_copy())
+        _copy(self._copy, connection, self._run_id)
 
     def close(self) -> None:
-        self._memory.close()
+        self._copy.close()
+
+    @contextmanager
+    def _where_there_is_room(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _NO_ROOM:
+                raise
+            # the run itself is recorded all the same
+            self._is_whole = False
+
+
+def _no_copy() -> Problem:
+    return Problem(
+        kind=Kind.STORE,
+        message="The file of the saved runs was removed, replaced or damaged while this run was trained, and "
+        "there was no room for a copy of the run in the folder for temporary files.",
+        remedy="Make room there, and train it again.",
+    )
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -> None:

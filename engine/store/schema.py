@@ -216,6 +216,17 @@ _VERSIONS = ";".join(
     for table in ("comparisons", "probes", "diagnoses", "timings", "sweeps", "tunings")
 )
 
+_OUTLINES = """
+CREATE TABLE outlines (
+    run TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    steps INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (run, position),
+    FOREIGN KEY (run, position) REFERENCES samples (run, position) ON DELETE CASCADE
+)
+"""
+
 MIGRATIONS = (
     _FIRST,
     _PROBES,
@@ -230,6 +241,7 @@ MIGRATIONS = (
     _WAITING,
     _OWN_LOOKS,
     _VERSIONS,
+    _OUTLINES,
 )
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 

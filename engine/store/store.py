@@ -176,7 +176,7 @@ class Store(Readings):
         return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
 
     def twin(self, run_id: str) -> Twin:
-        """A copy of a run in memory, to grow with it. Raises ProblemError where the run is gone."""
+        """A copy of a run, to grow with it. Raises ProblemError where the run is gone."""
         with self._connection.reading() as connection:
             claims.row_of(connection, run_id)
             return Twin(connection, run_id)

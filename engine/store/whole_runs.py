@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from engine.curves import Columns
 from engine.protocol.events import Event, Failed, Finished, to_line
 from engine.protocol.pictures import ContactSheet
-from engine.store import checkpoints, edits, journal
+from engine.store import checkpoints, edits, journal, samples
 from engine.store.connection import Connection
-from engine.store.journal import Columns
 from engine.store.queue.owner import this_process
 from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
 from engine.store.recording import summary_of
@@ -119,7 +119,7 @@ class WholeRuns:
         places = ", ".join(f":{name}" for name in values)
         connection.execute(f"INSERT INTO runs ({', '.join(values)}) VALUES ({places})", values)
         journal.append(connection, run_id, run.events)
-        journal.replace_samples(connection, run_id, run.columns)
+        samples.replace_samples(connection, run_id, run.columns)
         if run.pictures is not None:
             journal.put(connection, run_id, run.pictures)
 
@@ -130,7 +130,7 @@ def closed(run: WholeRun) -> WholeRun:
     if record.status.is_over and record.summary is not None:
         return run
     ending = next((event for event in run.events if isinstance(event, Finished | Failed)), None)
-    summary = record.summary or summary_of(run.events, run.columns)
+    summary = record.summary or summary_of(run.events, [run.columns])
     ended = record.ended or (record.started or record.created) + timedelta(seconds=summary.seconds)
     status = Status.INTERRUPTED if ending is None else checkpoints.status_after(ending)
     if record.status.is_over:
@@ -175,6 +175,6 @@ def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:
     return WholeRun(
         record=record,
         events=journal.events_of(connection, run_id),
-        columns=journal.samples_of(connection, run_id),
+        columns=samples.samples_of(connection, run_id),
         comparison=comparison_from(comparison) if comparison is not None else None,
     )

@@ -18,6 +18,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_from
+from engine.curves import Columns
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import (
@@ -34,7 +35,6 @@ from engine.protocol.events import (
 from engine.race.race import Race
 from engine.race.replay import race_of
 from engine.store import schema
-from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher

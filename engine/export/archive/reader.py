@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.curves import Columns
 from engine.experiment.text import shortened
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS
 from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
@@ -47,7 +48,6 @@ from engine.protocol.events import (
 )
 from engine.protocol.pictures import ContactSheet
 from engine.store.edits import cleaned_tags
-from engine.store.journal import Columns
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 from engine.store.whole_runs import WholeRun

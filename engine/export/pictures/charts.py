@@ -10,6 +10,7 @@ import numpy as np
 from engine.compare.comparison import SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
+from engine.curves import Columns
 from engine.drawing.bar_chart import Bar, bar_chart
 from engine.drawing.curve_chart import (
     Curve,
@@ -26,7 +27,6 @@ from engine.drawing.shapes import Drawing
 from engine.drawing.smoothing import Values
 from engine.export.content import Content
 from engine.protocol.events import Epoch
-from engine.store.journal import Columns
 from engine.store.record import RunRecord
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from engine.curves import Columns
 from engine.export.content import Content
 from engine.export.trackers.mlflow_client import Connection, MlflowPlace, connected, place_of
 from engine.export.trackers.tensorboard import CURVE_TAGS, epoch_values, summary_values
 from engine.protocol.events import Epoch
-from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
 from engine.words.settings import applying_settings
 

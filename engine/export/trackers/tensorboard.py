@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.compare.figures import energy_of
+from engine.curves import Columns
 from engine.export.content import Content
 from engine.protocol.events import Epoch, Summary
-from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
 from engine.words.settings import applying_settings
 

@@ -20,7 +20,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.export.content import Content, content_of
 from engine.export.trackers.mlflow import EXPERIMENT, MOST_STEPS, log_runs
 from engine.export.trackers.mlflow_client import is_mlflow, place_of
-from engine.store import journal
+from engine.store import samples
 from engine.store.store import Store
 from engine.words.settings import applying_settings
 
@@ -98,7 +98,7 @@ def test_a_long_run_sends_some_steps_and_says_so(tmp_path: Path, folder: Path) -
         run = store.add(Experiment(), name="long")
         with store._connection.writing() as connection:
             columns = {"step": column, "seconds": column, "loss": column}
-            journal.replace_samples(connection, run.id, columns)
+            samples.replace_samples(connection, run.id, columns)
         logged = log_runs(content_of(store, [run.id]), str(folder))
     assert logged.thinned == (run,) and any("long" in sentence for sentence in logged.sentences)
     client = MlflowClient(tracking_uri=folder.as_uri())

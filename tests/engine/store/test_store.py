@@ -17,8 +17,8 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Step
 from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
-from engine.store.journal import MOST_ROWS
 from engine.store.record import Status, Text
+from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
 
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take a smaller batch.")

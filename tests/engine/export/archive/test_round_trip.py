@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import MOST_CODE_BYTES, Code
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import to_line
-from engine.store import journal
+from engine.store import samples
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 
@@ -114,7 +114,7 @@ def test_runs_that_shrink_as_a_bomb_does_arrive_all_the_same(
     with Store(tmp_path / "flat" / "ammeter.sqlite") as flat:
         run = flat.add(Experiment(), name="flat")
         with flat._connection.writing() as connection:
-            journal.replace_samples(connection, run.id, columns)
+            samples.replace_samples(connection, run.id, columns)
         path = write(flat, run.id)
     import_archive(other, path)
     np.testing.assert_array_equal(other.samples(run.id)["step"], columns["step"])

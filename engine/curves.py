@@ -1,0 +1,263 @@
+"""A run's samples in a bounded number of rows, however many steps it has: for curves, and figures from them.
+
+Up to `MOST_ROWS` steps there is a row for each. Then neighbouring steps are merged into bins of two rows, the
+lowest and the highest value in the order in which they came, so that a curve keeps its envelope. A bin also
+has its mean, for smoothed curves and for speeds. The newest steps stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from engine import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+else:
+    np = Later("numpy")
+
+Values: TypeAlias = "NDArray[np.float64]"
+Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
+
+MOST_ROWS = 131_072
+"""Many times what a screen has in pixels, and more steps than most runs have."""
+_NEWEST = 4_096
+"""Steps at the end that are not merged: the figures of a run in progress are read off them."""
+_LEAST_BIN = 4
+"""It has two rows, so a smaller one would save nothing."""
+
+_PLACES = frozenset({"step", "seconds"})
+"""Columns that only rise: instead of a mean a bin has its last value."""
+_RATES = frozenset({"samples_per_second"})
+"""Columns averaged over time, by the harmonic mean, and not over steps."""
+
+
+class Series:
+    """A column of numbers that grows. `values` is a view, not a copy."""
+
+    def __init__(self, values: ArrayLike = ()) -> None:
+        self._buffer = np.empty(1024)
+        self._count = 0
+        self.extend(values)
+
+    def extend(self, more: ArrayLike) -> None:
+        added = np.asarray(more, dtype=np.float64)
+        needed = self._count + len(added)
+        if needed > len(self._buffer):
+            grown = np.empty(max(needed, 2 * len(self._buffer)))
+            grown[: self._count] = self._buffer[: self._count]
+            self._buffer = grown
+        self._buffer[self._count : needed] = added
+        self._count = needed
+
+    def keep(self, count: int) -> None:
+        """Forgets all but the first `count` numbers."""
+        self._count = min(self._count, count)
+
+    @property
+    def values(self) -> Values:
+        return self._buffer[: self._count]
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def joined(parts: Iterable[Columns]) -> Columns:
+    """The parts one after another; NaN where a part lacks another's column."""
+    present = [part for part in parts if part]
+    names = list(dict.fromkeys(name for part in present for name in part))
+    return {name: np.concatenate([_column(part, name) for part in present]) for name in names}
+
+
+def _column(part: Columns, name: str) -> Values:
+    if name in part:
+        return part[name]
+    return np.full(len(next(iter(part.values()))), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Neighbouring steps merged: for each bin two `rows` and one of the `means` by column and its `steps`."""
+
+    rows: Columns
+    means: Columns
+    steps: Values
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def merged(self, count: int) -> Bins:
+        """Each `count` neighbouring bins as one; the last may be of fewer."""
+        first = np.arange(0, len(self), count)
+        return Bins(
+            {name: _ends(values, 2 * first) for name, values in self.rows.items()},
+            {name: _means(name, values, self.steps, first) for name, values in self.means.items()},
+            np.add.reduceat(self.steps, first),
+        )
+
+    def followed_by(self, later: Bins) -> Bins:
+        """These and then `later` ones."""
+        return Bins(
+            joined((self.rows, later.rows)),
+            joined((self.means, later.means)),
+            np.concatenate((self.steps, later.steps)),
+        )
+
+    def first(self, count: int) -> Bins:
+        """The first `count` of them."""
+        return Bins(
+            {name: values[: 2 * count] for name, values in self.rows.items()},
+            {name: values[:count] for name, values in self.means.items()},
+            self.steps[:count],
+        )
+
+
+def bins_of(columns: Columns, steps: int) -> Bins:
+    """Samples with a row for each step, in bins of `steps`; the last may have fewer."""
+    count = len(next(iter(columns.values())))
+    first, ones = np.arange(0, count, steps), np.ones(count)
+    return Bins(
+        {name: _ends(values, first) for name, values in columns.items()},
+        {name: _means(name, values, ones, first) for name, values in columns.items()},
+        np.add.reduceat(ones, first),
+    )
+
+
+def _ends(values: Values, first: NDArray[np.intp]) -> Values:
+    """The lowest and the highest value of each group, in their order; NaN where it has no number."""
+    # comparing with NaN is not an error here
+    with np.errstate(invalid="ignore"):
+        low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
+        falls = values[first] > values[_last(values, first)]
+    return np.column_stack((np.where(falls, high, low), np.where(falls, low, high))).ravel()
+
+
+def _last(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.append(first[1:], len(values)) - 1
+
+
+def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) -> Values:
+    """The weighted mean of each group's finite values, NaN where it has none; of a place its last."""
+    if name in _PLACES:
+        return values[_last(values, first)]
+    is_rate = name in _RATES
+    usable = np.isfinite(values) & (values > 0) if is_rate else np.isfinite(values)
+    weights, known = np.where(usable, weights, 0.0), np.where(usable, values, 1.0)
+    total = np.add.reduceat(weights, first)
+    # the sum of a diverged run may overflow
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        if is_rate:
+            return np.asarray(total / np.add.reduceat(weights / known, first))
+        return np.asarray(np.add.reduceat(weights * known, first) / total)
+
+
+class Curves:
+    """Samples that grow, and are merged when there are too many.
+
+    A column that some of them lack is NaN there. `changes` counts how often rows were merged or forgotten:
+    while it stays, rows are only added.
+    """
+
+    def __init__(self) -> None:
+        self._bins = Bins({}, {}, np.empty(0))
+        self._bin_steps = _LEAST_BIN
+        self._newest: dict[str, Series] = {}
+        self.changes = 0
+
+    def __len__(self) -> int:
+        return 2 * len(self._bins) + self._unmerged
+
+    def column(self, name: str) -> Values:
+        """A column, with two rows for each bin; empty if there is none of that name."""
+        return self._whole(name, self._bins.rows.get(name))
+
+    def means(self, name: str) -> Values:
+        """A column of as many rows, with the mean of the bin in both of its rows."""
+        means = self._bins.means.get(name)
+        return self._whole(name, None if means is None else np.repeat(means, 2))
+
+    @property
+    def steps_of_rows(self) -> Values:
+        """How many steps each row stands for: of a bin's rows, half of its steps."""
+        return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
+
+    def bins(self) -> Columns:
+        """All columns with one row for each bin: its means, at its last step."""
+        return joined((self._bins.means, self._steps()))
+
+    def extend(self, columns: Mapping[str, ArrayLike]) -> None:
+        """Adds steps, a row for each; the columns are of one length."""
+        added = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
+        count, begin = len(next(iter(added.values()), ())), 0
+        while begin < count:
+            if len(self) >= MOST_ROWS:
+                old = self._unmerged - _NEWEST
+                self._merge(old - old % self._bin_steps or old)
+            end = min(count, begin + MOST_ROWS - len(self))
+            self._add({name: values[begin:end] for name, values in added.items()}, end - begin)
+            begin = end
+
+    def extend_bins(self, bins: Bins) -> None:
+        """Adds steps that were merged before, at most some thousand bins at a time."""
+        if self._unmerged:
+            self._merge(self._unmerged)
+        steps = int(bins.steps.max())
+        if steps < self._bin_steps:
+            bins = bins.merged(self._bin_steps // steps)
+        self._bin_steps = max(self._bin_steps, steps)
+        self._take(bins)
+
+    def settle(self) -> None:
+        """Merges the newest steps too, where older ones were merged: rows are then about alike."""
+        if len(self._bins) and self._unmerged:
+            self._merge(self._unmerged)
+
+    def keep(self, step: int) -> None:
+        """Forgets what came after `step`, and the bin that it divides."""
+        self.changes += 1
+        kept = int(np.searchsorted(self._steps().get("step", np.empty(0)), step, side="right"))
+        for series in self._newest.values():
+            series.keep(kept)
+        if not kept and len(self._bins):
+            whole = int(np.searchsorted(self._bins.means["step"], step, side="right"))
+            self._bins = self._bins.first(whole)
+
+    @property
+    def _unmerged(self) -> int:
+        return len(next(iter(self._newest.values()), ()))
+
+    def _steps(self) -> Columns:
+        """The steps that are not merged."""
+        return {name: series.values for name, series in self._newest.items()}
+
+    def _whole(self, name: str, merged: Values | None) -> Values:
+        newest = self._newest.get(name)
+        if merged is None and newest is None:
+            return np.empty(0)
+        late = np.full(self._unmerged, np.nan) if newest is None else newest.values
+        if not len(self._bins):
+            return late
+        return np.concatenate((np.full(2 * len(self._bins), np.nan) if merged is None else merged, late))
+
+    def _add(self, columns: Columns, count: int) -> None:
+        before = self._unmerged
+        for name in columns:
+            if name not in self._newest:
+                self._newest[name] = Series(np.full(before, np.nan))
+        for name, series in self._newest.items():
+            series.extend(columns.get(name, np.full(count, np.nan)))
+
+    def _merge(self, count: int) -> None:
+        """Merges the oldest `count` of the steps that are not merged."""
+        steps = self._steps()
+        self._newest = {name: Series(values[count:]) for name, values in steps.items()}
+        self._take(bins_of({name: values[:count] for name, values in steps.items()}, self._bin_steps))
+
+    def _take(self, bins: Bins) -> None:
+        self.changes += 1
+        self._bins = self._bins.followed_by(bins)
+        while 4 * len(self._bins) > MOST_ROWS:
+            self._bins, self._bin_steps = self._bins.merged(2), 2 * self._bin_steps

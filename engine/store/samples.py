@@ -1,0 +1,232 @@
+"""The samples of a run in the store: blocks of many rows, and beside each large one its outline.
+
+Blocks are columnar: little-endian float64, column after column, with their names. An outline has the block's
+rows in bins, for curves of millions of steps, which need not read them all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine import Later
+from engine.curves import Bins, Columns, Curves, bins_of, joined
+from engine.protocol.events import Samples
+from engine.store.record import unreadable
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
+
+MOST_ROWS = 65_536
+"""Of a block: it is read whole."""
+_LEAST_OUTLINED = MOST_ROWS // 2
+_OUTLINED_STEPS = 32
+"""The steps of a bin: an outline takes a tenth of what its block takes."""
+_MANY_ROWS = 2**20
+"""Curves of more rows are read from the outlines: from the rows themselves they would take seconds."""
+_JOINED_BLOCKS = 256
+"""After so many small blocks, which come a few times a second, they are joined."""
+
+_WIRE = "<f8"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
+
+    names: str
+    rows: int
+    data: bytes
+
+
+def columns_in(batches: Iterable[Samples]) -> Columns:
+    """Neighbouring batches as one table; empty if there are none."""
+    return joined(
+        {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
+        for batch in batches
+    )
+
+
+def blocks_of(columns: Columns) -> Iterator[Block]:
+    """The columns as blocks of at most `MOST_ROWS` rows."""
+    rows = min((len(values) for values in columns.values()), default=0)
+    for first in range(0, rows, MOST_ROWS):
+        part = np.stack([values[first : first + MOST_ROWS] for values in columns.values()])
+        yield Block(names=",".join(columns), rows=part.shape[1], data=part.astype(_WIRE).tobytes())
+
+
+def columns_of(block: Block) -> Columns:
+    """A block's columns by name."""
+    table = np.frombuffer(block.data, dtype=_WIRE).reshape(-1, block.rows).astype(np.float64)
+    return dict(zip(block.names.split(","), table, strict=True))
+
+
+def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
+    """Adds rows to a run."""
+    for block in blocks_of(columns):
+        position = _next_position(connection, run_id)
+        _put(connection, run_id, position, block)
+        if position % _JOINED_BLOCKS == _JOINED_BLOCKS - 1:
+            compact(connection, run_id)
+
+
+def parts_of(connection: sqlite3.Connection, run_id: str) -> Iterator[Columns]:
+    """The samples of a run, block by block. Raises ProblemError where they are damaged."""
+    statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
+    for row in connection.execute(statement, (run_id,)):
+        with _readable():
+            columns = columns_of(Block(*row))
+        yield columns
+
+
+def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
+    """The samples of a run by column; empty if it has none. Raises ProblemError where they are damaged."""
+    return joined(parts_of(connection, run_id))
+
+
+def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
+    """The samples of a run as curves. Raises ProblemError where they are damaged."""
+    total = connection.execute("SELECT total(rows) FROM samples WHERE run = ?", (run_id,)).fetchone()[0]
+    # one statement, since blocks are joined while a run is recorded; of two SQLite reads only what it returns
+    rows = connection.execute(
+        "SELECT samples.names, samples.rows, coalesce(outlines.data, samples.data), outlines.steps FROM"
+        " samples LEFT JOIN outlines ON ? AND outlines.run = samples.run AND outlines.position ="
+        " samples.position WHERE samples.run = ? ORDER BY samples.position",
+        (total > _MANY_ROWS, run_id),
+    )
+    curves = Curves()
+    for *parts, steps in rows:
+        with _readable():
+            block = Block(*parts)
+            part = columns_of(block) if steps is None else _bins_in(block, steps)
+        if isinstance(part, Bins):
+            curves.extend_bins(part)
+        else:
+            curves.extend(part)
+    curves.settle()
+    return curves
+
+
+def last_step(connection: sqlite3.Connection, run_id: str) -> int:
+    """The last step that was recorded; 0 without any. Raises ProblemError where it is damaged."""
+    places = _places(connection, run_id)
+    if not places:
+        return 0
+    with _readable():
+        return int(_block_at(connection, run_id, places[-1].position)["step"][-1])
+
+
+def compact(connection: sqlite3.Connection, run_id: str) -> None:
+    """Joins small blocks into large ones, which are quicker to read. Holds one of these at a time."""
+    group: list[_Place] = []
+    for place in _places(connection, run_id):
+        with _readable():
+            is_full = sum(held.rows for held in group) + place.rows > MOST_ROWS
+        if is_full:
+            _join(connection, run_id, group)
+            group = []
+        group.append(place)
+    _join(connection, run_id, group)
+
+
+def _join(connection: sqlite3.Connection, run_id: str, places: Sequence[_Place]) -> None:
+    """Joins neighbouring blocks, which fit into one, at the position of the last."""
+    if len(places) < 2:
+        return
+    columns = joined(_block_at(connection, run_id, place.position) for place in places)
+    last = places[-1].position
+    _drop(connection, run_id, places[0].position, last)
+    for block in blocks_of(columns):
+        _put(connection, run_id, last, block)
+
+
+def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
+    """Replaces the samples of a run by `columns`."""
+    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
+    append(connection, run_id, columns)
+
+
+def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
+    """Drops the samples after `step`. Raises ProblemError where they are damaged."""
+    for place in reversed(_places(connection, run_id)):
+        with _readable():
+            columns = _block_at(connection, run_id, place.position)
+            is_kept = columns["step"] <= step
+        if is_kept.all():
+            return
+        _drop(connection, run_id, place.position, place.position)
+        append(connection, run_id, {name: values[is_kept] for name, values in columns.items()})
+
+
+class _Place(NamedTuple):
+    """Where a block is."""
+
+    position: int
+    rows: int
+
+
+def _places(connection: sqlite3.Connection, run_id: str) -> list[_Place]:
+    """Of all blocks of a run, in order."""
+    statement = "SELECT position, rows FROM samples WHERE run = ? ORDER BY position"
+    return [_Place(*row) for row in connection.execute(statement, (run_id,))]
+
+
+def _next_position(connection: sqlite3.Connection, run_id: str) -> int:
+    statement = "SELECT coalesce(max(position), -1) + 1 FROM samples WHERE run = ?"
+    return int(connection.execute(statement, (run_id,)).fetchone()[0])
+
+
+def _block_at(connection: sqlite3.Connection, run_id: str, position: int) -> Columns:
+    statement = "SELECT names, rows, data FROM samples WHERE run = ? AND position = ?"
+    with _readable():
+        return columns_of(Block(*connection.execute(statement, (run_id, position)).fetchone()))
+
+
+def _put(connection: sqlite3.Connection, run_id: str, position: int, block: Block) -> None:
+    connection.execute(
+        "INSERT INTO samples (run, position, names, rows, data) VALUES (?, ?, ?, ?, ?)",
+        (run_id, position, block.names, block.rows, block.data),
+    )
+    if block.rows >= _LEAST_OUTLINED:
+        connection.execute(
+            "INSERT INTO outlines (run, position, steps, data) VALUES (?, ?, ?, ?)",
+            (run_id, position, _OUTLINED_STEPS, _outline_of(block)),
+        )
+
+
+def _drop(connection: sqlite3.Connection, run_id: str, first: int, last: int) -> None:
+    statement = "DELETE FROM samples WHERE run = ? AND position BETWEEN ? AND ?"
+    connection.execute(statement, (run_id, first, last))
+
+
+def _outline_of(block: Block) -> bytes:
+    """A block's bins: of each column the first rows, the second rows and the means."""
+    bins = bins_of(columns_of(block), _OUTLINED_STEPS)
+    table = [(rows[0::2], rows[1::2], bins.means[name]) for name, rows in bins.rows.items()]
+    return np.array(table).astype(_WIRE).tobytes()
+
+
+def _bins_in(outlined: Block, steps: int) -> Bins:
+    """The bins of `steps` of a block that has the outline in place of its data."""
+    count = -(-outlined.rows // steps)
+    table = np.frombuffer(outlined.data, dtype=_WIRE).astype(np.float64).reshape(-1, 3, count)
+    columns = dict(zip(outlined.names.split(","), table, strict=True))
+    return Bins(
+        {name: column[:2].T.ravel() for name, column in columns.items()},
+        {name: column[2] for name, column in columns.items()},
+        np.diff(np.append(steps * np.arange(count), outlined.rows)).astype(np.float64),
+    )
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
+        # SQLite holds a value of any type in any column
+        raise unreadable("curves") from None
