@@ -193,10 +193,10 @@ class Curves:
         added = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
         count, begin = len(next(iter(added.values()), ())), 0
         while begin < count:
-            if len(self) >= MOST_ROWS:
+            if self._unmerged >= self._most_unmerged:
                 old = self._unmerged - _NEWEST
                 self._merge(old - old % self._bin_steps or old)
-            end = min(count, begin + MOST_ROWS - len(self))
+            end = min(count, begin + self._most_unmerged - self._unmerged)
             self._add({name: values[begin:end] for name, values in added.items()}, end - begin)
             begin = end
 
@@ -224,6 +224,13 @@ class Curves:
         if not kept and len(self._bins):
             whole = int(np.searchsorted(self._bins.means["step"], step, side="right"))
             self._bins = self._bins.first(whole)
+
+    @property
+    def _most_unmerged(self) -> int:
+        """Few once there are bins: plots take rows to be about equally far apart."""
+        if not len(self._bins):
+            return MOST_ROWS
+        return min(_NEWEST + max(2 * _NEWEST, self._bin_steps), MOST_ROWS // 2)
 
     @property
     def _unmerged(self) -> int:

@@ -47,11 +47,11 @@ class Evidence:
 
 def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
     """The evidence of each run, in their order. Raises ProblemError if the store cannot be read."""
-    return tuple(evidence_from(run, store.events(run.id), store.samples(run.id)) for run in runs)
+    return tuple(evidence_from(run, store.events(run.id), store.curves(run.id).bins()) for run in runs)
 
 
 def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str, NDArray[Any]]) -> Evidence:
-    """The evidence of a run from its events and samples."""
+    """The evidence of a run from its events and its samples, a row for each step or each bin of steps."""
     return Evidence(
         run,
         block_speeds(run, samples),
@@ -64,26 +64,37 @@ def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray
     """Samples per second of each whole block of `measure.block_steps` steps after warm-up.
 
     A block's speed is the harmonic mean over its steps: samples by time, for batches of one size. Blocks with
-    a step without a usable speed are left out.
+    a step without a usable speed are left out. Where steps are merged in bins, a block has one bin or more.
     """
     speeds = samples.get("samples_per_second")
     if speeds is None:
         return np.empty(0)
-    block_steps = run.experiment.measure.block_steps
-    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, samples) :]
-    whole = len(counted) // block_steps * block_steps
-    blocks = counted[:whole].reshape(-1, block_steps)
+    rows = -(-run.experiment.measure.block_steps // steps_a_row(samples))
+    counted = np.asarray(speeds, dtype=np.float64)[warm_rows(run, samples) :]
+    whole = len(counted) // rows * rows
+    blocks = counted[:whole].reshape(-1, rows)
     usable = blocks[np.all(np.isfinite(blocks) & (blocks > 0), axis=1)]
     return np.asarray(1.0 / np.mean(1.0 / usable, axis=1), dtype=np.float64)
 
 
-def warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
-    """The steps of the warm-up, which compiling and capturing prolong."""
-    asked = run.experiment.measure.warmup_steps
+def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
+    """How many steps a row of samples stands for: 1 unless they were merged."""
+    steps = samples.get("step", np.empty(0))
+    mean = float(steps[-1]) / len(steps) if len(steps) else 1.0
+    # a damaged file may hold anything
+    return max(1, round(mean)) if math.isfinite(mean) else 1
+
+
+def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
+    """The rows of the warm-up, which compiling and capturing prolong."""
+    merged = steps_a_row(samples)
+    # a bin may hold the end of the warm-up and steps after it
+    rows = run.experiment.measure.warmup_steps // merged + (merged > 1)
     seconds, summary = samples.get("seconds"), run.summary
     if seconds is None or summary is None or not (summary.compile_seconds or summary.capture_seconds):
-        return asked
-    return max(asked, int(np.searchsorted(seconds, (summary.warmup_seconds or 0.0) * (1 + 1e-9), "right")))
+        return rows
+    warm = int(np.searchsorted(seconds, (summary.warmup_seconds or 0.0) * (1 + 1e-9), "right"))
+    return max(rows, warm + (merged > 1))
 
 
 DoubtKind = Literal[

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from engine import __version__
 from engine.compare.comparison import Comparison, compare
@@ -13,7 +14,7 @@ from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.compare.tariff import Tariff
-from engine.curves import Columns
+from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
@@ -21,18 +22,20 @@ from engine.protocol.timing.timing import Timing
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 
+T = TypeVar("T")
 
-class SavedCurves(Mapping[str, Columns]):
-    """The samples of runs by their ids, read from the store each time: a long run has many megabytes."""
 
-    def __init__(self, store: Store, run_ids: Sequence[str]) -> None:
-        self._store = store
+class ByRun(Mapping[str, T]):
+    """What is read of runs by their ids, each time anew: of a long run it takes many megabytes."""
+
+    def __init__(self, read: Callable[[str], T], run_ids: Iterable[str]) -> None:
+        self._read = read
         self._run_ids = dict.fromkeys(run_ids)
 
-    def __getitem__(self, run_id: str) -> Columns:
+    def __getitem__(self, run_id: str) -> T:
         if run_id not in self._run_ids:
             raise KeyError(run_id)
-        return self._store.samples(run_id)
+        return self._read(run_id)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._run_ids)
@@ -47,7 +50,9 @@ def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
 
 @dataclass(frozen=True)
 class Content:
-    """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
+    """Runs side by side. `samples`, `curves` and `events` are by run id; `groups` are their comparisons.
+
+    `samples` have a row for each step, `curves` as many as a page can show.
 
     `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
     user chose one. `pictures` gives those of the first of these runs that has any, and `timing` the profiles
@@ -56,7 +61,8 @@ class Content:
     """
 
     comparison: Comparison
-    curves: Mapping[str, Columns]
+    samples: Mapping[str, Columns]
+    curves: Mapping[str, Curves]
     events: Mapping[str, tuple[Event, ...]]
     groups: tuple[ComparisonRecord, ...]
     created: datetime
@@ -110,7 +116,8 @@ def content_of(
     groups = {run.comparison for run in named.values()}
     return Content(
         comparison=comparison,
-        curves=SavedCurves(store, tuple(named)),
+        samples=ByRun(store.samples, named),
+        curves=ByRun(store.curves, named),
         events={run_id: store.events(run_id, with_ranges=True) for run_id in named},
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),

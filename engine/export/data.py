@@ -132,7 +132,7 @@ def _write_run(content: Content, run: RunRecord, file: TextIO) -> None:
     value = {
         **run.to_dict(),
         "epochs": [json.loads(epoch.model_dump_json(exclude={"event"})) for epoch in epochs],
-        "samples": {name: json_column(values) for name, values in content.curves[run.id].items()},
+        "samples": {name: json_column(values) for name, values in content.samples[run.id].items()},
     }
     file.write(json.dumps(value, allow_nan=False))
 
@@ -155,7 +155,7 @@ def sample_rows(content: Content) -> Iterator[list[Any]]:
     yield ["run_id", "run_name", "side", "precision", "recipe", "seed", *names]
     for side in content.comparison.sides:
         for run in side.runs:
-            yield from _steps(run, side, content.curves[run.id], names)
+            yield from _steps(run, side, content.samples[run.id], names)
 
 
 def summary_rows(content: Content) -> Iterator[list[Any]]:
@@ -206,7 +206,7 @@ def cell(value: Any) -> Any:
 
 
 def _names_of_columns(content: Content) -> list[str]:
-    present = {name for run in content.runs for name in content.curves[run.id]}
+    present = {name for run in content.runs for name in content.samples[run.id]}
     return [name for name in SAMPLE_COLUMNS if name in present]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compare.comparison import Comparison
-from engine.compare.evidence import warm_steps
+from engine.compare.evidence import steps_a_row, warm_rows
 from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.curves import Columns
@@ -71,19 +71,20 @@ class Lane:
 def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
     """The lane of a run from its samples by column; None if no step after warm-up has a speed.
 
-    A step without a usable speed gets the lane's median.
+    A step without a usable speed gets the lane's median. Steps that were merged in bins are as one.
     """
     speeds = columns.get("samples_per_second")
     if speeds is None:
         return None
-    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, columns) :]
+    counted = np.asarray(speeds, dtype=np.float64)[warm_rows(run, columns) :]
     step_samples = float(run.experiment.step_samples)
     is_usable = np.isfinite(counted) & (counted > step_samples / _LONGEST_STEP_SECONDS)
     if not is_usable.any():
         return None
     counted = np.where(is_usable, counted, np.median(counted[is_usable]))
-    samples = step_samples * np.arange(1, len(counted) + 1, dtype=np.float64)
-    return Lane(side, run, np.cumsum(step_samples / counted), samples)
+    row_samples = step_samples * steps_a_row(columns)
+    samples = row_samples * np.arange(1, len(counted) + 1, dtype=np.float64)
+    return Lane(side, run, np.cumsum(row_samples / counted), samples)
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:

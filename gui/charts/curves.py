@@ -34,7 +34,9 @@ class Curve:
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
     legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
-    for comparison, and does not decide how far x reaches. `colour` is the run's own.
+    for comparison, and does not decide how far x reaches. `colour` is the run's own. Where steps of a long
+    run are merged, `y` has their lowest and highest values, and `means` is what is smoothed; `changes` counts
+    how often that was done: until it is done again, rows are only added.
     """
 
     key: str
@@ -47,6 +49,8 @@ class Curve:
     skips: Values = field(default_factory=lambda: np.empty(0))
     is_beneath: bool = False
     colour: str | None = None
+    means: Values | None = None
+    changes: int = 0
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
         """The `skips` in view, at most one in each of `columns` pixels."""
@@ -177,15 +181,18 @@ class Shown:
 
 def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> Shown:
     """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added."""
-    same = before is not None and (before.scale, before.smooth) == (scale, smooth)
+    same = before is not None and (
+        (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
+    )
+    noisy = curve.y if curve.means is None else curve.means
     if before is not None and same and len(before.values) == len(curve.y):
         return before
     if not smooth:
         values = curve.y
     elif before is not None and same and len(before.values) < len(curve.y):
-        values = extended(before.values, curve.y, smooth)
+        values = extended(before.values, noisy, smooth)
     else:
-        values = local_line(curve.y, smooth)
+        values = local_line(noisy, smooth)
     raw = curve.y if smooth else None
     dim = curve.shadow if curve.shadow is not None else raw
     return Shown(

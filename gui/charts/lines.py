@@ -30,12 +30,16 @@ class Level:
 class Trace:
     """A recorded quantity: `x` are the places of `values`, rising. `smooths` says that they are noisy.
 
-    A long curve is taken in blocks of rows by their means. They begin at row 0 and are of a power of two, so
-    that a curve does not change while it is moved, and every resolution is computed once.
+    `steps_a_row` is how many steps a value stands for. A long curve is taken in blocks of rows by their
+    means. They begin at row 0 and are of a power of two, so that a curve does not change while it is moved,
+    and every resolution is computed once.
     """
 
-    def __init__(self, x: Mapping[By, Values], values: Values, *, smooths: bool = True) -> None:
+    def __init__(
+        self, x: Mapping[By, Values], values: Values, *, smooths: bool = True, steps_a_row: int = 1
+    ) -> None:
         self._x, self._values, self._smooths = x, values, smooths
+        self.steps_a_row = steps_a_row
         self._levels: dict[int, Level] = {}
         self._smoothed: dict[int, tuple[int, Level]] = {}
 
@@ -70,7 +74,7 @@ class Trace:
         known = self._smoothed.get(rows)
         if known is None or known[0] != smooth:
             blocks = self.blocks(rows)
-            known = (smooth, Level(blocks.x, local_line(blocks.y, _window(rows, smooth))))
+            known = (smooth, Level(blocks.x, local_line(blocks.y, _window(rows * self.steps_a_row, smooth))))
             self._smoothed[rows] = known
         return known[1]
 
@@ -90,15 +94,15 @@ def rows_a_point(most_rows: int) -> int:
     return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
 
 
-def smoothing_words(rows: int, smooth: int) -> str:
-    """What was done to a noisy curve that is drawn in blocks of `rows`; empty where it is raw."""
+def smoothing_words(steps: int, smooth: int) -> str:
+    """What was done to a noisy curve that is drawn in blocks of `steps`; empty where it is raw."""
     if smooth:
-        return f"smoothed over {max(smooth, _SMOOTHING_POINTS * rows):,} steps"
-    return f"means of {rows:,} steps" if rows > 1 else ""
+        return f"smoothed over {max(smooth, _SMOOTHING_POINTS * steps):,} steps"
+    return f"means of {steps:,} steps" if steps > 1 else ""
 
 
-def _window(rows: int, smooth: int) -> int:
-    return max(_SMOOTHING_POINTS, -(-smooth // rows))
+def _window(steps: int, smooth: int) -> int:
+    return max(_SMOOTHING_POINTS, -(-smooth // steps))
 
 
 Quantity = Literal["loss", "accuracy"]

@@ -213,7 +213,8 @@ class OverlayPlot(QFrame):
     def _show_words(self) -> None:
         quantity = self.header.quantity
         unit = self._units.get(quantity, "")
-        smoothed = smoothing_words(self._rows, smoothing().steps) if quantity == "loss" else ""
+        steps = self._rows * max((trace.steps_a_row for trace in self._traces()), default=1)
+        smoothed = smoothing_words(steps, smoothing().steps) if quantity == "loss" else ""
         self.header.smooth.setEnabled(quantity == "loss")
         self.header.set_words(_TITLES[quantity], ", ".join(part for part in (unit, smoothed) if part))
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from engine.compare.comparison import Comparison, compare
-from engine.compare.evidence import Evidence, evidence_from
+from engine.compare.evidence import Evidence, evidence_from, steps_a_row
 from engine.compare.tariff import Tariff
+from engine.curves import Columns
 from engine.drawing.smoothing import Values
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Started
@@ -97,7 +98,7 @@ def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
 
 def read_run(store: Store, run: RunRecord) -> ReadRun:
     """Reads a run's evidence and curves. Raises ProblemError if the store cannot be read."""
-    events, samples = store.events(run.id), store.samples(run.id)
+    events, samples = store.events(run.id), store.curves(run.id).bins()
     evidence = evidence_from(run, events, samples)
     loss = _loss(run, samples)
     # the whole curve's blocks are computed here, not while the window is painted
@@ -107,11 +108,10 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
     return ReadRun(evidence, traces, units[-1] if units else "")
 
 
-def _loss(run: RunRecord, samples: Mapping[str, np.ndarray[Any, Any]]) -> Trace:
-    columns = [np.asarray(samples.get(name, ()), dtype=np.float64) for name in ("step", "seconds", "loss")]
-    rows = min(map(len, columns))
-    steps, seconds, loss = (column[:rows] for column in columns)
-    return Trace(_places(run, steps, seconds), loss)
+def _loss(run: RunRecord, samples: Columns) -> Trace:
+    columns = [samples.get(name, np.empty(0)) for name in ("step", "seconds", "loss")]
+    steps, seconds, loss = (column[: min(map(len, columns))] for column in columns)
+    return Trace(_places(run, steps, seconds), loss, steps_a_row=steps_a_row(samples))
 
 
 def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> Trace:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from engine import Later
+from engine.curves import Curves, Series, Values
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
 from engine.protocol.events import (
@@ -27,40 +28,12 @@ from engine.words.names import speed_unit
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 else:
     np = Later("numpy")
 
-Values: TypeAlias = "NDArray[np.float64]"
-
-
-class Series:
-    """A column of numbers that grows. `values` is a view, not a copy."""
-
-    def __init__(self) -> None:
-        self._buffer = np.empty(1024)
-        self._count = 0
-
-    def extend(self, more: ArrayLike) -> None:
-        added = np.asarray(more, dtype=np.float64)
-        needed = self._count + len(added)
-        if needed > len(self._buffer):
-            grown = np.empty(max(needed, 2 * len(self._buffer)))
-            grown[: self._count] = self._buffer[: self._count]
-            self._buffer = grown
-        self._buffer[self._count : needed] = added
-        self._count = needed
-
-    def keep(self, count: int) -> None:
-        """Forgets all but the first `count` numbers."""
-        self._count = min(self._count, count)
-
-    @property
-    def values(self) -> Values:
-        return self._buffer[: self._count]
-
-    def __len__(self) -> int:
-        return self._count
+_MOST_EPOCHS = 8_192
+"""More than a plot can show; then only the validated ones are kept, and of these every second."""
 
 
 @dataclass
@@ -86,7 +59,7 @@ class LiveRun:
     phase: Phase | None = None
     phase_began: float = 0.0
     experiment: Experiment | None = None
-    columns: dict[str, Series] = field(default_factory=dict)
+    curves: Curves = field(default_factory=Curves)
     skipped: Series = field(default_factory=Series)
     epochs: list[Epoch] = field(default_factory=list)
     summary: Summary | None = None
@@ -131,9 +104,12 @@ class LiveRun:
         return max(0.0, self.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None
 
     def column(self, name: str) -> Values:
-        """The samples' column of that name; empty if there is none."""
-        series = self.columns.get(name)
-        return series.values if series is not None else np.empty(0)
+        """The samples' column of that name, as `curves` have it; empty if there is none."""
+        return self.curves.column(name)
+
+    def rows_until(self, step: int) -> int:
+        """How many rows the columns have up to this step."""
+        return int(np.searchsorted(self.column("step"), step, side="right"))
 
     def take(self, event: Event) -> None:
         """Appends an event; those without figures of the run are ignored."""
@@ -146,7 +122,7 @@ class LiveRun:
             case Phase():
                 self._enter(event)
             case Epoch():
-                self.epochs.append(event)
+                self._add_epoch(event)
             case Skipped():
                 self.skipped.extend(event.steps)
             case Finished():
@@ -163,9 +139,13 @@ class LiveRun:
             self.take(event)
 
     def load(self, columns: Mapping[str, ArrayLike]) -> None:
-        """Appends samples by column, from an event or from the store."""
-        for name, values in columns.items():
-            self.columns.setdefault(name, Series()).extend(values)
+        """Appends samples by column."""
+        self.curves.extend(columns)
+        self.revision += 1
+
+    def replay(self, curves: Curves) -> None:
+        """Takes over the samples of a saved run."""
+        self.curves = curves
         self.revision += 1
 
     def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
@@ -191,11 +171,16 @@ class LiveRun:
 
     def _go_back_to(self, step: int) -> None:
         """Forgets what came after `step`: a resumed run trains it again."""
-        rows = int(np.searchsorted(self.column("step"), step, side="right"))
-        for series in self.columns.values():
-            series.keep(rows)
+        self.curves.keep(step)
         self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
         self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
+
+    def _add_epoch(self, epoch: Epoch) -> None:
+        self.epochs.append(epoch)
+        if len(self.epochs) > _MOST_EPOCHS:
+            validated = [epoch for epoch in self.epochs[:-1] if epoch.validation_accuracy is not None]
+            stride = 2 if len(validated) > _MOST_EPOCHS // 2 else 1
+            self.epochs = [*validated[::stride], epoch]
 
     def _take_settings(self, experiment: Experiment) -> None:
         self.experiment = experiment

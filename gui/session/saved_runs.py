@@ -248,7 +248,7 @@ class SavedRuns(QObject):
         record = self._records[run_id]
         live = LiveRun.of(run_id, record.experiment, record.label)
         live.take_all(self._store.events(run_id))
-        live.load(self._store.samples(run_id))
+        live.replay(self._store.curves(run_id))
         live.set_status(record.status.value, record.summary, record.problem)
         live.colour = record.colour
         return live

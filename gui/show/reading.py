@@ -76,7 +76,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     from engine.race.replay import race_of  # the window's start does without it
 
     runs = [store.run(run_id) for run_id in choice.run_ids]
-    curves = {run.id: store.samples(run.id) for run in runs}
+    curves = {run.id: store.curves(run.id).bins() for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
     # as in Compare: other saved runs may show how much of the gain is the recipe's
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))

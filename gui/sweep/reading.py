@@ -39,4 +39,4 @@ def _evidence(store: Store, run: RunRecord, known: Mapping[str, Evidence]) -> Ev
     evidence = known.get(run.id)
     if evidence is not None and evidence.run.ended == run.ended:
         return evidence
-    return evidence_from(run, store.events(run.id), store.samples(run.id))
+    return evidence_from(run, store.events(run.id), store.curves(run.id).bins())

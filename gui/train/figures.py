@@ -21,7 +21,7 @@ def samples_per_second(run: LiveRun) -> float | None:
     """The median over the last blocks after warm-up; the summary's is over all blocks."""
     if run.summary is not None:
         return run.summary.samples_per_second
-    rates = run.column("samples_per_second")[run.warmup_steps :]
+    rates = run.curves.means("samples_per_second")[run.rows_until(run.warmup_steps) :]
     usable = rates[np.isfinite(rates) & (rates > 0)]
     blocks = len(usable) // run.block_steps
     if blocks < 1:
@@ -58,8 +58,8 @@ def peak_memory_mib(run: LiveRun) -> float | None:
     if run.summary is not None:
         allocated = run.summary.peak_allocated_mib
         return allocated if allocated is not None else run.summary.peak_resident_mib
-    column = run.column(memory_column(run))
-    values = column[run.warmup_steps :] if len(column) > run.warmup_steps else column
+    column, warm = run.column(memory_column(run)), run.rows_until(run.warmup_steps)
+    values = column[warm:] if len(column) > warm else column
     finite = values[np.isfinite(values)]
     return float(finite.max()) if len(finite) else None
 
@@ -76,9 +76,11 @@ def train_loss(run: LiveRun) -> float | None:
     """The mean over the last epoch, or over its steps so far."""
     if run.summary is not None:
         return run.summary.final_train_loss
-    begun = run.epochs[-1].step if run.epochs else 0
-    losses = run.column("loss")[int(np.searchsorted(run.column("step"), begun, side="right")) :]
-    return float(losses.mean()) if len(losses) else run.epochs[-1].train_loss if run.epochs else None
+    begun = slice(run.rows_until(run.epochs[-1].step if run.epochs else 0), None)
+    losses = run.curves.means("loss")[begun]
+    if len(losses):
+        return float(np.average(losses, weights=run.curves.steps_of_rows[begun]))
+    return run.epochs[-1].train_loss if run.epochs else None
 
 
 def grad_scale(run: LiveRun) -> float | None:

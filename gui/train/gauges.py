@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from PySide6.QtWidgets import QWidget
 
+from engine.curves import Values
 from engine.protocol.slowdown import Slowdown
 from engine.words.numbers import memory_text, number
-from gui.session.live_run import LiveRun, Values
+from gui.session.live_run import LiveRun
 from gui.train.strip import current_run
 from gui.widgets import ElidedLabel, Marker
 from gui.widgets.boxes import in_row, wide
@@ -114,7 +115,7 @@ def data_wait_percent(run: LiveRun) -> float | None:
 
 def waiting_percent(run: LiveRun) -> Values:
     """The share of each step's time in which the device waited for data; empty if it was not measured."""
-    waits, rates = run.column("data_wait_ms"), run.column("samples_per_second")
+    waits, rates = run.curves.means("data_wait_ms"), run.curves.means("samples_per_second")
     count = min(len(waits), len(rates))
     if not np.isfinite(waits[:count]).any():
         return np.empty(0)

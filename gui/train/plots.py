@@ -12,12 +12,13 @@ from dataclasses import replace
 import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from engine.curves import Values
 from engine.drawing.looks import By
 from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import memory_text, memory_unit
 from gui.charts.curves import Curve
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
-from gui.session.live_run import LiveRun, Values
+from gui.session.live_run import LiveRun
 from gui.train import figures as figures
 from gui.train.gauges import waiting_percent
 
@@ -124,7 +125,15 @@ class LivePlots(QWidget):
         seen = [run.step for run in runs]
         return float(max([*totals, *seen], default=0)) or None
 
-    def _curve(self, run: LiveRun, y: Values, *, shadow: Values | None = None, key: str = "") -> Curve:
+    def _curve(
+        self,
+        run: LiveRun,
+        y: Values,
+        *,
+        means: Values | None = None,
+        shadow: Values | None = None,
+        key: str = "",
+    ) -> Curve:
         x = run.column(self._by)
         count = min(len(x), len(y))
         skips = self._places(run) if key == "scale" else np.empty(0)
@@ -135,10 +144,15 @@ class LivePlots(QWidget):
             name=run.label,
             x=x[:count],
             y=y[:count],
+            means=None if means is None else means[:count],
+            changes=run.curves.changes,
             shadow=shadow[:count] if shadow is not None else None,
             shadow_name="reserved" if shadow is not None else "",
             skips=skips,
         )
+
+    def _noisy_curve(self, run: LiveRun, name: str) -> Curve:
+        return self._curve(run, run.column(name), means=run.curves.means(name))
 
     def _fill(
         self,
@@ -180,7 +194,7 @@ class LivePlots(QWidget):
         words = next(((run.loss_name, run.loss_unit) for run in runs if run.loss_name), ())
         self.loss.set_title("Training loss", ", ".join(filter(None, words)))
         alike = self._like(runs, lambda run: (run.loss_name, run.loss_unit))
-        self._fill(self.loss, runs, alike, lambda run: self._curve(run, run.column("loss")))
+        self._fill(self.loss, runs, alike, lambda run: self._noisy_curve(run, "loss"))
         self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
 
     def _show_second(self, runs: Sequence[LiveRun]) -> None:
@@ -259,19 +273,13 @@ class LivePlots(QWidget):
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
         alike = self._like(runs, lambda run: run.unit)
-        self._fill(self.speed, runs, alike, lambda run: self._curve(run, run.column("samples_per_second")))
+        self._fill(self.speed, runs, alike, lambda run: self._noisy_curve(run, "samples_per_second"))
         self.speed.set_hint(_why_empty(runs, "Samples per second appear here."))
-        warmups = [run.warmup_steps for run in runs]
         if self._by == "seconds":
-            seconds = [run.column("seconds") for run in runs]
-            reached = [
-                column[min(end, len(column)) - 1]
-                for column, end in zip(seconds, warmups, strict=True)
-                if len(column) and end
-            ]
-            self.speed.set_warmup(float(max(reached)) if reached else None)
+            warm = [run.column("seconds")[: run.rows_until(run.warmup_steps)] for run in runs]
+            self.speed.set_warmup(max((float(seconds[-1]) for seconds in warm if len(seconds)), default=None))
             return
-        self.speed.set_warmup(float(max(warmups, default=0)) or None)
+        self.speed.set_warmup(float(max((run.warmup_steps for run in runs), default=0)) or None)
 
 
 def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:

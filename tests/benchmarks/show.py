@@ -82,7 +82,7 @@ def add_run(store: Store, precision: str, samples_per_second: float) -> str:
 
 def long_race(made: Content) -> Race:
     """Its race, in lanes of more blocks than the program itself would make."""
-    race = race_of(made.comparison, made.curves)
+    race = race_of(made.comparison, made.samples)
     return replace(race, blocks=_BLOCKS, block_samples=max(race.samples // _BLOCKS, 1))
 
 

@@ -36,6 +36,7 @@ SMALLEST: dict[str, list[str]] = {
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],
     "hf_types": ["--type", "gpt2", "--steps", "2", "--device", "cpu"],
     "interval_coverage": ["--comparisons", "2"],
+    "long_runs": ["500"],
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
     "own_files": ["--rounds", "1", "--steps", "1"],

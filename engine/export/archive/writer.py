@@ -175,7 +175,7 @@ def write_archive(content: Content, path: Path) -> None:
 def _whole_runs(content: Content) -> Iterator[WholeRun]:
     groups = {group.id: group for group in content.groups}
     for run in sorted(content.runs, key=_number):
-        columns = {name: values.astype(np.float64) for name, values in content.curves[run.id].items()}
+        columns = {name: values.astype(np.float64) for name, values in content.samples[run.id].items()}
         comparison = groups.get(run.comparison) if run.comparison is not None else None
         yield WholeRun(run, content.events[run.id], columns, comparison, content.pictures([run.id]))
 

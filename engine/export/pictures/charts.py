@@ -10,7 +10,7 @@ import numpy as np
 from engine.compare.comparison import SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
-from engine.curves import Columns
+from engine.curves import Columns, Curves
 from engine.drawing.bar_chart import Bar, bar_chart
 from engine.drawing.curve_chart import (
     Curve,
@@ -24,7 +24,6 @@ from engine.drawing.curve_chart import (
 )
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
 from engine.drawing.shapes import Drawing
-from engine.drawing.smoothing import Values
 from engine.export.content import Content
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
@@ -40,13 +39,13 @@ def loss_curves(content: Content) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-def loss_curve(columns: Columns, run: RunRecord, side: Side, repeat: int) -> Curve | None:
+def loss_curve(curves: Curves, run: RunRecord, side: Side, repeat: int) -> Curve | None:
     """A run's training loss from its samples; None if it has none."""
-    if not len(columns.get("step", ())):
+    if not len(curves):
         return None
-    whole = _points(columns, columns["loss"], run)
-    low, high = bounds(whole)
-    return Curve(run, side, repeat, smoothed(whole), low, high)
+    rows = {name: curves.column(name) for name in ("step", "seconds", "loss")}
+    low, high = bounds(_points(rows, run))
+    return Curve(run, side, repeat, smoothed(_points(curves.bins(), run)), low, high)
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
@@ -61,10 +60,9 @@ def accuracy_curves(content: Content) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
-def _points(columns: Columns, values: Values, run: RunRecord) -> Points:
-    steps = np.asarray(columns["step"], dtype=np.float64)
-    seconds = np.asarray(columns["seconds"], dtype=np.float64)
-    return Points(steps, seconds, steps * run.experiment.step_samples, np.asarray(values, dtype=np.float64))
+def _points(columns: Columns, run: RunRecord) -> Points:
+    steps = columns["step"]
+    return Points(steps, columns["seconds"], steps * run.experiment.step_samples, columns["loss"])
 
 
 def _by_epoch(epochs: list[Epoch], run: RunRecord) -> Points:

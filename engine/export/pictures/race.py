@@ -21,7 +21,7 @@ from engine.drawing.blocks import UNLIT, Blocks
 from engine.drawing.shapes import colour
 from engine.drawing.svg import svg
 from engine.experiment.problem import ProblemError
-from engine.export.content import Content
+from engine.export.content import ByRun, Content
 from engine.export.pictures.sheet import facts_of, machine_line
 from engine.export.report.report import Report, report_of
 from engine.protocol.pictures import brightened, patterns
@@ -45,7 +45,8 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
 
     Raises ProblemError, which says why, if they have none.
     """
-    race = race_of(content.comparison, content.curves, side_id or content.leading)
+    curves = ByRun(lambda run_id: content.curves[run_id].bins(), content.curves)
+    race = race_of(content.comparison, curves, side_id or content.leading)
     return RaceSource(race, _tiles(content, race))
 
 

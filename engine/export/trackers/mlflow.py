@@ -66,7 +66,7 @@ def log_runs(content: Content, destination: str) -> Logged:
     with connected(place, experiment) as connection:
         thinned = []
         for run in content.runs:
-            curves = content.curves[run.id]
+            curves = content.samples[run.id]
             _send(connection, run, curves, content.epochs(run.id))
             thinned += [run] if _stride(curves) > 1 else []
     return Logged(place, experiment, tuple(connection.begun), tuple(thinned))

@@ -73,7 +73,7 @@ def write_tensorboard(content: Content, path: Path) -> None:
         with _events(path / _folder_of(run), run) as events:
             _write_texts(events, run)
             _write_epochs(events, content.epochs(run.id))
-            _write_curves(events, content.curves[run.id])
+            _write_curves(events, content.samples[run.id])
             _write_figures(events, run)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from engine.compare.evidence import block_speeds, evidence_of
+from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure
 from engine.protocol.events import Epoch, Finished, Samples, Started, Summary
+from engine.statistics import drift
 from engine.store.record import RunRecord
 from engine.store.store import Store
 
@@ -46,3 +49,32 @@ def test_evidence_is_read_from_the_store(
     np.testing.assert_allclose(found[0].block_speeds, [1_000.0, 1_000.0])
     assert (found[0].epochs, found[0].hardly_faster) == ((epoch,), slow)
     assert len(found[1].block_speeds) == 0 and found[1].epochs == ()
+
+
+def test_a_run_of_merged_steps_has_the_evidence_of_all_of_them(record: Callable[..., RunRecord]) -> None:
+    generator = np.random.default_rng(0)
+    run = record(1, Experiment(measure=Measure(warmup_steps=10, block_steps=10)))
+    steps = np.arange(1.0, 1_000_001)
+    speeds = np.where(steps <= 500_000, 1_000.0, 1_300.0) * generator.normal(1, 0.02, len(steps))
+    speeds[:10] = 1.0
+    whole = {"step": steps, "samples_per_second": speeds}
+    curves = Curves()
+    curves.extend(whole)
+    curves.settle()
+    merged = curves.bins()
+    blocks, all_blocks = block_speeds(run, merged), block_speeds(run, whole)
+    assert 10_000 < len(blocks) < 40_000 < len(all_blocks)
+    assert drift(blocks) == pytest.approx(drift(all_blocks), rel=0.01)
+    assert 1 / np.mean(1 / blocks) == pytest.approx(1 / np.mean(1 / all_blocks), rel=1e-4)
+    few = record(2, Experiment(measure=Measure(warmup_steps=10, block_steps=100_000)))
+    np.testing.assert_allclose(block_speeds(few, merged), block_speeds(few, whole), rtol=1e-3)
+
+
+def test_merged_steps_that_compiled_are_warm_up_too(record: Callable[..., RunRecord]) -> None:
+    run = record(1, SHORT, compile_seconds=30.0, warmup_seconds=32.0)
+    columns = {
+        "step": np.array([4.0, 8.0, 12.0, 16.0]),
+        "seconds": np.array([31.0, 32.2, 32.4, 32.6]),
+        "samples_per_second": np.array([1.0, 2.0, 5.0, 5.0]),
+    }
+    np.testing.assert_allclose(block_speeds(run, columns), [5.0, 5.0])

@@ -144,7 +144,7 @@ def test_where_one_run_cannot_be_sent_none_is_kept(content: Content, folder: Pat
 
     first = content.runs[0].id
     with pytest.raises(KeyError):
-        log_runs(replace(content, curves={first: content.curves[first]}), f"mlflow:{folder}")
+        log_runs(replace(content, samples={first: content.samples[first]}), f"mlflow:{folder}")
     client = MlflowClient(tracking_uri=folder.as_uri())
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None

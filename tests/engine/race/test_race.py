@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.curves import Curves
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Measure, Precision
 from engine.experiment.problem import Kind, Problem
@@ -28,6 +29,20 @@ def test_each_lane_takes_as_long_as_its_run_did_after_warm_up(racers: Any) -> No
     assert race.mixed.seconds_to(6_400) == pytest.approx(4.0)
     # the first one to be through ends it
     assert [race.seconds, race.playback_rate] == pytest.approx([4.0, 1.0])
+
+
+def test_a_race_of_very_long_runs_is_that_of_all_their_steps(racers: Any) -> None:
+    whole = racers.of_two(640, 1_600, steps=400_000)
+    for run_id, columns in racers.curves.items():
+        curves = Curves()
+        curves.extend(columns)
+        curves.settle()
+        racers.curves[run_id] = curves.bins()
+    race = racers.race()
+    assert len(race.full.seconds) < len(whole.full.seconds) / 4
+    assert (race.samples, race.ratio) == (whole.samples, whole.ratio)
+    assert race.seconds == pytest.approx(whole.seconds)
+    assert race.full.samples_at(2.0) == pytest.approx(whole.full.samples_at(2.0))
 
 
 def test_samples_come_evenly_within_a_step_and_are_held_at_the_end(racers: Any) -> None:
