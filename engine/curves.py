@@ -7,7 +7,7 @@ has its mean, for smoothed curves and for speeds. The newest steps stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +24,7 @@ Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 MOST_ROWS = 131_072
 """Many times what a screen has in pixels, and more steps than most runs have."""
+MOST_BINS = MOST_ROWS // 4
 _NEWEST = 4_096
 """Steps at the end that are not merged: the figures of a run in progress are read off them."""
 _LEAST_BIN = 4
@@ -98,14 +99,6 @@ class Bins:
             np.add.reduceat(self.steps, first),
         )
 
-    def followed_by(self, later: Bins) -> Bins:
-        """These and then `later` ones."""
-        return Bins(
-            joined((self.rows, later.rows)),
-            joined((self.means, later.means)),
-            np.concatenate((self.steps, later.steps)),
-        )
-
     def first(self, count: int) -> Bins:
         """The first `count` of them."""
         return Bins(
@@ -113,6 +106,15 @@ class Bins:
             {name: values[:count] for name, values in self.means.items()},
             self.steps[:count],
         )
+
+
+def joined_bins(parts: Sequence[Bins]) -> Bins:
+    """The parts one after another."""
+    return Bins(
+        joined(part.rows for part in parts),
+        joined(part.means for part in parts),
+        np.concatenate([part.steps for part in parts]),
+    )
 
 
 def bins_of(columns: Columns, steps: int) -> Bins:
@@ -155,15 +157,15 @@ def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) 
 
 
 class Curves:
-    """Samples that grow, and are merged when there are too many.
+    """Samples that grow, from the `bins` that are known on, and are merged when there are too many.
 
     A column that some of them lack is NaN there. `changes` counts how often rows were merged or forgotten:
     while it stays, rows are only added.
     """
 
-    def __init__(self) -> None:
-        self._bins = Bins({}, {}, np.empty(0))
-        self._bin_steps = _LEAST_BIN
+    def __init__(self, bins: Bins | None = None) -> None:
+        self._bins = bins or Bins({}, {}, np.empty(0))
+        self._bin_steps = max(_LEAST_BIN, int(self._bins.steps.max(initial=0)))
         self._newest: dict[str, Series] = {}
         self.changes = 0
 
@@ -199,16 +201,6 @@ class Curves:
             end = min(count, begin + self._most_unmerged - self._unmerged)
             self._add({name: values[begin:end] for name, values in added.items()}, end - begin)
             begin = end
-
-    def extend_bins(self, bins: Bins) -> None:
-        """Adds steps that were merged before, at most some thousand bins at a time."""
-        if self._unmerged:
-            self._merge(self._unmerged)
-        steps = int(bins.steps.max())
-        if steps < self._bin_steps:
-            bins = bins.merged(self._bin_steps // steps)
-        self._bin_steps = max(self._bin_steps, steps)
-        self._take(bins)
 
     def settle(self) -> None:
         """Merges the newest steps too, where older ones were merged: rows are then about alike."""
@@ -265,6 +257,6 @@ class Curves:
 
     def _take(self, bins: Bins) -> None:
         self.changes += 1
-        self._bins = self._bins.followed_by(bins)
-        while 4 * len(self._bins) > MOST_ROWS:
+        self._bins = joined_bins((self._bins, bins))
+        while len(self._bins) > MOST_BINS:
             self._bins, self._bin_steps = self._bins.merged(2), 2 * self._bin_steps

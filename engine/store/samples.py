@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine import Later
-from engine.curves import Bins, Columns, Curves, bins_of, joined
+from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
 from engine.protocol.events import Samples
 from engine.store.record import unreadable
 
@@ -91,25 +91,36 @@ def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
 
 def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
     """The samples of a run as curves. Raises ProblemError where they are damaged."""
-    total = connection.execute("SELECT total(rows) FROM samples WHERE run = ?", (run_id,)).fetchone()[0]
+    statement = "SELECT total(rows), count(*) FROM samples WHERE run = ?"
+    total, blocks = connection.execute(statement, (run_id,)).fetchone()
+    if total > _MANY_ROWS:
+        steps = _OUTLINED_STEPS
+        while total / steps + blocks > MOST_BINS:
+            steps *= 2
+        return Curves(joined_bins([*_outlines(connection, run_id, steps)]))
+    curves = Curves()
+    for columns in parts_of(connection, run_id):
+        curves.extend(columns)
+    curves.settle()
+    return curves
+
+
+def _outlines(connection: sqlite3.Connection, run_id: str, steps: int) -> Iterator[Bins]:
+    """Each block's bins of so many steps, from its outline where it has one."""
     # one statement, since blocks are joined while a run is recorded; of two SQLite reads only what it returns
     rows = connection.execute(
         "SELECT samples.names, samples.rows, coalesce(outlines.data, samples.data), outlines.steps FROM"
-        " samples LEFT JOIN outlines ON ? AND outlines.run = samples.run AND outlines.position ="
-        " samples.position WHERE samples.run = ? ORDER BY samples.position",
-        (total > _MANY_ROWS, run_id),
+        " samples LEFT JOIN outlines USING (run, position) WHERE run = ? ORDER BY position",
+        (run_id,),
     )
-    curves = Curves()
-    for *parts, steps in rows:
+    for *parts, outlined in rows:
         with _readable():
             block = Block(*parts)
-            part = columns_of(block) if steps is None else _bins_in(block, steps)
-        if isinstance(part, Bins):
-            curves.extend_bins(part)
-        else:
-            curves.extend(part)
-    curves.settle()
-    return curves
+            if outlined is None:
+                bins = bins_of(columns_of(block), steps)
+            else:
+                bins = _bins_in(block, outlined).merged(max(1, steps // outlined))
+        yield bins
 
 
 def last_step(connection: sqlite3.Connection, run_id: str) -> int:

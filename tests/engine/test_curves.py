@@ -94,6 +94,7 @@ def test_memory_stays_as_it_is() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 64)
+    monkeypatch.setattr(module, "MOST_BINS", 16)
     monkeypatch.setattr(module, "_NEWEST", 8)
 
 
@@ -106,6 +107,7 @@ def test_every_value_is_within_its_bin_however_they_came(values: list[float], on
     whole = {"step": np.arange(1.0, len(values) + 1), "loss": np.array(values)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_ROWS", 64)
+        patch.setattr(module, "MOST_BINS", 16)
         patch.setattr(module, "_NEWEST", 8)
         curves, again = curves_of(whole, one), curves_of(whole, other)
         for name in whole:
@@ -167,16 +169,12 @@ def test_a_column_that_some_steps_lack_is_nan_there(small: None) -> None:
     assert len(curves.column("resident_mib")) == len(curves.means("resident_mib")) == 0
 
 
-def test_steps_that_were_merged_before_are_added_as_if_they_came_one_by_one() -> None:
-    whole, curves = columns(400_000), Curves()
-    for first in range(0, 400_000, 40_000):
-        part = {name: values[first : first + 40_000] for name, values in whole.items()}
-        if first in (0, 280_000):
-            curves.extend(part)
-        else:
-            curves.extend_bins(bins_of(part, 32))
-    curves.settle()
-    assert len(curves) <= MOST_ROWS and curves.steps_of_rows.sum() == 400_000
+def test_steps_may_be_added_to_bins_that_are_known() -> None:
+    whole = columns(600_000)
+    first = {name: values[:500_000] for name, values in whole.items()}
+    curves = Curves(bins_of(first, 32))
+    curves.extend({name: values[500_000:] for name, values in whole.items()})
+    assert len(curves) <= MOST_ROWS and curves.steps_of_rows.sum() == 600_000
     assert (
         curves.column("loss").max() == whole["loss"].max()
         and curves.column("loss").min() == whole["loss"].min()
