@@ -6,8 +6,10 @@ Window and worker check against the same `Catalog`, which the worker fills. No t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from engine.experiment.catalog import (
     ARRAYS,
@@ -29,13 +31,40 @@ from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import MIB_PER_GIB
 
 
-def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
-    """Settings that the dataset rules out, whatever the model."""
+@dataclass(frozen=True)
+class Found:
+    """What a look at an experiment's path found: the samples of a file of arrays, and what is wrong."""
+
+    samples: Samples | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+Look: TypeAlias = Callable[[Experiment, DatasetEntry], Found | None]
+"""Finds what the path of an experiment with this dataset holds; None where that is not known yet."""
+
+
+def look_at(experiment: Experiment, dataset: DatasetEntry) -> Found:
+    """Reads the headers of a file of arrays, or looks through a folder, which may take seconds."""
+    if dataset.name == ARRAYS and experiment.path is not None:
+        try:
+            return Found(array_samples(experiment))
+        except ProblemError as error:
+            return Found(problems=error.problems)
+    problem = path_problem(experiment, dataset)
+    return Found(problems=() if problem is None else (problem,))
+
+
+def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
+    """For the window's thread, which waits for no disk: the run itself tells what is wrong with its data."""
+
+
+def _dataset_problems(
+    experiment: Experiment, dataset: DatasetEntry, found: tuple[Problem, ...]
+) -> Iterator[Problem]:
+    """Settings that the dataset rules out, whatever the model, and what was `found` at its path."""
     yield from _size_problems(experiment, dataset)
     yield from _shape_problems(experiment, dataset)
-    problem = path_problem(experiment, dataset)
-    if problem is not None:
-        yield problem
+    yield from found
     yield from _handling_problems(experiment, dataset)
 
 
@@ -46,17 +75,21 @@ _TAKES: dict[Task, str] = {
 }
 
 
-def fit_problems(
-    experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, catalog: Catalog
+def _fit_problems(
+    experiment: Experiment,
+    model: ModelEntry,
+    dataset: DatasetEntry,
+    catalog: Catalog,
+    samples: Samples | None,
 ) -> Iterator[Problem]:
-    """Why the model cannot take the dataset."""
+    """Why the model cannot take the dataset; `samples` are those of a file of arrays."""
     if model_file(model.name) is not None:
         return  # only the file itself knows what it takes
-    if model.task != dataset.task and dataset.name == ARRAYS:
+    if model.task != dataset.task and samples is not None:
         yield setting_problem(
             "dataset",
             f"is '{ARRAYS}', which {model.name} cannot take: it takes {_TAKES[model.task]}, and "
-            f"{experiment.path} has {array_samples(experiment).words}.",
+            f"{experiment.path} has {samples.words}.",
             "Choose another model or file; a model file of your own takes any arrays.",
             value=ARRAYS,
         )
@@ -217,19 +250,22 @@ _CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
 """As in fnmatch: an opening bracket inside, or a closing one at the very start, is an ordinary character."""
 
 
-def dataset_of(experiment: Experiment, catalog: Catalog) -> DatasetEntry | None:
+def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> DatasetEntry | None:
     """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
     dataset = catalog.dataset(experiment.dataset)
     if dataset is None or dataset.name != ARRAYS:
         return dataset
-    if experiment.path is None and (problem := path_problem(experiment, dataset)):
-        raise ProblemError(problem)
-    return described(experiment, dataset)
+    found = look(experiment, dataset)
+    if found is None:
+        return dataset
+    if found.samples is None:
+        raise ProblemError(*found.problems)
+    return described(experiment, dataset, found.samples)
 
 
-def described(experiment: Experiment, dataset: DatasetEntry) -> DatasetEntry:
-    """The entry of `arrays` with what the experiment's file holds. Raises ProblemError."""
-    entry = array_samples(experiment).described(dataset)
+def described(experiment: Experiment, dataset: DatasetEntry, samples: Samples) -> DatasetEntry:
+    """The entry of `arrays` with what the experiment's file holds."""
+    entry = samples.described(dataset)
     if experiment.own_code is None:
         return entry
     # a model file of the user's own takes the arrays as they are
@@ -269,12 +305,15 @@ def _data_with_names(experiment: Experiment) -> Data:
     return experiment.data.model_copy(update=array_samples(experiment).names)
 
 
-def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
-    """Why this machine cannot run the experiment; empty if it can. At most one problem per setting."""
+def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
+    """Why this machine cannot run the experiment; empty if it can. At most one problem per setting.
+
+    What `look` does not know of its data yet is no problem.
+    """
     by_key: dict[str | None, Problem] = {}
     every_problem = (
         *_device_problems(experiment, catalog),
-        *_data_problems(experiment, catalog),
+        *_data_problems(experiment, catalog, look),
         *_pattern_problems(experiment),
     )
     for problem in every_problem:
@@ -323,7 +362,7 @@ def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
-def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
+def _data_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Iterator[Problem]:
     model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
     if model is None:
         yield unknown_model(experiment.model, catalog)
@@ -334,19 +373,21 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
             "Install what is missing, or choose another model.",
             value=model.name,
         )
+    found: Found | None = None
     if dataset is None:
         yield unknown_name(
             "dataset", experiment.dataset, [entry.name for entry in catalog.datasets], "dataset"
         )
     else:
-        try:
-            dataset = dataset_of(experiment, catalog)
-        except ProblemError as error:
-            yield from error.problems
-            dataset = None
+        found = look(experiment, dataset)
+        if dataset.name == ARRAYS:
+            samples = None if found is None else found.samples
+            if found is not None and samples is None:
+                yield from found.problems
+            dataset = None if samples is None else described(experiment, dataset, samples)
     if dataset is not None:
-        yield from dataset_problems(experiment, dataset)
+        yield from _dataset_problems(experiment, dataset, () if found is None else found.problems)
     if model is not None and model.reason is None and dataset is not None:
-        yield from fit_problems(experiment, model, dataset, catalog)
+        yield from _fit_problems(experiment, model, dataset, catalog, found.samples if found else None)
     yield from code_problems(experiment)
     yield from override_problems(experiment)

@@ -9,7 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems
+from engine.experiment.checks import (
+    Catalog,
+    DatasetEntry,
+    DeviceEntry,
+    Found,
+    Look,
+    dataset_of,
+    problems,
+)
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
@@ -43,20 +51,28 @@ def usual_gib(device: DeviceEntry | None) -> float | None:
 
 
 _LONGEST_REMEDY = 80
+_READING = "Reading the data…"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The draft's experiments, how often each is trained, and each setting's first problem, by key."""
+    """The draft's experiments, how often each is trained, and each setting's first problem, by key.
+
+    `epochs` are the optimizer steps in an epoch of each, None where that is unknown; `is_reading` while what
+    the data hold is not known yet.
+    """
 
     experiments: tuple[tuple[str, Experiment], ...]
     problems: Mapping[str, Problem]
     repeats: int = 1
+    epochs: tuple[int | None, ...] = ()
+    is_reading: bool = False
 
     @property
     def reason(self) -> str | None:
         """Why the draft cannot run, in a sentence; None if it can."""
-        return next((problem.message for problem in self.problems.values()), None)
+        against = next((problem.message for problem in self.problems.values()), None)
+        return against or (_READING if self.is_reading else None)
 
 
 def check(
@@ -65,9 +81,10 @@ def check(
     refused: Mapping[Experiment, Problem] = MappingProxyType({}),
     file_problem: Problem | None = None,
     *,
+    look: Look,
     judges_machine: bool = True,
 ) -> Outcome:
-    """Validates every run of the draft, with the first value of each setting.
+    """Validates every run of the draft, with the first value of each setting; `look` finds what data hold.
 
     Without a catalog it validates only what needs none, and so it does unless it `judges_machine`.
 
@@ -78,11 +95,17 @@ def check(
     for problem in _blanks(draft):
         first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []
+    seen: list[Found | None] = []
+
+    def seeing(experiment: Experiment, dataset: DatasetEntry) -> Found | None:
+        seen.append(look(experiment, dataset))
+        return seen[-1]
+
     for label, settings in draft.variants(catalog):
         experiment, wrong = _validated(settings)
         against = wrong
         if judges_machine and catalog and experiment:
-            against = [*wrong, *problems(experiment, catalog)]
+            against = [*wrong, *problems(experiment, catalog, seeing)]
         if experiment is not None and not wrong:
             against += [refused[experiment]] if judges_machine and experiment in refused else []
             if experiment not in (known for _, known in experiments):
@@ -97,7 +120,8 @@ def check(
         first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
     except ProblemError as error:
         first.setdefault("seed", error.problem)
-    return Outcome(tuple(experiments), first, repeats)
+    epochs = tuple(_steps_in_epoch(experiment, catalog, look) for _, experiment in experiments)
+    return Outcome(tuple(experiments), first, repeats, epochs, is_reading=None in seen)
 
 
 def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Problem]]:
@@ -184,37 +208,39 @@ def _action(draft: Draft, outcome: Outcome) -> str:
     return f"Train in {ticked[0].label}" if ticked else "Train"
 
 
-def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
+def plan_words(outcome: Outcome) -> str:
     """What the button will do: "2 runs, 940 steps each", and whether that is too short to measure speed."""
     count = len(outcome.experiments) * outcome.repeats
-    lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
+    planned = [
+        (experiment, _steps(experiment, epoch))
+        for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
+    ]
+    lengths = {_length(experiment, steps) for experiment, steps in planned}
     runs = f"{count:,} run" + ("s" if count != 1 else "")
     if len(lengths) != 1:
         return runs
     plan = f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
-    least = outcome.experiments[0][1].least_steps
-    steps = _steps(outcome.experiments[0][1], catalog)
+    first, steps = planned[0]
+    least = first.least_steps
     return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
 
 
-def _length(experiment: Experiment, catalog: Catalog | None) -> str:
-    steps = _steps(experiment, catalog)
+def _length(experiment: Experiment, steps: int | None) -> str:
     if steps is not None:
         return f"{steps:,} step" + ("s" if steps != 1 else "")
     return f"{experiment.epochs:,} epoch" + ("s" if experiment.epochs != 1 else "")
 
 
-def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
-    per_epoch = steps_in_epoch(experiment, catalog)
-    if experiment.steps is None and per_epoch is not None and experiment.epochs is not None:
-        return experiment.epochs * per_epoch
+def _steps(experiment: Experiment, epoch: int | None) -> int | None:
+    if experiment.steps is None and epoch is not None and experiment.epochs is not None:
+        return experiment.epochs * epoch
     return experiment.steps
 
 
-def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
+def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Look) -> int | None:
     """Optimizer steps in an epoch; None while the dataset's size is unknown."""
     try:
-        dataset = dataset_of(experiment, catalog) if catalog else None
+        dataset = dataset_of(experiment, catalog, look) if catalog else None
     except ProblemError:
         return None
     if dataset is None:
@@ -225,12 +251,11 @@ def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | Non
     return -(-batches // experiment.step.gradient_accumulation)
 
 
-def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) -> tuple[str, str]:
+def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:
     """The draft's length in the other unit, as (key, text); the same number if it cannot be converted."""
     key = draft.length_key
     other = "steps" if key == "epochs" else "epochs"
-    experiment = outcome.experiments[0][1] if outcome.experiments else None
-    per_epoch = steps_in_epoch(experiment, catalog) if experiment else None
+    per_epoch = next(iter(outcome.epochs), None)
     lengths = [cleaned(key, value) for value in draft.values(key)]
     if per_epoch is None or not all(length.isdecimal() for length in lengths):
         return other, draft.text(key)
@@ -259,6 +284,8 @@ def limit_reason(outcome: Outcome) -> str | None:
     relevant = [problem for key, problem in outcome.problems.items() if key not in _IGNORED_BY_SEARCH]
     if relevant:
         return relevant[0].message
+    if outcome.is_reading:
+        return _READING
     return None if outcome.experiments else outcome.reason
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from threading import Event
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
@@ -12,9 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 from engine.experiment.catalog import ARRAYS, TEXT_FOLDER
 from engine.experiment.checks import Catalog
 from engine.experiment.own.array_files import ENDINGS
-from engine.experiment.own.arrays import samples_in
 from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
-from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.words.numbers import memory_text
 from gui.session.background import Background
@@ -71,16 +68,6 @@ def folder_words(count: FolderCount | None, is_counting: bool) -> str:
         return "no pictures in class folders"
     pictures = f"{total:,} picture" + ("s" if total != 1 else "")
     return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
-
-
-def array_words(draft: Draft) -> str:
-    """What the chosen file of arrays holds: "60,000 samples"; empty where it cannot be used."""
-    names = (draft.text(key).strip() for key in ("path", "data.inputs", "data.targets"))
-    try:
-        samples = samples_in(*names)
-    except ProblemError:
-        return ""
-    return f"{samples.inputs.shape[0]:,} samples"
 
 
 class FolderCounter(QObject):
@@ -140,10 +127,8 @@ class FolderCounter(QObject):
     def is_counting(self) -> bool:
         return self._settling.isActive() or self._background.is_busy
 
-    def words(self, draft: Draft | None) -> str:
-        """What the draft's folder, or its file of arrays, holds; empty while unknown."""
-        if draft is not None and draft.single.text("dataset") == ARRAYS:
-            return array_words(draft.single)
+    def words(self) -> str:
+        """What the folder holds; empty while unknown."""
         return folder_words(self.count(), self.is_counting())
 
     def _cancel(self) -> None:
@@ -156,7 +141,7 @@ class FolderCounter(QObject):
 
     def _begin(self) -> None:
         path = self._path
-        if path is None or not Path(path).expanduser().is_dir():
+        if path is None:
             return
         self._cancelled = cancelled = Event()
         self._background.do(

@@ -23,6 +23,7 @@ from gui.setup.check import (
     request,
     unresolved,
 )
+from gui.setup.data import DataReader
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
 from gui.setup.folder import FolderCounter
@@ -73,7 +74,7 @@ class SetupPanel(QFrame):
         self._took_batch = False
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
-        self.folder = FolderCounter(self)
+        self.folder, self.data = FolderCounter(self), DataReader(self)
         self.run_action = make_action(self, "Train", lambda: self._ask(self.run_requested))
         self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.queue_requested))
         self.check_action = make_action(self, "Check", self._ask_check)
@@ -211,7 +212,7 @@ class SetupPanel(QFrame):
     def request(self) -> Request | None:
         """What the button would request, with the file as it is now; None while something is wrong."""
         self.reread()
-        if self._draft is None or self._shown_outcome().problems:
+        if self._draft is None or self._shown_outcome().reason is not None:
             return None
         first, survey = request(self._draft, self._outcome), self.surveyor.survey()
         if not self.surveyor.cells:
@@ -226,7 +227,7 @@ class SetupPanel(QFrame):
         """The experiments of which forecasts would tell the memory that the form needs."""
         if self.is_sweeping:
             return self.surveyor.unknown()
-        if self._outcome.problems:
+        if self._outcome.reason is not None:
             return ()
         return tuple(experiment for _, experiment in self._outcome.experiments)
 
@@ -282,7 +283,7 @@ class SetupPanel(QFrame):
 
     def _toggle_unit(self) -> None:
         if self._draft is not None:
-            key, text = converted_length(self._draft, self._outcome, self._catalog)
+            key, text = converted_length(self._draft, self._outcome)
             self._put(self._draft.with_length(key, text))
 
     def _ask(self, requested: SignalInstance) -> None:
@@ -301,7 +302,9 @@ class SetupPanel(QFrame):
     def _refresh(self) -> None:
         draft = self._draft
         if draft is not None:
-            self._outcome = check(draft, self._catalog, self._refused, self._file_problem)
+            self._outcome = check(
+                draft, self._catalog, self._refused, self._file_problem, look=self.data.look
+            )
             self.surveyor.follow(draft, self._catalog, self._outcome, self._refused, self._file_problem)
             self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
@@ -317,7 +320,7 @@ class SetupPanel(QFrame):
         enable(self.check_action, unfit, TIPS["check"])
         against = against or self._busy
         survey = self.surveyor.survey() if self.is_sweeping else None
-        planned = plan(self.purpose, draft, self._outcome, self._catalog, survey)
+        planned = plan(self.purpose, draft, self._outcome, survey)
         enable(self.run_action, against, planned)
         self.foot.grid.show_survey(survey)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
@@ -337,6 +340,7 @@ class SetupPanel(QFrame):
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.folder.stop()
+        self.data.stop()
         self.surveyor.stop()
 
     @property
@@ -348,7 +352,7 @@ class SetupPanel(QFrame):
         """What is wrong with what the button would do, in a sweep with any cell."""
         return self.surveyor.judged(self._outcome) if self.is_sweeping else self._outcome
 
-    def _take_survey(self) -> None:
+    def _take_answer(self) -> None:
         self._refresh()
         self.draft_changed.emit()
 
@@ -362,7 +366,7 @@ class SetupPanel(QFrame):
         self._show_folder()
 
     def _show_folder(self) -> None:
-        self.form.show_path(self.folder.words(self._draft))
+        self.form.show_path(self.data.words(self._draft) or self.folder.words())
 
     def _against(self, purpose: Purpose) -> str | None:
         """Why the form cannot be used for something, in a sentence; None if it can."""
@@ -380,7 +384,8 @@ class SetupPanel(QFrame):
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)
-        self.surveyor.changed.connect(self._take_survey)
+        self.data.changed.connect(self._take_answer)
+        self.surveyor.changed.connect(self._take_answer)
         self.foot.grid.opened.connect(self._show_cells)
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))

@@ -83,7 +83,6 @@ def plan(
     purpose: Purpose,
     draft: Draft | None,
     outcome: Outcome,
-    catalog: Catalog | None,
     survey: Survey | None = None,
 ) -> str:
     """What the button will do; `survey` is that of a sweep."""
@@ -96,7 +95,7 @@ def plan(
         return f"Profiles a few steps{' in each of ' + format(count, ',') + ' runs' if count > 1 else ''}"
     if purpose == "tune":
         return "Tries precisions, recipes and batch sizes by short runs, and proves the fastest"
-    return limit_plan(draft) if purpose == "limit" and draft is not None else plan_words(outcome, catalog)
+    return limit_plan(draft) if purpose == "limit" and draft is not None else plan_words(outcome)
 
 
 def reason(purpose: Purpose, outcome: Outcome) -> str | None:

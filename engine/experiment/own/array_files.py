@@ -36,7 +36,7 @@ _WRITERS = {
     ".safetensors": "safetensors.numpy.save_file",
     ".parquet": "DataFrame.to_parquet",
 }
-_MOST_ARRAYS, _LONGEST_HEADER = 1_000, 10_000_000
+_MOST_ARRAYS, _MOST_COLUMNS, _LONGEST_HEADER = 1_000, 10_000, 10_000_000
 _ERRORS = (
     OSError,
     ValueError,
@@ -208,32 +208,40 @@ _READERS: dict[str, Callable[[IO[bytes], str, int], Iterator[Array]]] = {
 def _parquet(file: str) -> tuple[Array, ...]:
     import pyarrow.parquet
 
+    types = pyarrow.types
     with pyarrow.parquet.ParquetFile(file) as table:
-        rows = table.metadata.num_rows
-        fields = [table.schema_arrow.field(place) for place in range(len(table.schema_arrow.names))]
+        # made anew at each look, of all columns
+        schema, rows = table.schema_arrow, table.metadata.num_rows
+        if len(schema.names) > _MOST_COLUMNS:
+            message = f"{file} has {len(schema.names):,} columns; at most {_MOST_COLUMNS:,} are read."
+            raise ProblemError(file_problem(file, message, "Save the numbers as one column of lists."))
+        lists = [
+            field.name for field in schema if types.is_list(field.type) or types.is_large_list(field.type)
+        ]
+        first = next(table.iter_batches(batch_size=1, columns=lists), None) if lists else None
         arrays = []
-        for field in fields[:_MOST_ARRAYS]:
+        for field in schema:
             kind, sides = field.type, []
-            while pyarrow.types.is_fixed_size_list(kind):
+            while types.is_fixed_size_list(kind):
                 sides.append(kind.list_size)
                 kind = kind.value_type
-            if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
-                sides, kind = _first_row(table, field.name)
+            if field.name in lists:
+                sides = [] if first is None else _sides(first.column(field.name)[0])
+                while hasattr(kind, "value_type"):
+                    kind = kind.value_type
             arrays.append(Array(file, field.name, _dtype(kind), (rows, *sides), columns=(field.name,)))
     return tuple(arrays)
 
 
-def _first_row(table: Any, name: str) -> tuple[list[int], Any]:
-    """The sides of the lists in a column's first row, which all rows must share, and their numbers' type."""
-    batch = next(table.iter_batches(batch_size=1, columns=[name]), None)
-    sides, value = [], None if batch is None else batch.column(0)[0].as_py()
-    while isinstance(value, list):
-        sides.append(len(value))
-        value = value[0] if value else None
-    kind = table.schema_arrow.field(name).type
-    while hasattr(kind, "value_type"):
-        kind = kind.value_type
-    return sides, kind
+def _sides(row: Any) -> list[int]:
+    """The sides of the lists in a column's first row, which all rows must share."""
+    import pyarrow
+
+    sides = []
+    while isinstance(row, pyarrow.ListScalar) and row.values is not None:
+        sides.append(len(row.values))
+        row = row.values[0] if len(row.values) else None
+    return sides
 
 
 def _dtype(kind: Any) -> str:

@@ -21,7 +21,7 @@ from engine.experiment.catalog import (
     TEXT_FOLDER,
     task_of,
 )
-from engine.experiment.checks import DatasetEntry, ModelEntry, described
+from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, described
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
 from engine.training.data import pictures as fakedata
@@ -138,7 +138,8 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
     rows = None
     if experiment.dataset == ARRAYS:
         held = array_facts(experiment)
-        classes, rows, entry = held.num_classes, held.rows, described(experiment, entry)
+        classes, rows = held.num_classes, held.rows
+        entry = described(experiment, entry, array_samples(experiment))
         train, validation = entry.train_samples or 0, entry.validation_samples or 0
     elif experiment.dataset == IMAGE_FOLDER:
         folder = read_image_folder(experiment.path)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from PySide6.QtCore import QObject
 
-from engine.experiment.checks import Catalog, problems
+from engine.experiment.checks import Catalog, look_at_nothing, problems
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
 from engine.experiment.settings import PLAIN
@@ -99,7 +99,7 @@ def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
     device, machine = catalog.device(run.experiment.device), run.environment
     if device is not None and machine is not None and device.title != machine.device_name:
         return f"“{run.name}” trained on {machine.device_name}, which is not in this machine."
-    against = problems(run.experiment, catalog)
+    against = problems(run.experiment, catalog, look_at_nothing)
     return f"“{run.name}” cannot be trained here: {against[0].message}" if against else None
 
 

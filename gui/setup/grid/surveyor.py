@@ -8,7 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.checks import Catalog
+from engine.experiment.checks import Catalog, look_at_nothing
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.sweep.plan import Plan
@@ -49,7 +49,9 @@ class Surveyor(QObject):
         """Surveys the draft's grid, if it is a sweep; `outcome` is that of its first values."""
         self.cells = size_of(draft, catalog, len(outcome.experiments))
         if self.cells and catalog is not None:
-            first = check(draft, catalog, file_problem=file_problem, judges_machine=False)
+            first = check(
+                draft, catalog, file_problem=file_problem, look=look_at_nothing, judges_machine=False
+            )
             self._invalid = first.problems
             self._ask(Question(draft, catalog, dict(refused)))
         else:

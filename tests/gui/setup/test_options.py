@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def make_classes(folder: Path, *names: str) -> None:
 
 
 def test_loader_settings_are_for_a_dataset_that_is_loaded(
-    panel: SetupPanel, tmp_path: Path, user: Any
+    panel: SetupPanel, tmp_path: Path, user: Any, qtbot: QtBot
 ) -> None:
     make_classes(tmp_path, "cats", "dogs")
     panel.form.more.set_open(True)
@@ -166,11 +167,11 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     panel.form.path.button.click()
     assert panel.form.path.text() == str(tmp_path)
-    assert "has no folders with pictures" in (panel.form.problem("path") or "")
+    qtbot.waitUntil(lambda: "has no folders with pictures" in (panel.form.problem("path") or ""))
     assert not panel.run_action.isEnabled()
     make_classes(tmp_path, "cats", "dogs")
     panel.form.path.button.click()
-    assert panel.form.problem("path") is None
+    qtbot.waitUntil(lambda: panel.form.problem("path") is None)
     assert {experiment.path for experiment in user.experiments()} == {str(tmp_path)}
     qtbot.waitUntil(
         lambda: "2 pictures, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
@@ -178,7 +179,7 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
 
 
 def test_a_file_of_arrays_is_chosen_checked_and_counted(
-    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, frames=np.zeros((50, 28, 28), np.uint8), kind=np.zeros(50, int), other=np.zeros(50, int))
@@ -187,11 +188,43 @@ def test_a_file_of_arrays_is_chosen_checked_and_counted(
     assert "needs a file of arrays" in (panel.form.problem("path") or "")
     panel.form.path.button.click()
     assert panel.form.path.text() == str(path)
-    assert "do not show" in (panel.form.problem("data.inputs") or "")
+    qtbot.waitUntil(lambda: "do not show" in (panel.form.problem("data.inputs") or ""))
     panel.form.edited.emit("data.inputs", "frames")
     panel.form.edited.emit("data.targets", "kind")
     panel.form.edited.emit("batch_size", "9")
-    assert panel.run_action.isEnabled() and "40 steps" in panel.run_action.toolTip()
+    qtbot.waitUntil(lambda: panel.run_action.isEnabled() and "40 steps" in panel.run_action.toolTip())
+    assert "50 samples" in [label.text() for label in panel.form.findChildren(QLabel)]
     path.write_bytes(path.read_bytes()[:100])
     panel.form.edited.emit("batch_size", "8")
-    assert "broken" in (panel.form.problem("path") or "") and not panel.run_action.isEnabled()
+    qtbot.waitUntil(lambda: "broken" in (panel.form.problem("path") or ""))
+    assert not panel.run_action.isEnabled()
+
+
+def test_no_data_are_read_in_the_window_s_thread(
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot, user: Any
+) -> None:
+    windows, may_go_on = threading.get_ident(), threading.Event()
+    readers = set()
+    opened = Path.open
+
+    def slow(self: Path, *args: Any, **settings: Any) -> Any:
+        if self.parent == tmp_path:
+            readers.add(threading.get_ident())
+            assert threading.get_ident() == windows or may_go_on.wait(20)
+        return opened(self, *args, **settings)
+
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros((50, 28, 28), np.uint8), y=np.zeros(50, int))
+    monkeypatch.setattr(Path, "open", slow)
+    panel.form.edited.emit("batch_size", "9")
+    panel.form.edited.emit("dataset", "arrays")
+    panel.form.edited.emit("path", str(path))
+    assert (panel.outcome().reason, panel.form.problem("path")) == ("Reading the data…", None)
+    assert not panel.run_action.isEnabled() and panel.request() is None and panel.to_forecast() == ()
+    assert "reading…" in [label.text() for label in panel.form.findChildren(QLabel)]
+    may_go_on.set()
+    qtbot.waitUntil(panel.run_action.isEnabled)
+    assert readers and windows not in readers
+    panel.form.edited.emit("batch_size", "8")
+    assert panel.run_action.isEnabled(), "what is known is not waited for again"
+    assert panel.request() is not None

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
+from engine.experiment.own import array_files
 from engine.experiment.own.arrays import Samples, samples_in
 from engine.experiment.problem import Problem, ProblemError
 
@@ -116,6 +119,42 @@ def test_a_table_has_columns_of_numbers_or_lists(tmp_path: Path) -> None:
     assert refused(path, "name", "a").key == "data.inputs"
     pd.DataFrame({"features": list(ROWS), "label": FLOATS}).to_parquet(path)
     assert samples_in(str(path)).inputs.shape == (20, 5)
+
+
+def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemas = []
+    made = pyarrow.parquet.ParquetFile.schema_arrow.fget
+
+    def schema_of(table: pyarrow.parquet.ParquetFile) -> pyarrow.Schema:
+        schemas.append(table)
+        return made(table)
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "schema_arrow", property(schema_of))
+    path = tmp_path / "wide.parquet"
+    numbers = {f"c{place}": np.zeros(20, np.float32) for place in range(3_000)}
+    pyarrow.parquet.write_table(pyarrow.table({**numbers, "target": FLOATS}), path)
+    samples = samples_in(str(path))
+    assert samples.inputs.shape == (20, 3_000) and len(schemas) == 1
+    assert samples.targets is not None and samples.targets.name == "target"
+    monkeypatch.setattr(array_files, "_MOST_COLUMNS", 3_000)
+    array_files._headers.cache_clear()
+    assert "has 3,001 columns" in refused(path).message
+
+
+def test_the_first_row_of_a_table_s_lists_shows_their_shape(tmp_path: Path) -> None:
+    path = tmp_path / "lists.parquet"
+    rows = {
+        "x": [[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]] * 20,
+        "empty": [[]] * 20,
+        "none": [None, *[[1]] * 19],
+        "structs": [[{"a": 1}]] * 20,
+        "y": CLASSES,
+    }
+    pyarrow.parquet.write_table(pyarrow.table(rows), path)
+    shapes = {array.name: array.shape for array in array_files.arrays_in(path)}
+    assert shapes == {"x": (20, 3, 2), "empty": (20, 0), "none": (20,), "structs": (20, 1), "y": (20,)}
 
 
 @pytest.mark.parametrize(
