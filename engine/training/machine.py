@@ -16,7 +16,13 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.installed import operating_system
 from engine.protocol.events import Environment
-from engine.training.precision import cpu_precisions, cuda_precisions, other_accelerator_precisions, processor
+from engine.training.precision import (
+    cpu_precisions,
+    cuda_precisions,
+    has_tensor_cores,
+    other_accelerator_precisions,
+    processor,
+)
 
 
 def environment_of(device: DeviceEntry) -> Environment:
@@ -46,9 +52,6 @@ def nvidia_driver() -> str | None:
     return None
 
 
-_TENSOR_CORES_SINCE = (7, 0)
-
-
 def device_entries() -> tuple[DeviceEntry, ...]:
     """Every device, accelerators first and the CPU last; the first is what `auto` means."""
     return (*_cuda_entries(), *_xpu_entries(), *_mps_entries(), _cpu_entry())
@@ -62,14 +65,14 @@ def _cuda_entries() -> tuple[DeviceEntry, ...]:
 
 def _cuda_entry(index: int) -> DeviceEntry:
     properties = torch.cuda.get_device_properties(index)
-    capability = (properties.major, properties.minor)
+    name, capability = properties.name, (properties.major, properties.minor)
     is_nvidia = torch.version.hip is None
     return DeviceEntry(
         name=f"cuda:{index}",
-        title=properties.name,
+        title=name,
         memory_mib=properties.total_memory / BYTES_PER_MIB,
-        tensor_cores=is_nvidia and capability >= _TENSOR_CORES_SINCE,
-        precisions=cuda_precisions(capability) if is_nvidia else other_accelerator_precisions(),
+        tensor_cores=is_nvidia and has_tensor_cores(name, capability),
+        precisions=cuda_precisions(capability, name) if is_nvidia else other_accelerator_precisions(),
     )
 
 

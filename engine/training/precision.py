@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,7 +84,7 @@ _AUTOCAST_DTYPES = {
     Precision.BF16: torch.bfloat16,
     Precision.FP16_UNSCALED: torch.float16,
 }
-_AMPERE, _VOLTA = (8, 0), (7, 0)
+_AMPERE, _TURING, _VOLTA = (8, 0), (7, 5), (7, 0)
 _NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
 _SAME_AS_FP32 = "the same as FP32, since TF32 is a format of NVIDIA GPUs"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
@@ -182,12 +183,26 @@ def _entry(
     )
 
 
-def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
-    """The precisions of a CUDA card of that compute capability."""
+_TURING_WITHOUT_TENSOR_CORES = re.compile(
+    r"GTX 16\d\d|MX[45]50|\bT(400|500|550|600|1000|1200|2000)\b|CMP 30HX"
+)
+"""Cards with the chips TU116 and TU117 report compute capability 7.5 as a T4 does; only their names differ:
+https://github.com/pytorch/pytorch/issues/195716, https://www.techpowerup.com/gpu-specs/nvidia-tu117.g881."""
+
+
+def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
+    """Whether the NVIDIA card of that name and compute capability has Tensor Cores."""
+    lacks = capability == _TURING and _TURING_WITHOUT_TENSOR_CORES.search(name) is not None
+    return capability >= _VOLTA and not lacks
+
+
+def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
+    """The precisions of a CUDA card of that compute capability; by its `name` some lack Tensor Cores."""
     shown = ".".join(map(str, capability))
-    ampere, volta = capability >= _AMPERE, capability >= _VOLTA
+    ampere = capability >= _AMPERE
     tf32 = None if ampere else f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
-    fp16 = None if volta else "without Tensor Cores FP16 saves memory but hardly any time"
+    tensor_cores = has_tensor_cores(name, capability)
+    fp16 = None if tensor_cores else "without Tensor Cores FP16 saves memory but hardly any time"
     bf16 = None if ampere else "before Ampere BF16 is emulated and slow"
     return (
         _entry(Precision.FP32),
