@@ -115,7 +115,7 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
     if best.fits and best.backend != backend:
         remedy = (_OWN_BUILD if engine.state is State.OWN else _CHOOSE).format(best.backend)
     vendor = next((vendor for start, vendor in _VENDORS.items() if backend.startswith(start)), None)
-    cards = [card_problem(backend, gpu) for gpu in hardware.gpus if gpu.vendor is vendor]
+    cards = [card_problem(backend, gpu, hardware) for gpu in hardware.gpus if gpu.vendor is vendor]
     problems = [] if None in cards else [problem for problem in cards if problem is not None]
     if hardware.nvidia_driver is not None:
         problems = [*filter(None, [driver_problem(backend, hardware)]), *problems]

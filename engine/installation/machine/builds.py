@@ -2,8 +2,9 @@
 
 Which builds a release of PyTorch has and which cards they serve: the "PyTorch CUDA Support Matrix" in
 https://github.com/pytorch/pytorch/blob/main/RELEASE.md, for 2.11 to 2.15 as in the issues 172663, 178665,
-190355 and 190385 there. Which drivers and AMD cards uv takes for which build: LINUX_CUDA_DRIVERS,
-WINDOWS_CUDA_VERSIONS and LINUX_AMD_GPU_DRIVERS in
+190355 and 190385 there. Its "+PTX", which newer cards could translate, is left out of releases (pull request
+188914 there), also of PyPI's 2.15.0 for x86-64 and for ARM. Which drivers and AMD cards uv takes for which
+build: LINUX_CUDA_DRIVERS, WINDOWS_CUDA_VERSIONS and LINUX_AMD_GPU_DRIVERS in
 https://github.com/astral-sh/uv/blob/main/crates/uv-torch/src/backend.rs.
 """
 
@@ -38,32 +39,34 @@ class Build:
 class _Cuda:
     """A build for CUDA: the last release of PyTorch that has it, and the compute capabilities of its kernels.
 
-    A card runs kernels of its own major version and the same or a lower minor one; `has_ptx`: newer cards
-    translate the last ones. `download_bytes` is what PyPI's PyTorch for this CUDA (2.7.1, 2.9.1, 2.11.0 and
-    2.15.0) takes on Linux x86-64 with all that it requires.
+    `on_arm` are those of the build for ARM. A card runs kernels of its own major version and the same or a
+    lower minor one. `download_bytes` is what PyPI's PyTorch for this CUDA (2.7.1, 2.9.1, 2.11.0 and 2.15.0)
+    takes on Linux x86-64 with all that it requires.
     """
 
     backend: str
-    capabilities: tuple[tuple[int, int], ...]
+    on_x86: tuple[tuple[int, int], ...]
+    on_arm: tuple[tuple[int, int], ...]
     download_bytes: int
     last_torch: str | None = None
-    has_ptx: bool = False
 
-    def serves(self, capability: tuple[int, int]) -> bool:
-        own = any(major == capability[0] and minor <= capability[1] for major, minor in self.capabilities)
-        return own or (self.has_ptx and capability > self.capabilities[-1])
+    def capabilities(self, hardware: Hardware) -> tuple[tuple[int, int], ...]:
+        """The compute capabilities of the build for that machine, ascending."""
+        return self.on_arm if _machine(hardware) == "aarch64" else self.on_x86
 
 
-_TURING_TO_BLACKWELL = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
-_TURING_TO_THOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (11, 0), (12, 0))
 _MAXWELL_TO_HOPPER = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 6), (9, 0))
+_TURING_TO_BLACKWELL = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
+_AMPERE_TO_HOPPER = ((8, 0), (9, 0))
+_AMPERE_TO_BLACKWELL = ((8, 0), (9, 0), (10, 0), (12, 0))
+_WITH_THOR = ((8, 0), (9, 0), (10, 0), (11, 0), (12, 0))
 _CUDA = {
     build.backend: build
     for build in (
-        _Cuda("cu132", _TURING_TO_THOR, 3_030_000_000, has_ptx=True),
-        _Cuda("cu130", _TURING_TO_THOR, 2_750_000_000, has_ptx=True),
-        _Cuda("cu128", _TURING_TO_BLACKWELL, 4_100_000_000, last_torch="2.11"),
-        _Cuda("cu126", _MAXWELL_TO_HOPPER, 3_030_000_000, last_torch="2.14"),
+        _Cuda("cu132", _TURING_TO_BLACKWELL, _WITH_THOR, 3_030_000_000),
+        _Cuda("cu130", _TURING_TO_BLACKWELL, _WITH_THOR, 2_750_000_000),
+        _Cuda("cu128", _TURING_TO_BLACKWELL, _AMPERE_TO_BLACKWELL, 4_100_000_000, last_torch="2.11"),
+        _Cuda("cu126", _MAXWELL_TO_HOPPER, _AMPERE_TO_HOPPER, 3_030_000_000, last_torch="2.14"),
     )
 }
 """Newest first."""
@@ -132,20 +135,10 @@ def driver_problem(backend: str, hardware: Hardware) -> Problem | None:
     )
 
 
-def card_problem(backend: str, gpu: Gpu) -> Problem | None:
-    """A card that is older or newer than all that the build has kernels for; None where that is unknown."""
+def card_problem(backend: str, gpu: Gpu, hardware: Hardware) -> Problem | None:
+    """A card that the build for this machine has no kernels for; None where that is unknown."""
     if gpu.vendor is Vendor.NVIDIA and (build := _CUDA.get(backend)) and gpu.capability is not None:
-        if build.serves(gpu.capability):
-            return None
-        first, last = build.capabilities[0], build.capabilities[-1]
-        age = "older" if gpu.capability < first else "newer"
-        return request_problem(
-            f"The {_card(gpu)} is {age} than the cards that PyTorch for {build_title(backend)} is made for "
-            f"({_dotted(first)} to {_dotted(last)}).",
-            "Choose a build for an older CUDA, or for the processor."
-            if age == "older"
-            else "Choose a build for a newer CUDA, and update the driver if it is too old for that.",
-        )
+        return _capability_problem(build, gpu, gpu.capability, build.capabilities(hardware))
     if gpu.vendor is Vendor.AMD and backend == _ROCM and gpu.architecture not in _ROCM_ARCHITECTURES:
         if gpu.architecture is None:
             return request_problem(
@@ -163,6 +156,25 @@ def card_problem(backend: str, gpu: Gpu) -> Problem | None:
             "Choose the build for the processor.",
         )
     return None
+
+
+def _capability_problem(
+    build: _Cuda, gpu: Gpu, capability: tuple[int, int], known: tuple[tuple[int, int], ...]
+) -> Problem | None:
+    if any(major == capability[0] and minor <= capability[1] for major, minor in known):
+        return None
+    first, last = known[0], known[-1]
+    relation, remedy = "not among", "Choose another build."
+    if capability < first:
+        relation, remedy = "older than", "Choose a build for an older CUDA, or for the processor."
+    elif capability > last:
+        relation = "newer than"
+        remedy = "Choose a build for a newer CUDA, and update the driver if it is too old for that."
+    return request_problem(
+        f"The {_card(gpu)} is {relation} the cards that PyTorch for {build_title(build.backend)} is made for "
+        f"({_dotted(first)} to {_dotted(last)}).",
+        remedy,
+    )
 
 
 def processor_problem(hardware: Hardware) -> Problem | None:
@@ -191,8 +203,10 @@ def _cuda_builds(hardware: Hardware) -> list[Build]:
     gpus = [gpu for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
     builds = []
     for backend, cuda in _CUDA.items():
-        served = [gpu for gpu in gpus if card_problem(backend, gpu) is None]
-        problem = driver_problem(backend, hardware) or (None if served else card_problem(backend, gpus[0]))
+        served = [gpu for gpu in gpus if card_problem(backend, gpu, hardware) is None]
+        problem = driver_problem(backend, hardware)
+        if problem is None and not served:
+            problem = card_problem(backend, gpus[0], hardware)
         why = problem.message if problem else _why_cuda(cuda, served[0], hardware)
         size = cuda.download_bytes if hardware.system == "linux" else None
         builds.append((len(served), Build(backend, build_title(backend), why, problem is None, size)))
@@ -210,7 +224,7 @@ def _build_of(backend: str, vendor: Vendor, hardware: Hardware) -> Build:
     if not gpus:
         return Build(backend, build_title(backend), f"There is no {vendor} graphics card here.", False)
     for gpu in gpus:
-        if (problem := card_problem(backend, gpu)) is None:
+        if (problem := card_problem(backend, gpu, hardware)) is None:
             return Build(backend, build_title(backend), f"The build is made for the {_card(gpu)}.", True)
     assert problem is not None
     return Build(backend, build_title(backend), problem.message, False)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 import pytest
 
+from engine.doctor.build import backend_in
 from engine.installation.machine.builds import (
     automatic_backend,
     builds_for,
@@ -76,7 +80,7 @@ def test_a_reason_names_driver_and_card() -> None:
 
 
 def test_problems_of_a_build_that_is_there() -> None:
-    newer = card_problem("cu126", RTX_5090)
+    newer = card_problem("cu126", RTX_5090, machine(RTX_5090))
     assert newer is not None
     assert "is newer than the cards" in newer.message
     missing = driver_problem("cu130", machine(GTX_1080))
@@ -84,13 +88,53 @@ def test_problems_of_a_build_that_is_there() -> None:
     assert "there is none for the NVIDIA GeForce GTX 1080" in missing.message
     # a build that is in no table is judged by its CUDA alone
     assert driver_problem("cu129", machine(T4, driver="525.60.13")) is None
-    assert card_problem("cu129", K80) is None
+    assert card_problem("cu129", K80, machine(K80)) is None
     assert driver_problem("cpu", machine()) is None
-    assert card_problem("rocm7.2", Gpu(Vendor.AMD, "Raphael", architecture="gfx1036")) is not None
+    raphael = Gpu(Vendor.AMD, "Raphael", architecture="gfx1036")
+    assert card_problem("rocm7.2", raphael, machine(raphael)) is not None
     old = Hardware("linux", "x86_64", "Core 2 Duo", has_avx2=False)
     assert (problem := processor_problem(old)) is not None
     assert "Core 2 Duo lacks AVX2" in problem.message
     assert processor_problem(machine()) is None
+
+
+def test_the_torch_of_the_tests_has_kernels_for_the_cards_that_are_named() -> None:
+    torch = pytest.importorskip("torch")
+    flags = torch._C._cuda_getArchFlags()
+    backend = backend_in(Path(torch.__file__).with_name("version.py"))
+    if not flags:
+        pytest.skip("a build without CUDA")
+    kernels = [flag.removeprefix("sm_") for flag in flags.split()]
+    capabilities = {(int(kernel[:-1]), int(kernel[-1])) for kernel in kernels}
+    here = machine(kind=platform.machine())
+    cards = [Gpu(Vendor.NVIDIA, "a card", capability) for capability in {*capabilities, (11, 0), (13, 0)}]
+    assert {
+        card.capability for card in cards if card_problem(str(backend), card, here) is None
+    } == capabilities
+
+
+@pytest.mark.parametrize("system", ["linux", "win32"])
+@pytest.mark.parametrize("backend", ["cu130", "cu132"])
+def test_no_card_translates_kernels_for_older_ones(system: str, backend: str) -> None:
+    """Releases of PyTorch have no PTX, so a card newer than the last kernels runs none of them."""
+    spark, rubin = Gpu(Vendor.NVIDIA, "GB10", (12, 1)), Gpu(Vendor.NVIDIA, "Rubin", (13, 0))
+    here = machine(spark, rubin, driver="590.1", system=system)
+    assert card_problem(backend, spark, here) is None
+    problem = card_problem(backend, rubin, here)
+    assert problem is not None
+    assert "(compute capability 13.0) is newer than the cards" in problem.message
+    assert builds_for(machine(rubin, driver="590.1", system=system))[0].backend == "cpu"
+
+
+def test_builds_for_arm_have_other_kernels() -> None:
+    thor, t4g = Gpu(Vendor.NVIDIA, "NVIDIA Thor", (11, 0)), Gpu(Vendor.NVIDIA, "NVIDIA T4G", (7, 5))
+    for kind, serves_thor in (("x86_64", False), ("aarch64", True)):
+        here = machine(thor, t4g, driver="590.1", kind=kind)
+        assert (card_problem("cu132", thor, here) is None) is serves_thor
+        assert (card_problem("cu132", t4g, here) is None) is not serves_thor
+    problem = card_problem("cu132", thor, machine(thor))
+    assert problem is not None
+    assert "is not among the cards that PyTorch for CUDA 13.2 is made for (7.5 to 12.0)" in problem.message
 
 
 def test_each_system_is_offered_what_exists_for_it() -> None:
