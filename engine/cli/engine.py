@@ -175,6 +175,8 @@ class _InstallProgress(ProgressLine):
                 self._update(description=_STAGES[event.stage], total=None, completed=0, figures="")
             case Planned():
                 plan = event.plan
+                if plan.note:
+                    self._say(plan.note, always=True)
                 self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to fetch")
             case Fetched():
                 if event.retry is not None and event.retry != self._retry:

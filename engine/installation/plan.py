@@ -18,15 +18,15 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.installation.fetching.connection import Broken, Connections, RefusedError
 from engine.installation.fetching.control import Stopped
 from engine.installation.fetching.uv import never, run_uv
-from engine.installation.machine.builds import automatic_backend, builds_for
+from engine.installation.machine.builds import automatic_backend, build_title, builds_for
 from engine.installation.machine.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
-from engine.installation.problems import unreachable
+from engine.installation.problems import OTHER_SOURCE, unreachable
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
@@ -54,11 +54,16 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     _require_names(wanted.extras)
     folder = folder or engines_folder()
     program = _packages_of_program()
-    locked = tomllib.loads(_resolve(wanted, program, is_stopped))["packages"]
-    torch = next(package["version"] for package in locked if package["name"] == "torch")
-    backend = _backend(torch, {package["name"]: package["version"] for package in locked})
+    note = ""
+    try:
+        packages = _resolve(wanted, program, is_stopped)
+    except ProblemError as failure:
+        packages = _resolve_without_own_index(wanted, program, is_stopped, failure)
+        note = f"{failure.problem.message} PyPI has the same build."
+    versions = _versions(packages)
+    backend = _backend(versions)
     _require_backend(wanted, backend)
-    missing = [_wheel(package) for package in locked if package["name"] not in program]
+    missing = [_wheel(package) for package in packages if package["name"] not in program]
     wheels = _with_sizes(missing, wanted.source, is_stopped)
     factor = _CUDA_UNPACKED_FACTOR if backend.startswith("cu") else _UNPACKED_FACTOR
     unpacked = int(factor * sum(wheel.size_bytes for wheel in wheels))
@@ -66,17 +71,28 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     return Plan(
         wanted=wanted,
         backend=backend,
-        torch=torch.partition("+")[0],
+        torch=versions["torch"].partition("+")[0],
         wheels=tuple(wheels),
         folder=folder,
         fetched_bytes=sum(_fetched_bytes(wheel, downloads_folder(folder)) for wheel in wheels),
         needed_bytes=copied + unpacked,
         free_bytes=_free_bytes(folder),
+        note=note,
     )
 
 
-def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool]) -> str:
-    """uv's answer in the format of pylock.toml."""
+_Packages = list[dict[str, Any]]
+"""As in pylock.toml."""
+
+
+def _resolve(
+    wanted: Wanted,
+    program: Mapping[str, _Package],
+    is_stopped: Callable[[], bool],
+    *,
+    asks_own_index: bool = True,
+) -> _Packages:
+    """uv's answer; of the official indexes it asks PyTorch's own for a build only if `asks_own_index`."""
     bounds, index, indexes = dict(REQUIREMENTS), [], []
     if wanted.source.folder is not None:
         bounds |= _bounds_in_folder(wanted.source.folder, _backends(wanted.backend))
@@ -84,7 +100,7 @@ def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callab
     elif wanted.source.mirror is not None:
         indexes = _mirror_indexes(wanted.source.mirror, _backends(wanted.backend), is_stopped)
         index = ["--index-strategy", "unsafe-first-match"]
-    else:
+    elif asks_own_index:
         automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
         index = ["--torch-backend", automatic]
     requirements = [f"{name}{bound}" for name, bound in bounds.items()] + list(wanted.extras)
@@ -94,7 +110,33 @@ def _resolve(wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callab
         arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--constraints", str(constraints)]
         arguments += [*index, "--find-links", scratch]
         text = "\n".join(requirements)
-        return run_uv(arguments, wanted.source, text=text, indexes=indexes, is_stopped=is_stopped)
+        answer = run_uv(arguments, wanted.source, text=text, indexes=indexes, is_stopped=is_stopped)
+    packages: _Packages = tomllib.loads(answer)["packages"]
+    return packages
+
+
+def _resolve_without_own_index(
+    wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool], failure: ProblemError
+) -> _Packages:
+    """The wanted build from PyPI, which has one of those in PyTorch's own index.
+
+    Raises `failure` where it has none that would do, with its name in the remedy where another one would.
+    """
+    if wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
+        raise failure
+    try:
+        packages = _resolve(wanted, program, is_stopped, asks_own_index=False)
+    except ProblemError:
+        raise failure from None
+    backend, builds = _backend(_versions(packages)), builds_for(hardware_here())
+    best = builds[0].backend
+    if backend == (best if wanted.backend == AUTOMATIC else wanted.backend):
+        return packages
+    # a build for a card serves a processor too
+    if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
+        remedy = f"Choose the build {backend} for {build_title(backend)}, which PyPI has, or {OTHER_SOURCE}."
+        raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
+    raise failure
 
 
 def _backends(wanted: str) -> list[str]:
@@ -187,13 +229,17 @@ def _describe(program: Mapping[str, _Package], folder: Path) -> Path:
     return constraints
 
 
-def _backend(torch: str, versions: Mapping[str, str]) -> str:
+def _versions(packages: _Packages) -> dict[str, str]:
+    return {package["name"]: package["version"] for package in packages}
+
+
+def _backend(versions: Mapping[str, str]) -> str:
     """uv's name of the build: torch's local version, or else what it brings along.
 
     PyPI's wheels have no local version: on Linux they are builds for the CUDA whose runtime they require,
     elsewhere for the processor, and on a Mac for Apple's GPU too.
     """
-    if local := torch.partition("+")[2]:
+    if local := versions["torch"].partition("+")[2]:
         return local
     for name, version in versions.items():
         if name.startswith("nvidia-cuda-runtime"):

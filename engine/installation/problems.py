@@ -38,6 +38,14 @@ def proxy_refused() -> Problem:
     )
 
 
+def not_tunnelled(host: str) -> Problem:
+    """The proxy answers, and does not connect to the server."""
+    return _download(
+        f"The proxy does not connect to {host}.",
+        f"Ask who runs the proxy to allow it, or {OTHER_SOURCE}.",
+    )
+
+
 def refused(host: str, status: int) -> Problem:
     """The server wants a name and a password, or forbids access (HTTP 401, 403)."""
     return _download(

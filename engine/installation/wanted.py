@@ -46,7 +46,8 @@ class Plan:
     """All that will be fetched, as uv resolved it. `backend` is the resolved one, never "auto".
 
     `needed_bytes` is the room that downloads and installation take together on the disk of `folder`, which is
-    the engines' folder; `fetched_bytes` is what earlier attempts have already fetched.
+    the engines' folder; `fetched_bytes` is what earlier attempts have already fetched. `note` is what a user
+    should know of where it comes from, or "".
     """
 
     wanted: Wanted
@@ -57,6 +58,7 @@ class Plan:
     fetched_bytes: int
     needed_bytes: int
     free_bytes: int
+    note: str = ""
 
     @property
     def download_bytes(self) -> int:

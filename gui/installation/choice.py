@@ -171,7 +171,8 @@ class ChoiceView(QFrame):
         if is_automatic and build is not self._best and self._plan is not None:
             # a mirror may have no builds to choose from
             why = f"The source has the build for {build_title(self._plan.backend)}. {why}".strip()
-        return why
+        note = self._plan.note if self._plan is not None else ""
+        return f"{why} {note}".strip()
 
     @property
     def _best(self) -> Build | None:

@@ -23,6 +23,7 @@ from engine.installation.installed import platform_here, python_here
 from engine.installation.problems import (
     OTHER_SOURCE,
     answered,
+    not_tunnelled,
     not_written,
     proxy_refused,
     refused,
@@ -165,6 +166,8 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         return untrusted(host)
     if "proxy authorization required" in said or "(407" in said:
         return proxy_refused()
+    if "tunnel error: unsuccessful" in said:
+        return not_tunnelled(host)
     if "tunnel error" in said:
         return unreachable(_proxy() or host)
     if "(Connect)" in said or "timed out" in said or "error sending request" in said:

@@ -14,6 +14,7 @@ from engine.installation.lock import mark_in_use
 from engine.installation.place import installation_folder
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.installations import no_engine
+from tests.wheel_index import Fault, OfficialIndexes
 
 __all__ = ["no_engine"]
 
@@ -55,6 +56,18 @@ def test_removing_an_engine_in_use_says_that_its_files_stay(
     assert main(["engine", "remove"]) == 0
     assert "A worker still uses the engine" in capsys.readouterr().out
     assert answer(capsys, "show")["state"] == "absent"
+
+
+def test_a_build_from_pypi_in_place_of_pytorchs_own_index_is_told(
+    capsys: Capture, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with OfficialIndexes(wheels) as official:
+        for name, value in official.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        official.order(Fault(path="/whl/", refuses=True))
+        assert main(["engine", "install", "--backend", "cpu"]) == 0
+    assert "cannot be reached. PyPI has the same build." in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("wheels")

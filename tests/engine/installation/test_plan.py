@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError
+from engine.installation import plan as plan_module
 from engine.installation.machine.builds import builds_for
 from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.installation.place import downloads_folder
@@ -114,6 +117,62 @@ def test_uv_finds_the_build_that_is_recommended(
             monkeypatch.setenv("UV_CUDA_DRIVER_VERSION", driver)
             assert make_plan(Wanted(), tmp_path).backend == backend
             assert builds_for(Hardware("linux", "x86_64", "", (gpu,), driver))[0].backend == backend
+
+
+T4, GTX_1080 = Gpu(Vendor.NVIDIA, "Tesla T4", (7, 5)), Gpu(Vendor.NVIDIA, "GeForce GTX 1080", (6, 1))
+
+
+@pytest.fixture
+def blocked(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OfficialIndexes]:
+    """The official indexes, of which PyTorch's own cannot be reached."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with OfficialIndexes(wheels) as official:
+        for name, value in official.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        official.order(Fault(path="/whl/", refuses=True))
+        yield official
+
+
+def on(monkeypatch: pytest.MonkeyPatch, *gpus: Gpu) -> None:
+    """Plans for a machine with these cards and a new driver."""
+    hardware = Hardware("linux", "x86_64", "A processor", gpus, "580.65.06" if gpus else None)
+    monkeypatch.setattr(plan_module, "hardware_here", lambda: hardware)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_without_pytorchs_own_index_the_same_build_comes_from_pypi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, T4)
+    for backend in ("auto", "cu132"):
+        plan = make_plan(Wanted(backend), tmp_path)
+        assert (plan.backend, plan.torch) == ("cu132", "2.15.0")
+        assert re.fullmatch(r"\S+ cannot be reached. PyPI has the same build.", plan.note)
+
+
+@pytest.mark.usefixtures("blocked")
+@pytest.mark.parametrize(
+    ("cards", "backend", "offered"),
+    [((T4,), "cu130", True), ((), "auto", True), ((), "cpu", True), ((GTX_1080,), "auto", False)],
+)
+def test_another_build_of_pypi_is_only_offered_and_only_where_it_would_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cards: tuple[Gpu, ...], backend: str, offered: bool
+) -> None:
+    on(monkeypatch, *cards)
+    with pytest.raises(ProblemError) as failed:
+        make_plan(Wanted(backend), tmp_path)
+    problem = failed.value.problem
+    assert problem.message.endswith(" cannot be reached.")
+    assert ("Choose the build cu132 for CUDA 13.2, which PyPI has" in (problem.remedy or "")) is offered
+
+
+def test_where_neither_index_answers_the_first_is_told(
+    blocked: OfficialIndexes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, T4)
+    blocked.order(Fault(path="/simple/", status=500))
+    with pytest.raises(ProblemError, match=r" cannot be reached\."):
+        make_plan(Wanted(), tmp_path)
 
 
 def test_a_mirror_that_refuses_access_is_not_taken_for_an_empty_one(wheels: Path, tmp_path: Path) -> None:

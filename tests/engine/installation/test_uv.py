@@ -76,6 +76,9 @@ def test_failures_of_a_proxy(wheels: Path, tmp_path: Path, monkeypatch: pytest.M
         )
         official.needs_password = True
         assert problem() == "The proxy asks for a name and a password (HTTP 407)."
+        official.needs_password = False
+        monkeypatch.setattr(official, "tls", lambda host: None)
+        assert re.fullmatch(r"The proxy does not connect to [a-z.]+\.", problem())
     assert problem() == "127.0.0.1 cannot be reached.", "the proxy is gone"
 
 

@@ -151,6 +151,12 @@ def test_without_room_nothing_begins(qtbot: QtBot, page: SetupPage) -> None:
     assert not page.begin_button.isEnabled()
 
 
+@pytest.mark.parametrize("answer", [lambda wanted: replace(plan_of(wanted), note="It comes from elsewhere.")])
+def test_where_a_build_comes_from_is_said(qtbot: QtBot, page: SetupPage) -> None:
+    resolved(qtbot, page)
+    assert "runs. It comes from elsewhere." in page.choice.texts()
+
+
 def refuse(wanted: Wanted) -> Plan:
     raise ProblemError(NO_NETWORK)
 
