@@ -99,7 +99,8 @@ class WorkerProcess:
             threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
         )
-        for reader in self._readers:
+        # that of stdout waits for the other one, even if the process has ended by now
+        for reader in reversed(self._readers):
             reader.start()
 
     @property

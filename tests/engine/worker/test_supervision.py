@@ -5,6 +5,7 @@ The workers here are real processes that misbehave on purpose.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 import time
@@ -20,7 +21,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
-from engine.worker.process import WorkerProcess
+from engine.worker.process import End, WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession, _Watch
 
 USUAL = Limits()
@@ -288,3 +289,11 @@ def test_a_worker_that_cannot_be_started_is_told_in_words(tmp_path):
     with Launcher(command=(str(tmp_path / "no such program"),)) as launcher:
         launcher.prepare()
         assert not launcher.idle_worker_pids
+
+
+@pytest.mark.skipif(shutil.which("true") is None, reason="needs a program that ends at once")
+def test_a_program_that_ends_at_once_is_noticed_at_once() -> None:
+    for _ in range(20):
+        worker = WorkerProcess(("true",))
+        assert isinstance(worker.next_item(30), End)
+        assert worker.close() == 0
