@@ -250,8 +250,10 @@ def _files_of(folder: Path, module: str) -> Iterator[Path]:
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    for node in body:
-        match node:
+    # not by recursion: each `elif` stands within the one before it
+    waiting = list(body)
+    while waiting:
+        match node := waiting.pop():
             case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
                 yield node.name
             case ast.Import() | ast.ImportFrom():
@@ -267,7 +269,7 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
                 yield name
             case ast.If() | ast.Try() | ast.With():
                 for part in ("body", "orelse", "finalbody"):
-                    yield from _names(getattr(node, part, ()))
+                    waiting += getattr(node, part, ())
 
 
 def _is_module(base: ast.expr, known: Sequence[str]) -> bool:

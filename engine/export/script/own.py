@@ -189,11 +189,14 @@ def _lines(text: str) -> list[str]:
 
 def _guards(tree: ast.Module) -> Sequence[ast.stmt]:
     """The statements that run only where the file is the program itself."""
-    return [
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
-    ]
+    return [node for node in tree.body if isinstance(node, ast.If) and not node.orelse and _guards_main(node)]
+
+
+def _guards_main(node: ast.If) -> bool:
+    match node.test:
+        case ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]):
+            return True
+    return False
 
 
 def _module(path: str) -> str:

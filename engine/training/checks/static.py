@@ -124,7 +124,7 @@ class _FileCheck:
         guarded = {
             inner
             for node in ast.walk(step)
-            if isinstance(node, ast.If) and _LOOKS.search(ast.unparse(node.test))
+            if isinstance(node, ast.If) and _looks(node.test)
             for statement in (*node.body, *node.orelse)
             for inner in ast.walk(statement)
         }
@@ -145,6 +145,11 @@ class _FileCheck:
 
     def _at(self, node: ast.expr, kind: FindingKind, message: str, remedy: str) -> Finding:
         return _finding(kind, message, remedy, file=self.file.name, line=node.lineno)
+
+
+def _looks(test: ast.expr) -> bool:
+    words = (getattr(node, part, None) for node in ast.walk(test) for part in ("id", "attr", "arg", "value"))
+    return any(isinstance(word, str) and _LOOKS.search(word) for word in words)
 
 
 def _waits(file: _File) -> Iterator[Finding]:
@@ -204,9 +209,9 @@ def _scheduler_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _last_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
     match node:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
-        case ast.Subscript(value=value):
-            return _last_name(value)
     return ""

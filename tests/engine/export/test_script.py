@@ -258,6 +258,13 @@ def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None
     assert not [node for node in ast.walk(tree) if getattr(node, "id", "") == "abort"]
 
 
+def test_a_deep_condition_in_a_models_own_file_stays(run_of: Callable[..., RunRecord]) -> None:
+    text = OWN_FILE + f"\nif {' + '.join(['0'] * 900)}:\n    AFTER = 1\n"
+    code = Code(file="net.py", folder="/there", text=text)
+    script = script_of(run_of(model="net.py", code=code.to_json(), dataset="own"))
+    assert "AFTER = 1" in script and "SystemExit" not in script
+
+
 def test_datasets_are_known_as_the_engine_has_them() -> None:
     entries = {entry.name: entry for entry in dataset_entries()}
     assert set(KNOWN) == set(entries)

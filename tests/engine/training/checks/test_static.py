@@ -124,3 +124,30 @@ def test_the_cast_to_16_bits_is_found_in_a_module_beside_the_file() -> None:
     code = code_of("from layers import Net\n", **{"layers.py": "import torch\nnet = Net().half()\n"})
     assert half_place(code) == ("layers.py", 2)
     assert half_place(code_of(CLEAN)) is None
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "if a == 0:\n    b = 0\n" + "".join(f"elif a == {n}:\n    b = {n}\n" for n in range(1, 1_500)),
+        f"def step(train, batch):\n    if {' + '.join('a' * 900)}:\n        scheduler.step()\n",
+        f"def step(train, batch):\n    a{'[0]' * 1_400} = torch.optim.lr_scheduler.StepLR(1)\n    a.step()\n",
+    ],
+    ids=["elif", "condition", "subscripts"],
+)
+def test_a_file_that_python_takes_is_not_too_deep_to_be_read(deep: str) -> None:
+    text = f"a = 1\n{deep}\ndef model(): ...\n"
+    compile(text, "net.py", "exec")
+    assert {"a", "model"} <= code_of(text).defines
+    steps = [found for found in findings_of(text) if found.kind is FindingKind.SCHEDULER_AFTER_SKIP]
+    assert len(steps) == deep.count(".step()")
+    assert half_place(code_of(text)) is None and not waits_in_text(code_of(text))
+
+
+@pytest.mark.parametrize(
+    "look", ["not train.was_skipped(optimizer)", "scaler.get() >= before", "s['skipped'] == 0"]
+)
+def test_a_condition_that_looks_for_a_skipped_step_guards_the_scheduler(look: str) -> None:
+    text = CLEAN.replace("not train.was_skipped(train.optimizer)", look)
+    assert not findings_of(text, precision="fp16")
+    assert findings_of(text.replace(look, "train"), precision="fp16")
