@@ -30,16 +30,17 @@ _SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 
 @dataclass
 class Fault:
-    """What goes wrong with answers for paths that contain `path`.
+    """What goes wrong with answers for paths that contain `path`, except for wheels' metadata.
 
-    `status` is answered in place of the content; `refuses` closes the connection without an answer;
-    `cut_after` closes it after so many bytes of content. `held` keeps the content back until it is set, from
-    byte `cut_after` on if that is given. `garbles` sends other bytes of the same length; `ignores_ranges`
-    sends a file from its beginning. `times` is how many answers it concerns, None for all.
+    `status` is answered in place of the content, with `headers`; `refuses` closes the connection without an
+    answer; `cut_after` closes it after so many bytes of content. `held` keeps the content back until it is
+    set, from byte `cut_after` on if that is given. `garbles` sends other bytes of the same length;
+    `ignores_ranges` sends a file from its beginning. `times` is how many answers it concerns, None for all.
     """
 
     path: str = ".whl"
     status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     refuses: bool = False
     cut_after: int | None = None
     held: threading.Event | None = None
@@ -117,7 +118,7 @@ class WheelIndex:
     def _fault_for(self, path: str) -> Fault | None:
         with self._lock:
             for fault in self._faults:
-                if fault.path in unquote(path) and fault.times != 0:
+                if fault.path in unquote(path) and fault.times != 0 and not path.endswith(".metadata"):
                     if fault.times is not None:
                         fault.times -= 1
                     return fault
@@ -263,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.refuses:
             self.close_connection = True
         elif fault.status is not None or answer is None:
-            self._say(fault.status or HTTPStatus.NOT_FOUND)
+            self._say(fault.status or HTTPStatus.NOT_FOUND, fault.headers)
         else:
             self._send(answer, fault)
 

@@ -9,24 +9,22 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import distributions
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypeVar
+from pathlib import Path, PureWindowsPath
+from typing import Any
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.installation.fetching.connection import Broken, Connections, RefusedError
-from engine.installation.fetching.control import Stopped
+from engine.installation.fetching.asking import at_once, with_sizes
+from engine.installation.fetching.connection import Broken, Connections, RefusedError, is_address
 from engine.installation.fetching.uv import never, run_uv
 from engine.installation.machine.builds import automatic_backend, build_title, builds_for
 from engine.installation.machine.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
-from engine.installation.problems import OTHER_SOURCE, unreachable
+from engine.installation.problems import OTHER_SOURCE, no_address
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
@@ -38,11 +36,6 @@ _ENGINES_OWN = re.compile(r"torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*"
 _CUDA_UNPACKED_FACTOR, _UNPACKED_FACTOR = 2.0, 4.0
 """More than what was measured: 1.7 to 1.8 of PyPI's builds for CUDA 12.6, 12.8 and 13.2 with all that they
 require, 3.6 of the build for the processor."""
-
-_AT_ONCE, _POLL_SECONDS = 8, 0.1
-
-_Thing = TypeVar("_Thing")
-_Answer = TypeVar("_Answer")
 
 
 def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
@@ -64,7 +57,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     backend = _backend(versions)
     _require_backend(wanted, backend)
     missing = [_wheel(package) for package in packages if package["name"] not in program]
-    wheels = _with_sizes(missing, wanted.source, is_stopped)
+    wheels = with_sizes(missing, wanted.source, is_stopped)
     factor = _CUDA_UNPACKED_FACTOR if backend.startswith("cu") else _UNPACKED_FACTOR
     unpacked = int(factor * sum(wheel.size_bytes for wheel in wheels))
     copied = sum(wheel.size_bytes for wheel in wheels if not wheel.address.startswith("file:"))
@@ -165,7 +158,7 @@ def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[
 
     base = mirror.rstrip("/")
     folders = [f"{base}/{backend}" for backend in backends]
-    *answers, answer = _at_once(ask, [*folders, base], connections, is_stopped)
+    *answers, answer = at_once(ask, [*folders, base], connections, is_stopped)
     found = [folder for folder, has_torch in zip(folders, answers, strict=True) if has_torch is True]
     # uv takes a refusal by an index for a lack of packages
     if not found and isinstance(answer, RefusedError):
@@ -249,7 +242,7 @@ def _backend(versions: Mapping[str, str]) -> str:
 
 
 def _require_address(mirror: str | None) -> None:
-    if mirror is not None and not _is_address(mirror):
+    if mirror is not None and not is_address(mirror):
         # without a password
         shown = shortened(mirror.rpartition("@")[2])
         raise ProblemError(
@@ -260,14 +253,6 @@ def _require_address(mirror: str | None) -> None:
                 value=shown,
             )
         )
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of the port, or of an IPv6 address
-        return False
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
@@ -304,69 +289,24 @@ def _require_backend(wanted: Wanted, backend: str) -> None:
 def _wheel(package: Mapping[str, Any]) -> Wheel:
     wheel = package["wheels"][0]
     address = wheel["url"]
+    if not (is_address(address) or address.startswith("file:")):
+        raise ProblemError(no_address("The package index"))
+    # no index may name a file outside the folder that it is fetched into
+    filename = PureWindowsPath(wheel.get("name") or unquote(urlsplit(address).path)).name
+    if len(filename.encode()) > _LONGEST_NAME_BYTES:
+        raise ProblemError(no_address("The package index"))
     return Wheel(
         name=package["name"],
         version=package["version"],
-        # no index may name a file outside the folder that it is fetched into
-        filename=PureWindowsPath(wheel.get("name") or unquote(urlsplit(address).path)).name,
+        filename=filename,
         address=address,
         size_bytes=wheel.get("size", 0),
         sha256=wheel.get("hashes", {}).get("sha256"),
     )
 
 
-def _with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
-    """Asks the servers for the sizes that the index did not tell."""
-    connections = Connections(source.mirror)
-
-    def sized(wheel: Wheel) -> Wheel:
-        return (
-            wheel if wheel.size_bytes else replace(wheel, size_bytes=_size_bytes(wheel.address, connections))
-        )
-
-    return _at_once(sized, wheels, connections, is_stopped)
-
-
-def _at_once(
-    ask: Callable[[_Thing], _Answer],
-    things: Iterable[_Thing],
-    connections: Connections,
-    is_stopped: Callable[[], bool],
-) -> list[_Answer]:
-    """Asks for several things side by side, and leaves them be once it is stopped."""
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        asked = [pool.submit(ask, thing) for thing in things]
-        waiting = set(asked)
-        while waiting:
-            answered, waiting = wait(waiting, _POLL_SECONDS, FIRST_EXCEPTION)
-            if is_stopped():
-                raise Stopped
-            for answer in answered:
-                answer.result()
-    except BaseException:
-        connections.close()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-    return [answer.result() for answer in asked]
-
-
-def _size_bytes(address: str, connections: Connections) -> int:
-    parts = urlsplit(address)
-    if parts.scheme == "file":
-        return Path(url2pathname(parts.path)).stat().st_size
-    try:
-        # not HEAD: addresses that are signed for GET refuse it
-        with connections.open(address, {"Range": "bytes=0-0"}) as answer:
-            whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
-            told = whole or answer.headers["Content-Length"] or ""
-    except Broken as error:
-        raise ProblemError(unreachable(parts.hostname or address)) from error
-    if not told.isdigit():
-        message = f"{parts.hostname} does not tell the size of {PurePosixPath(parts.path).name}."
-        raise ProblemError(request_problem(message, "Choose another source, or a folder of wheels."))
-    return int(told)
+_LONGEST_NAME_BYTES = 240
+"""Of a file: systems take 255, of which a part of a file needs some."""
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:

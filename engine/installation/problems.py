@@ -63,6 +63,11 @@ def not_there(file: str, host: str) -> Problem:
     )
 
 
+def no_address(who: str) -> Problem:
+    """A server or an index leads to what is no address of a server, or to a file that no disk takes."""
+    return _download(f"{who} leads to an address that cannot be used.", f"Instead, {OTHER_SOURCE}.")
+
+
 def answered(host: str, status: int) -> Problem:
     """The server answers with another status that says nothing about what to do."""
     return _download(f"{host} answers with HTTP {status}.", f"Try again later, or {OTHER_SOURCE}.")
@@ -74,6 +79,11 @@ def damaged(file: str, host: str) -> Problem:
         f"{file} from {host} is not what the index promises: it was fetched twice, and its SHA-256 is wrong.",
         f"Something on the way changes it: use another network, or {OTHER_SOURCE}.",
     )
+
+
+def not_unpacked(wheel: str, why: str) -> Problem:
+    """A wheel whose content cannot become files, such as a file with another one below it."""
+    return _download(f"{wheel} cannot be unpacked: {why}.", f"The wheel is at fault: {OTHER_SOURCE}.")
 
 
 def bad_copy(path: Path) -> Problem:

@@ -13,7 +13,7 @@ import urllib.request
 import weakref
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from engine import __version__
@@ -61,7 +61,11 @@ class Connections:
             if error.code in _FORBIDS:
                 raise RefusedError(problems.refused(host, error.code)) from None
             raise ProblemError(_of_status(error.code, address, host)) from None
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
+            raise self.broken(error, host) from error
+        except ValueError as error:  # what it redirects to is no address, or no name of a server
+            raise ProblemError(problems.no_address(host)) from error
+        except http.client.HTTPException as error:
             raise self.broken(error, host) from error
         assert isinstance(answer, http.client.HTTPResponse)
         return answer
@@ -116,7 +120,49 @@ class Connections:
                 made: Any = Encrypted
                 return self.do_open(made, req, context=_trust())
 
-        return urllib.request.build_opener(PlainHandler, EncryptedHandler)
+        return urllib.request.build_opener(PlainHandler, EncryptedHandler, _Redirection)
+
+
+class _Redirection(urllib.request.HTTPRedirectHandler):
+    """Follows to addresses of servers only, not to FTP. Raises ValueError for others."""
+
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> Any:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError:
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if not is_address(newurl):
+            raise ValueError(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def is_address(text: str) -> bool:
+    """Whether that is an address of a web server or of a file on it."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        return False
 
 
 def _of_status(status: int, address: str, host: str) -> Problem:

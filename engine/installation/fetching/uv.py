@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
@@ -18,12 +19,14 @@ from urllib.request import getproxies
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
+from engine.installation.fetching.connection import is_address
 from engine.installation.fetching.control import Stopped
 from engine.installation.installed import platform_here, python_here
 from engine.installation.problems import (
     OTHER_SOURCE,
     answered,
     not_tunnelled,
+    not_unpacked,
     not_written,
     proxy_refused,
     refused,
@@ -159,6 +162,15 @@ def _not_started(program: str, error: OSError) -> Problem:
     )
 
 
+_OF_THE_DISK = {
+    *(errno.EPERM, errno.EACCES, errno.EIO, errno.EMFILE, errno.EROFS),
+    *(errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)),
+    # ERROR_WRITE_PROTECT and ERROR_DISK_FULL, as Windows numbers them
+    *(19, 112),
+}
+"""Why an archive is not unpacked although it is sound."""
+
+
 def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     """uv's complaint as a problem; `folder` is where it wrote."""
     host = _host(said, source)
@@ -184,8 +196,13 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         )
     if "No solution found" in said:
         return _no_solution(said, source)
-    if (number := re.search(r"\(os error (\d+)\)", said)) and folder is not None:
-        return not_written(OSError(int(number[1]), os.strerror(int(number[1]))), folder)
+    if number := re.search(r"\(os error (\d+)\)", said):
+        error = OSError(int(number[1]), os.strerror(int(number[1])))
+        archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
+        if archive is not None and error.errno not in _OF_THE_DISK:
+            return not_unpacked(archive[1], str(error.strerror))
+        if folder is not None:
+            return not_written(error, folder)
     return Problem(
         kind=Kind.DOWNLOAD,
         message=f"uv could not prepare the engine: {_causes(said)}",
@@ -220,7 +237,7 @@ def _place(source: Source) -> str:
 def _host(said: str, source: Source) -> str:
     """The server of which uv speaks, without user and password."""
     found = re.search(r"https?://[^\s)`]+", said)
-    address = found[0] if found else source.mirror or "PyPI"
+    address = found[0] if found and is_address(found[0]) else source.mirror or "PyPI"
     return urlsplit(address).hostname or address
 
 

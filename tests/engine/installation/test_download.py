@@ -127,6 +127,29 @@ def test_an_answer_that_stays_the_same_is_not_tried_again(
     assert len(begins(index)) == 1
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "target",
+    ["http://[::1", "ftp://127.0.0.1/x", f"http://{'a' * 300}.example/x", "http://127.0.0.1:70000/x"],
+    ids=["IPv6", "FTP", "name", "port"],
+)
+@pytest.mark.parametrize("status", [302, 308])
+def test_a_redirection_to_no_address_is_not_followed(
+    index: WheelIndex, wheels: Path, folder: Path, target: str, status: int
+) -> None:
+    index.order(Fault(status=status, headers={"Location": target}))
+    problem = failure(plan_of(index.address, wheels), folder)
+    assert problem.message == "127.0.0.1 leads to an address that cannot be used."
+    assert problem.kind is Kind.DOWNLOAD
+
+
+def test_a_redirection_to_an_address_is_followed(index: WheelIndex, wheels: Path, folder: Path) -> None:
+    index.order(Fault(status=302, headers={"Location": f"../packages/{TORCH}"}, times=1))
+    list(fetch(plan_of(index.address, wheels), folder))
+    assert begins(index) == [None, None]
+    assert (folder / TORCH).read_bytes() == (wheels / TORCH).read_bytes()
+
+
 def test_a_server_that_is_busy_is_tried_again(index: WheelIndex, wheels: Path, folder: Path) -> None:
     index.order(Fault(status=503, times=1))
     events = list(fetch(plan_of(index.address, wheels), folder))

@@ -23,7 +23,7 @@ from engine.installation.place import CURRENT, downloads_folder, installation_fo
 from engine.installation.wanted import Wanted
 from engine.installation.wholeness import whole_problem
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
-from tests.wheel_index import Fault, WheelIndex
+from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
 
 
 @pytest.fixture(autouse=True)
@@ -189,6 +189,16 @@ def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted
         assert problem is not None and problem.message.endswith(f"its file torch/lib/part7.bin is {harm}.")
     events_of(engines, wanted)
     assert whole_problem(engines) is None
+
+
+def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(
+    engines: Path, wanted: Wanted, wheels: Path
+) -> None:
+    stand_in_wheel(wheels, "torch", "2.15.0", {"torch/away": "", "torch/away/below.py": ""})
+    assert problem_of(engines, wanted) == (
+        "torch-2.15.0-py3-none-any.whl cannot be unpacked: File exists. "
+        "The wheel is at fault: choose a mirror or a folder of wheels."
+    )
 
 
 def test_a_read_only_folder_is_refused(

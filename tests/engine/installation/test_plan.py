@@ -182,6 +182,22 @@ def test_a_mirror_that_refuses_access_is_not_taken_for_an_empty_one(wheels: Path
             make_plan(Wanted(source=Source(mirror=index.simple)), tmp_path)
 
 
+@pytest.mark.parametrize("size", ["\N{SUPERSCRIPT TWO}", "9" * 5_000, "0", "-1", "*"])
+def test_a_size_that_is_none_is_refused(wheels: Path, tmp_path: Path, size: str) -> None:
+    with WheelIndex(wheels) as index:
+        told = {"Content-Range": f"bytes 0-0/{size}"}
+        index.order(Fault(path="/whl/cu130/torch-2.15.0", status=206, headers=told))
+        with pytest.raises(ProblemError, match=r"127\.0\.0\.1 does not tell the size of torch-2\.15\.0"):
+            make_plan(Wanted("cu130", Source(mirror=index.simple)), tmp_path)
+
+
+def test_a_name_that_is_too_long_for_a_file_is_refused(wheels: Path, tmp_path: Path) -> None:
+    build = "1" + "a" * (250 - len("torch-2.15.0--py3-none-any.whl"))
+    (wheels / "torch-2.15.0-py3-none-any.whl").rename(wheels / f"torch-2.15.0-{build}-py3-none-any.whl")
+    with WheelIndex(wheels) as index, pytest.raises(ProblemError, match="an address that cannot be used"):
+        make_plan(Wanted("cu132", Source(mirror=index.simple)), tmp_path)
+
+
 @pytest.mark.parametrize("mirror", ["h.example", "user:secret@h.example", "http://user:secret@h.example:x"])
 def test_a_mirror_has_an_address_and_its_password_is_not_shown(tmp_path: Path, mirror: str) -> None:
     with pytest.raises(ProblemError, match=r"'h\.example(:x)?' is no address") as failed:
