@@ -190,12 +190,21 @@ class Experiment(Part):
     @model_validator(mode="before")
     @classmethod
     def _overrides_from_table(cls, data: Any) -> Any:
-        table = data.get(OVERRIDES_TABLE) if isinstance(data, Mapping) else None
-        given = split_overrides(data.get("overrides", ())) if isinstance(table, Mapping) else None
-        if not isinstance(table, Mapping) or not isinstance(given, list | tuple):
+        if not isinstance(data, Mapping) or OVERRIDES_TABLE not in data:
             return data
+        table = data[OVERRIDES_TABLE]
+        if not isinstance(table, Mapping):
+            raise setting_error(
+                OVERRIDES_TABLE,
+                f"is {shortened(table) or 'empty'}, but it must be a table of settings.",
+                f"Give its settings by their names, such as {OVERRIDES_TABLE}.hidden_size = 256.",
+                table,
+            )
         others = {key: value for key, value in data.items() if key != OVERRIDES_TABLE}
-        return {**others, "overrides": (*given, *overrides_of_table(table))}
+        given = split_overrides(others.get("overrides", ()))
+        if isinstance(given, list | tuple):
+            others["overrides"] = (*given, *overrides_of_table(table))
+        return others
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from engine.experiment.text import Text, shortened
+from engine.experiment.text import Sentence, Text, shortened
 
 _MOST_PROBLEMS = 100
 """Of one validation; there are fewer settings."""
@@ -47,7 +47,7 @@ class Problem(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind
-    message: Text
+    message: Sentence
     remedy: Text
     key: Text | None = None
     value: Text | None = None
@@ -195,6 +195,8 @@ _TYPES = {
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",
     "dict_type": "a table of settings",
+    "tuple_type": "a list",
+    "list_type": "a list",
 }
 
 

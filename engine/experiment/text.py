@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 
 LONGEST_TEXT = 10_000
 LONGEST_LINE = 1_000
+LONGEST_SENTENCE = 600
 LONGEST_DETAILS = 200_000
 """In characters; of details the end is kept, where a traceback says what happened."""
 
@@ -70,6 +71,14 @@ def _bounded(value: Any) -> Any:
     return _cut(value, printable, LONGEST_TEXT) if isinstance(value, str) else value
 
 
+def _sentence(value: Any) -> Any:
+    if not isinstance(value, str) or len(value) <= LONGEST_SENTENCE:
+        return _bounded(value)
+    # what it quotes is in the middle; why that is a problem comes after it
+    half = LONGEST_SENTENCE // 2
+    return f"{printable(value[: half - 1])}…{printable(value[-half:])}"
+
+
 def _line(value: Any) -> Any:
     return _cut(value, one_line, LONGEST_LINE) if isinstance(value, str) else value
 
@@ -83,6 +92,9 @@ def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
     start = clean(text[: most + 1])
     return start if len(start) <= most else f"{start[: most - 1]}…"
 
+
+Sentence = Annotated[str, BeforeValidator(_sentence)]
+"""A sentence or two that may quote what is from outside; of much of it the middle is left out."""
 
 Text = Annotated[str, BeforeValidator(_bounded)]
 """Sentences from outside, perhaps several lines."""

@@ -146,8 +146,12 @@ class Grid(Message):
             raise ProblemError(*(self._of_cell(places, problem) for problem in error.problems)) from None
 
     def _of_cell(self, places: Sequence[int], problem: Problem) -> Problem:
-        message = f"The cell {self.name(places)} cannot be trained: {problem.message}"
+        cell = shortened(self.name(places), _LONGEST_CELL)
+        message = f"The cell {cell} cannot be trained: {problem.message}"
         return problem.model_copy(update={"message": message})
+
+
+_LONGEST_CELL = 200
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
@@ -15,8 +16,10 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.folders import count_text, no_text_problem, texts
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.titles import setting_problem
+from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
+from engine.words.numbers import memory_text
 
 BYTES = 256
 VALIDATION_SEQUENCES = 256
@@ -149,6 +152,7 @@ def folder_text(path: str) -> tuple[bytes, bytes]:
     if not files:
         raise ProblemError(no_text_problem(path))
     try:
+        _require_memory(path, sum(file.stat().st_size for file in files))
         read = [file.read_bytes() for file in files]
     except OSError as error:
         message = f"{error.filename} cannot be read: {error.strerror}."
@@ -158,8 +162,20 @@ def folder_text(path: str) -> tuple[bytes, bytes]:
     if len(read) >= _HELD_OUT:
         return _split(read)
     text = b"".join(read)
+    del read
     kept = len(text) - len(text) // _HELD_OUT
     return text[:kept], text[kept:]
+
+
+def _require_memory(path: str, size_bytes: int) -> None:
+    """Refuses text that does not fit: it is kept in memory, and copied there once."""
+    free_bytes = psutil.virtual_memory().available
+    if 2 * size_bytes > free_bytes:
+        held, free = (memory_text(count / BYTES_PER_MIB) for count in (size_bytes, free_bytes))
+        message = f"{path} holds {held} of text, which is kept in memory, and {free} are free."
+        raise ProblemError(
+            request_problem(message, "Choose a folder with less text.", key="path", value=path)
+        )
 
 
 def text_bytes(path: str) -> int:

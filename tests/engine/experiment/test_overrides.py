@@ -43,6 +43,15 @@ def test_what_is_no_override_is_refused(text: str) -> None:
     assert caught.value.problem.key == "overrides"
 
 
+@pytest.mark.parametrize(("table", "shown"), [(5, "5"), ("", "empty"), ([1], "[1]")])
+def test_what_is_no_table_of_overrides_is_refused(table: object, shown: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from({"model": "hf:llama", "model_config": table})
+    assert [problem.message for problem in caught.value.problems] == [
+        f"model_config is {shown}, but it must be a table of settings."
+    ]
+
+
 def test_another_model_drops_the_overrides_of_the_last() -> None:
     below = {"model": "hf:llama", "overrides": ["a=1"], "model_config": {"b": 2}}
     assert layered(below, {"model": "hf:gpt2"}) == {"model": "hf:gpt2"}

@@ -183,6 +183,8 @@ BROKEN: list[tuple[str, str]] = [
     ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),
     ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\nprecision = 'fp8'", "Precision is 'fp8'"),
     ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labelled 'a'"),
+    ("title = 'x'\nvariants = 3\n[experiment]", "variants is 3, but it must be a list"),
+    ("title = 'x'\nparts = 'nan'\n[experiment]", "parts is 'nan', but it must be a list"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "Epochs is 0"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nabout = 3", "about is 3, but it must be text"),

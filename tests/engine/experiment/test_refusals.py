@@ -54,6 +54,8 @@ WRONG = [
     ("step.gradient_accumulation", "0", "1 or more"),
     ("step.activation_checkpointing", "some", "true or false"),
     ("step.clip_norm", "0", "more than 0"),
+    ("step.fp32_modules", 5, "a list"),
+    ("overrides", 5, "a list"),
     ("data.workers", "-1", "0 or more"),
     ("data.workers", "257", "at most 256"),
     ("data.prefetch", "0", "1 or more"),

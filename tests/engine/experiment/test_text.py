@@ -61,6 +61,9 @@ def test_a_problem_can_hold_anything_and_says_it_in_bounds() -> None:
     for text in (problem.message, problem.remedy, problem.key, problem.value):
         assert text is not None and not OBEYED & (set(text) - {"\n", "\t"})
     assert Problem.model_validate_json(problem.model_dump_json()) == problem
+    long = request_problem(f"The file {'x' * 5_000} cannot be read.", "Check its path.")
+    assert long.message.startswith("The file xxx") and long.message.endswith("xxx cannot be read.")
+    assert len(long.message) == 600
 
 
 def test_a_name_is_kept_on_one_line_that_can_be_shown(tmp_path: Path) -> None:
@@ -102,6 +105,9 @@ def test_the_verbs_quote_what_they_refuse_harmlessly(capsys: pytest.CaptureFixtu
         ["run", "--model", long, "--set", "steps=0"],
         ["run", "--config", EVIL],
         ["export", long, "--to", "x.csv"],
+        ["export", "any", "--to", "x" * 5_000],
+        ["import", "x" * 5_000],
+        ["compare", "--sweep", f"batch_size={'x' * 5_000}"],
         [long],
         ["run", long],
     ):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -140,6 +142,13 @@ def test_a_folder_of_text_is_split_by_files_or_by_its_end(tmp_path: Path) -> Non
         (tmp_path / f"c{number}.txt").write_text(str(number))
     train, validation = folder_text(str(tmp_path))
     assert validation == b"bbbbbbbbbb" and train.endswith(b"01234567")
+
+
+def test_text_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text " * 1_000)
+    os.truncate(tmp_path / "a.txt", 8 * psutil.virtual_memory().total)
+    with pytest.raises(ProblemError, match=r" holds [\d,.]+ GiB of text, which is kept in memory, and "):
+        folder_text(str(tmp_path))
 
 
 def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:
