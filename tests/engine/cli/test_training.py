@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,14 @@ def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
     assert run.problem.message == found["error"]["message"]
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """What is started hears Ctrl+C, also where the tests were started in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "engine", *arguments, "--json"],
@@ -115,6 +123,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_stops_the_run_saves_what_was_trained_and_it_is_resumed_to_its_end(capsys: Capture) -> None:
     # saved when it is stopped alone: each save waits for the disk
     long = ["--steps", "5000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
@@ -137,6 +146,7 @@ def test_ctrl_c_stops_the_run_saves_what_was_trained_and_it_is_resumed_to_its_en
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> None:
     with start("compare", "--preset", "hello-amp") as process:
         wait_until(lambda: bool(psutil.Process(process.pid).children()))
