@@ -186,10 +186,16 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
 
 def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
     """The least and the greatest finite value of the tensors."""
-    finite = [part for tensor in floating(tensors) if (part := tensor[tensor.isfinite()]).numel()]
-    if not finite:
+    numbers = list(floating(tensors))
+    least = min((float(_replaced(part, math.inf).amin()) for part in numbers), default=math.inf)
+    if least == math.inf:
         return None, None
-    return min(float(part.min()) for part in finite), max(float(part.max()) for part in finite)
+    return least, max(float(_replaced(part, -math.inf).amax()) for part in numbers)
+
+
+def _replaced(tensor: Tensor, value: float) -> Tensor:
+    """A copy with `value` for what is not finite; an index of the others would take far more memory."""
+    return tensor.nan_to_num(value, value, value)
 
 
 def _key(tensor: Tensor) -> int:
