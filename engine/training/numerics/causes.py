@@ -18,7 +18,7 @@ from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.formats import FORMATS, dtype_label
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction, module_title
-from engine.training.numerics.watch import Call, tensors_in
+from engine.training.numerics.watch import Call
 from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
@@ -163,7 +163,7 @@ def _in_wider_format(call: Call) -> list[Tensor]:
         outputs = call.operator(*args, **kwargs)
     except (RuntimeError, TypeError):  # not made for that format, or no memory is left for it
         return []
-    return list(floating(tensors_in(outputs)))
+    return list(floating(call.outputs_in(outputs)))
 
 
 def is_floating(tensor: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from engine.training.numerics.causes import (
 )
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
-_UNSET = ("aten.empty", "aten.new_empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty_strided")
+_UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
 """Their results are memory as it happened to be."""
 
 _OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"})
@@ -51,6 +52,8 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         self.overflow: Origin | None = None
         """Of the gradients that the loss scaler found to overflow in this step."""
         self._origins: dict[int, tuple[StorageWeakRef, Origin]] = {}
+        self._meaningless: dict[int, StorageWeakRef] = {}
+        """Outputs that may hold anything; they are not looked at where they are read, either."""
         self._batch: set[int] = set()
         self._owners_of: dict[int, str] = {}
         self._weights: dict[int, str] = {}
@@ -71,33 +74,48 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return min(origins, key=lambda origin: origin.rank, default=None)
 
     def watch(self, call: Call) -> Any:
-        if call.operator.is_view or call.name in _UNSET:
+        if call.operator.is_view or _UNSET.fullmatch(call.name):
             return call.make()
         if call.name == _UNSCALES:
             self.overflow = self.overflow or self.origin_of(_read(call))
             return call.make()
-        read, sources = self._before(call)
+        read, inputs, sources = self._before(call)
         result = call.make()
-        outputs = list(floating([*tensors_in(result), *_written(call)]))
+        counting = call.outputs_in(result)
+        for tensor in floating(tensors_in(result)[len(counting) :]):
+            self._meaningless[_key(tensor)] = _kept_address(tensor)
+        outputs = list(floating([*counting, *_written(call)]))
         made = frozenset[str]().union(*map(_kinds, outputs))
         if made:
-            origin = self._cause_of(read, sources, outputs, made)
+            origin = self._cause_of(read, inputs, sources, outputs, made)
             for tensor in outputs:
                 if _kinds(tensor):
                     self._remember(tensor, origin)
         return result
 
-    def _before(self, call: Call) -> tuple[Call, list[Origin | None]]:
-        """The call with copies of what it writes to, and the origins of the tensors that it reads."""
-        if call.operator._schema.is_mutable:
-            known = [self._origin(tensor) if _kinds(tensor) else None for tensor in _read(call)]
-            return _copied(call), known
-        return call, []
+    def _before(self, call: Call) -> tuple[Call, list[Tensor], list[Origin | None]]:
+        """The call and its inputs with copies of what it writes to, and the origins of the inputs."""
+        if not call.operator._schema.is_mutable:
+            return call, self._inputs(call, call), []
+        copied = _copied(call)
+        known = [self._origin(tensor) if _kinds(tensor) else None for tensor in self._inputs(call, call)]
+        return copied, self._inputs(copied, call), known
+
+    def _inputs(self, call: Call, original: Call) -> list[Tensor]:
+        """What the call reads and means something; `original` has the tensors whose copies the call has."""
+        pairs = zip(_read(call), _read(original), strict=True)
+        return [
+            tensor for tensor, read in pairs if not (is_floating(read) and _key(read) in self._meaningless)
+        ]
 
     def _cause_of(
-        self, call: Call, known: list[Origin | None], outputs: Sequence[Tensor], made: frozenset[str]
+        self,
+        call: Call,
+        inputs: Sequence[Tensor],
+        known: list[Origin | None],
+        outputs: Sequence[Tensor],
+        made: frozenset[str],
     ) -> Origin:
-        inputs = list(_read(call))
         if not known:
             known = [self._origin(tensor) if _kinds(tensor) else None for tensor in inputs]
         origins = sorted(filter(None, known), key=lambda origin: origin.rank)
@@ -167,9 +185,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return self._origins[key][1]
 
     def _remember(self, tensor: Tensor, origin: Origin) -> None:
-        # the weak reference keeps the address, not the memory, from being used again
-        reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-        self._origins[_key(tensor)] = reference, origin
+        self._origins[_key(tensor)] = _kept_address(tensor), origin
 
     def _source(self, tensor: Tensor, key: int) -> Origin:
         kinds = _kinds(tensor)
@@ -200,6 +216,11 @@ def _replaced(tensor: Tensor, value: float) -> Tensor:
 
 def _key(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
+
+
+def _kept_address(tensor: Tensor) -> StorageWeakRef:
+    """A weak reference, which keeps the storage's address, not the memory, from being used again."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:

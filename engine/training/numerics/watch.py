@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -43,10 +44,21 @@ class Call:
         """The operator's name, "aten.convolution"."""
         return operator_name(self.operator)
 
+    def outputs_in(self, result: Any) -> list[Tensor]:
+        """The tensors of its result, without such as may hold anything: they come last."""
+        tensors = tensors_in(result)
+        return tensors[:1] if _ONLY_FIRST_COUNTS.search(self.name) else tensors
+
     @cached_property
     def inputs(self) -> list[Tensor]:
         """The tensors that it is given."""
         return tensors_in((self.args, self.kwargs))
+
+
+_ONLY_FIRST_COUNTS = re.compile(r"^(?!.*(backward|bwd)).*(attention|attn|(ctc|nll)_loss)")
+"""Forward operators whose further outputs are for the backward pass alone. CUDA pads the logsumexp of an
+attention with Inf and leaves the debug mask of another unset, a path without probability in a CTC loss is
+-Inf, and CUDA does not set the total weight of a negative log-likelihood that is not reduced."""
 
 
 def tensors_in(value: Any) -> list[Tensor]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment.experiment import Experiment, layered
+from engine.protocol import jobs
+from engine.protocol.events import Diagnosed
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
+from engine.training.numerics.diagnose import diagnose
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan
+from tests.benchmarks.planted import Planted
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -26,6 +32,7 @@ TINY: dict[str, Any] = {
 }
 
 MakeBench = Callable[..., Bench]
+Plant = Callable[..., Experiment]
 
 
 @pytest.fixture
@@ -45,3 +52,19 @@ def make_bench() -> Iterator[MakeBench]:
                     return stack.enter_context(closing(bench))
 
         yield make
+
+
+def searched(experiment: Experiment, control: Control | None = None, **job: Any) -> NonfiniteSearch:
+    asked = jobs.Diagnose(experiment=experiment, parts=("nan",), **job)
+    events = diagnose(asked, control or Control())
+    results = [event.result for event in events if isinstance(event, Diagnosed)]
+    (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
+    return search
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Plant:
+    def make(text: str, **settings: Any) -> Experiment:
+        return Planted("", text, "", (), (), settings=settings).experiment(tmp_path)
+
+    return make

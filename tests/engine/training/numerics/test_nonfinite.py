@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,12 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed
-from engine.protocol.numerics.nonfinite import Cause, NonfiniteSearch
+from engine.protocol.numerics.nonfinite import Cause
 from engine.training.numerics.diagnose import diagnose
 from engine.training.runs.control import Control
-from tests.benchmarks.planted import PLANTED, Planted
+from tests.benchmarks.planted import PLANTED
 
-from .conftest import TINY
+from .conftest import TINY, Plant, searched
 
 TELLING = (
     "a gradient overflows at any loss scale",
@@ -29,24 +28,8 @@ TELLING = (
 )
 
 
-def searched(experiment: Experiment, control: Control | None = None, **job: Any) -> NonfiniteSearch:
-    asked = jobs.Diagnose(experiment=experiment, parts=("nan",), **job)
-    events = diagnose(asked, control or Control())
-    results = [event.result for event in events if isinstance(event, Diagnosed)]
-    (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
-    return search
-
-
 def of_catalog(**settings: Any) -> Experiment:
     return Experiment.model_validate(layered(TINY, settings))
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Callable[..., Experiment]:
-    def make(text: str, **settings: Any) -> Experiment:
-        return Planted("", text, "", (), (), settings=settings).experiment(tmp_path)
-
-    return make
 
 
 @pytest.mark.parametrize("name", TELLING)
@@ -75,7 +58,7 @@ def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said() -> None:
     assert search.first is None and search.sentence.endswith("at step 3; that did not come again.")
 
 
-def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Callable[..., Experiment]) -> None:
+def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Plant) -> None:
     text = """
     class Net(nn.Module):
         def __init__(self):
@@ -97,7 +80,7 @@ def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Callable[..., Ex
     assert search.first is None and "no NaN or Inf" in search.sentence
 
 
-def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Callable[..., Experiment]) -> None:
+def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Plant) -> None:
     text = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
@@ -110,7 +93,7 @@ def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Callable[...
 
 
 def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(
-    planted: Callable[..., Experiment],
+    planted: Plant,
 ) -> None:
     text = """
     def model():
@@ -123,7 +106,7 @@ def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(
     assert key == "scaler.init_scale" and again.skipped == 0
 
 
-def test_what_does_not_come_again_is_not_claimed(planted: Callable[..., Experiment]) -> None:
+def test_what_does_not_come_again_is_not_claimed(planted: Plant) -> None:
     text = """
     class Once(nn.Module):
         calls = 0
@@ -151,7 +134,7 @@ def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path: Path) -> No
     assert searched(experiment.model_copy(update={"step": step, "steps": 4})).first is None
 
 
-def test_a_step_of_the_files_own_is_searched_too(planted: Callable[..., Experiment]) -> None:
+def test_a_step_of_the_files_own_is_searched_too(planted: Plant) -> None:
     text = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Do(torch.log), nn.Linear(16, 4))
