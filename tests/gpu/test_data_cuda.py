@@ -16,6 +16,7 @@ from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Source
 from engine.training.data.datasets import load_source
+from engine.training.data.own import seeded
 from engine.training.data.pictures import Colours, PreparePictures, ShiftAndFlip
 from engine.training.doctor import read_catalog
 
@@ -102,3 +103,11 @@ def test_pictures_are_prepared_as_on_the_cpu() -> None:
 def test_synthetic_batches_come_in_the_models_layout() -> None:
     drawn = source(CUDA, torch.channels_last, dataset="synthetic", samples=100)
     assert all(inputs.is_contiguous(memory_format=torch.channels_last) for inputs, _ in drawn.epoch(1))
+
+
+def test_a_batch_of_the_users_own_leaves_the_cards_generator_alone() -> None:
+    torch.manual_seed(3)
+    state = torch.cuda.get_rng_state()
+    with seeded(5):
+        torch.rand(4)
+    assert torch.equal(torch.cuda.get_rng_state(), state)

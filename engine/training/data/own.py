@@ -23,7 +23,7 @@ from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, 
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
 from engine.training.models.outputs import described
-from engine.training.models.own import OwnFile, own_details, own_problem, seed_everything
+from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
@@ -135,10 +135,13 @@ def own_footprint(few: Batch, experiment: Experiment, batch_size: int) -> Footpr
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seeds all global generators on the host while it lasts; then they go on as if nothing was drawn."""
+    """Seeds all global generators on the host while it lasts; then they go on as if nothing was drawn.
+
+    Those of other devices draw the model's dropout, and are left alone.
+    """
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        seed_everything(seed)
+        seed_host(seed)
         try:
             yield
         finally:

@@ -107,8 +107,14 @@ class OwnFile:
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds the global generators of torch, NumPy and Python."""
+    """Seeds the global generators of torch, on all devices, of NumPy and of Python."""
     torch.manual_seed(seed)
+    seed_host(seed)
+
+
+def seed_host(seed: int) -> None:
+    """Seeds the host's global generators: torch's, NumPy's and Python's."""
+    torch.default_generator.manual_seed(seed)
     np.random.seed(seed % 2**32)  # the user's code may draw from the old generator
     random.seed(seed)
 

@@ -299,17 +299,6 @@ def test_memory_is_forecast_for_a_model_and_batches_of_the_files_own(own):
     assert made.per_sample_mib > 0 and made.parameters_mib == pytest.approx(4 * 4_099 / 2**20, rel=0.01)
 
 
-def test_a_random_number_of_the_data_does_not_change_the_models_draws(own):
-    torch.manual_seed(7)
-    before = torch.rand(1)
-    torch.manual_seed(7)
-    from engine.training.data.own import seeded
-
-    with seeded(3):
-        torch.rand(5)
-    assert torch.equal(torch.rand(1), before)
-
-
 def test_code_without_its_text_is_refused(own):
     with pytest.raises(ProblemError) as raised:
         own.events(Experiment(model="net.py", device="cpu"))
