@@ -44,9 +44,11 @@ class OwnFacts:
         """Whether the file defines that function."""
         return name in self.code.defines
 
-    def uses(self, word: str) -> bool:
-        """Whether the word occurs in the file."""
-        return word in self.code.text
+    @property
+    def names_parts(self) -> bool:
+        """Whether the parts of its batches may be in mappings or classes other than dicts and tuples."""
+        words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
+        return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
 
     @property
     def constructor(self) -> str:

@@ -45,6 +45,7 @@ def sentence_of(text: str, most: int = 90) -> str:
 
 _STANDARD = (
     ("import argparse", "argparse."),
+    ("import dataclasses", "dataclasses."),
     ("import itertools", "itertools."),
     ("import math", "math."),
     ("import random", "random."),
@@ -53,6 +54,7 @@ _STANDARD = (
 )
 _STANDARD_FROM = (
     ("collections", ("Counter(", "OrderedDict(")),
+    ("collections.abc", ("Mapping",)),
     ("contextlib", ("contextmanager", "nullcontext(")),
     ("fnmatch", ("fnmatchcase(",)),
     ("functools", ("partial(",)),

@@ -7,13 +7,14 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import register_pytree_node, tree_leaves, tree_map_only
 from torch.utils.data import IterableDataset, default_collate
 
 from engine.experiment.experiment import Experiment
@@ -149,9 +150,39 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(states[1])
 
 
+class Fields(dict[str, Any]):
+    """A dict whose values are attributes too, as they were of what it stands for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(f"the batch has no {name}, but {', '.join(map(str, self))}")
+
+
+register_pytree_node(
+    Fields,
+    lambda value: (list(value.values()), list(value)),
+    lambda values, names: Fields(zip(names, values, strict=True)),
+)
+
+
+def _plain(part: Any) -> Any:
+    """A part of a batch in containers that PyTorch looks into; only so do their tensors reach the device."""
+    if isinstance(part, Mapping):
+        return Fields({name: _plain(value) for name, value in part.items()})
+    if is_dataclass(part) and not isinstance(part, type):
+        return Fields({field.name: _plain(getattr(part, field.name)) for field in fields(part)})
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        return type(part)(*map(_plain, part))
+    return type(part)(map(_plain, part)) if type(part) in (tuple, list) else part
+
+
 def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
     """What the file made as inputs and targets. Raises ProblemError where it is no batch of that size."""
-    if isinstance(made, Mapping):
+    if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
+        made = made._asdict()
+    made = _plain(made)
+    if isinstance(made, Fields):
         # as Hugging Face's models take it, with the labels among the inputs
         batch: Batch = (made, made.get("labels"))
     elif isinstance(made, tuple | list) and len(made) == 2:

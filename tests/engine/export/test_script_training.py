@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+import torch
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
@@ -262,6 +263,7 @@ OWN: dict[str, dict[str, Any]] = {
     "points.py:Net": {"precision": "bf16", "epochs": 2, "step": {"gradient_accumulation": 2}},
     "stream.py": {"samples": 20, "steps": 5, "schedule": {"name": "cosine"}},
     "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
+    "named.py": {"steps": 5},
     "pictures.py": {**FASHION, "label_smoothing": 0.1},
     "../../../../resources/template/my_model.py": {"steps": 2},
 }
@@ -287,6 +289,16 @@ def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
     assert "Left out" not in text
     # of the rest, the file's own text is the most
     assert text.partition("# how the run trained it")[2].count("\n") < 120
+
+
+def test_what_a_dataclass_or_a_mapping_holds_reaches_the_scripts_device(tmp_path: Path) -> None:
+    settings = {"model": str(OWN_FILES / "named.py"), "batch_size": 8, "steps": 2}
+    run, steps_per_epoch, _ = trained_here(with_code(settings, names_model=True, names_dataset=False))
+    script: dict[str, Any] = {"__name__": __name__}
+    exec(written(run, steps_per_epoch, tmp_path), script)
+    script["DEVICE"] = torch.device("meta")  # of a device other than the host
+    inputs, targets = script["placed"](script["collate"](list(script["dataset"]())))
+    assert [part.device.type for part in (inputs.where, inputs["more"]["noise"], targets)] == ["meta"] * 3
 
 
 @pytest.mark.parametrize("model", ["resnet18", "densenet121"])
