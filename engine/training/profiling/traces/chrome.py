@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.precision_map import Direction
 from engine.training.profiling import marks
+from engine.training.profiling.traces.mangling import readable
 from engine.training.profiling.traces.trace import (
     DeviceWork,
     HostOperation,
@@ -99,7 +100,7 @@ class _Events:
         name, begin, args = intern(value["name"]), float(value["ts"]), value.get("args", {})
         end = begin + float(value["dur"])
         if category in _WORK:
-            self.work.append(_RawWork(_WORK[category], name, begin, end, args))
+            self.work.append(_RawWork(_WORK[category], readable(name), begin, end, args))
         elif category == "cpu_op":
             kept = {key: args[key] for key in _KEPT if key in args}
             kept["signature"] = self._signature(args)
