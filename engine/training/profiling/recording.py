@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, chdir, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,10 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
         validate_batch(run, record_function(VALIDATION))
         steps.interrupt_loading()
     steps.wait()
-    profiler.export_chrome_trace(str(path))
+    # on Windows Kineto opens no file whose name the code page lacks, such as a temporary folder of its user's
+    is_plain = str(path).isascii()
+    with nullcontext() if is_plain else chdir(path.parent):
+        profiler.export_chrome_trace(str(path) if is_plain else path.name)
     return True
 
 

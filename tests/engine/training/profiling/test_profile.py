@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.busyness import OtherPrograms
 from engine.experiment.experiment import Experiment, experiment_from, layered
@@ -78,6 +79,29 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     assert found.operations and found.modules
     assert found.flops is not None and found.flops > 0
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
+
+
+def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, here, opened = (
+        tmp_path / "J\N{LATIN SMALL LETTER U WITH DIAERESIS}rgen \u65e5\u672c",
+        Path.cwd(),
+        [],
+    )
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    export = torch.profiler.profile.export_chrome_trace
+
+    def watched(self: torch.profiler.profile, path: str, **settings: Any) -> None:
+        opened.append(path)
+        export(self, path, **settings)
+
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", watched)
+    found = profiled(folder / "trace.json.gz")
+    assert opened and all(path.isascii() for path in opened)
+    assert Path.cwd() == here and marks_in(folder / "trace.json.gz")["step"] == found.steps
+    assert list(folder.iterdir()) == [folder / "trace.json.gz"]
 
 
 @pytest.mark.parametrize(
