@@ -74,11 +74,15 @@ def details_of(error: BaseException) -> str:
 
 def not_a_number(step: int) -> Problem:
     """The loss became NaN at `step`, which the experiment counts as a failure."""
+    remedy = (
+        "Nothing was updated by then: check the data, the initial weights and the loss, or try bf16 or fp32."
+        if step == 1
+        else f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 or fp32."
+    )
     return Problem(
         kind=Kind.NOT_A_NUMBER,
         message=f"The loss is not a number (NaN) from step {step:,} on.",
-        remedy=f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 "
-        "or fp32.",
+        remedy=remedy,
         key="on_nan",
         value="fail",
     )

@@ -30,6 +30,8 @@ class Cause(StrEnum):
     """The batch itself is not finite."""
     WEIGHT = "weight"
     """Updates made weights too large, or infinite: the learning rate is too large."""
+    INITIAL = "initial weight"
+    """A weight is not finite before any update: so it was initialised, or loaded."""
     MASKED = "masked"
     """A softmax over values that are all -Inf."""
     UNKNOWN = "unknown"

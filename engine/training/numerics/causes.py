@@ -236,7 +236,7 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     values = f"{made} value{'' if origin.nan + origin.infinite == 1 else 's'}"
     if cause is Cause.INPUT:
         return f"The batch of step {origin.step:,} holds {values}."
-    if origin.operation == WEIGHT:
+    if cause is Cause.INITIAL:
         name = origin.judgement.weight
         return f"The weight {name} holds {values} before step {origin.step:,} has changed it."
     who = f"the {_words(origin)} {_place(origin, around)}"
@@ -311,6 +311,8 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
             rate = f"{settings.optimizer.learning_rate / 10:g}"
             advice = "Lower the learning rate, warm it up, or clip the gradients."
             return advice, (("optimizer.learning_rate", rate),)
+        case Cause.INITIAL:
+            return "Check how it is initialised, or the file that it is loaded from.", ()
         case Cause.MASKED:
             return f"Leave at least one value of every row unmasked in {where}.", ()
         case Cause.INPUT:

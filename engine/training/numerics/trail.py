@@ -192,7 +192,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         if key in self._batch:
             return self._new(BATCH, kinds, module="", outputs=[tensor], judgement=Judgement(Cause.INPUT))
         if key in self._weights:
-            judgement = Judgement(Cause.WEIGHT, weight=self._weights[key])
+            judgement = Judgement(Cause.INITIAL, weight=self._weights[key])
             module = self._owners_of[key]
             return self._new(WEIGHT, kinds, module=module, outputs=[tensor], judgement=judgement)
         # a buffer or a constant of the model's, which is a mask more often than not

@@ -47,6 +47,22 @@ def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path: 
     assert search.first is not None and search.first.cause is Cause.WEIGHT, search
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learning_rate(
+    value: str, planted: Plant
+) -> None:
+    text = f"""
+    def model():
+        net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        net[2].weight.data[1, 2] = math.{value}
+        return net
+    """
+    first = searched(planted(text, precision="fp32")).first
+    assert first is not None and first.cause is Cause.INITIAL and first.changes == ()
+    assert first.sentence.startswith("The weight 2.weight holds 1 ") and "before step 1" in first.sentence
+    assert "initialised" in first.remedy and "rate" not in first.remedy
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
 def test_a_healthy_run_raises_no_alarm(precision: str) -> None:
     search = searched(of_catalog(precision=precision))
