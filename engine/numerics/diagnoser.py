@@ -11,7 +11,7 @@ from engine.inspector import Inspector
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Failed, Finished, Log, Phase, Skipped
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, DiagnosisStarted, Part
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
 from engine.store.record import RunRecord
 from engine.store.store import Store
 
@@ -84,13 +84,13 @@ def trouble_step(store: Store, run: RunRecord) -> int | None:
     if summary.first_nan_step:
         return summary.first_nan_step
     skipped = [step for event in store.events(run.id) if isinstance(event, Skipped) for step in event.steps]
-    return _first_in_a_row(skipped)
+    return _first_in_a_row(skipped, most_skips(run.experiment.scaler), summary.steps)
 
 
-def _first_in_a_row(skipped: Sequence[int]) -> int | None:
+def _first_in_a_row(skipped: Sequence[int], most: int, last: int) -> int | None:
     first, length = None, 0
     for before, step in pairwise((-1, *skipped)):
         first, length = (first, length + 1) if step == before + 1 else (step, 1)
-        if length == SKIPS_IN_A_ROW:
+        if length >= (SKIPS_IN_A_ROW if step == last else most):
             return first
     return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Literal
 
+from engine.experiment.settings import Scaler
 from engine.experiment.text import Line, Text
 from engine.experiment.value import Message, Positive, StepNumber, Whole
 from engine.protocol.numerics.advice import Changes
@@ -12,7 +14,13 @@ from engine.protocol.numerics.formats import DTypes
 from engine.protocol.numerics.precision_map import Direction
 
 SKIPS_IN_A_ROW = 15
-"""A loss scaler that looks for its scale skips fewer: so many halve 65,536 down to 2."""
+"""A loss scaler that looks for its scale skips fewer: so many halve 65,536, where it begins, down to 2."""
+
+
+def most_skips(scaler: Scaler) -> int:
+    """How many skipped steps in a row are too many for a scaler on its way down from where it begins."""
+    steps_down_to_2 = math.log(max(1.0, scaler.init_scale / 2)) / -math.log(scaler.backoff_factor)
+    return max(SKIPS_IN_A_ROW, math.ceil(round(steps_down_to_2, 6)))
 
 
 class Cause(StrEnum):

@@ -17,7 +17,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.nonfinite import (
+    SKIPS_IN_A_ROW,
+    FirstNonfinite,
+    NonfiniteSearch,
+    most_skips,
+)
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, samples_in
 from engine.training.models.around import own_class
@@ -35,8 +40,8 @@ _MOST_KEPT_MODULES = 4
 def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, NonfiniteSearch | None]:
     """Searches the job's steps for the first operation that made NaN or Inf and did harm by it.
 
-    Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or
-    `SKIPS_IN_A_ROW` skipped steps in a row. None if it was stopped.
+    Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or more
+    skipped steps in a row than a scaler needs to find its scale. None if it was stopped.
     """
     with bench.trainee() as trainee:
         search = _Search(bench, trainee)
@@ -65,7 +70,7 @@ def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
     last = bench.plan.total_steps
     if job.trouble_step is not None:
         # skipped steps are trouble only after some in a row
-        last = min(last, job.trouble_step + SKIPS_IN_A_ROW)
+        last = min(last, job.trouble_step + most_skips(bench.plan.experiment.scaler))
     return job.steps or max(1, last - begun)
 
 
@@ -138,8 +143,10 @@ class _Search:
         if not is_scaled or (self._in_a_row == 1 and self._overflows(group, 1.0)):
             self._repeat_scale = 1.0
             return "the gradients overflow even at a loss scale of 1"
-        if self._in_a_row >= SKIPS_IN_A_ROW:
-            return f"the loss scaler skipped {SKIPS_IN_A_ROW} steps in a row"
+        plan = self._bench.plan
+        is_last = self._trainee.steps == plan.total_steps
+        if self._in_a_row >= (SKIPS_IN_A_ROW if is_last else most_skips(plan.experiment.scaler)):
+            return f"the loss scaler skipped {self._in_a_row} steps in a row"
         return None
 
     def repeated(self) -> Origin | None:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
+from engine.experiment.settings import Scaler
+from engine.protocol.numerics.nonfinite import most_skips
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import are_finite
 
@@ -26,13 +27,14 @@ def copied(state: Mapping[str, Any]) -> dict[str, Any]:
 class Rewind:
     """Keeps a copy of a run's state every `every` steps, until the run goes wrong.
 
-    That is when a loss is not finite, or `SKIPS_IN_A_ROW` steps in a row are skipped. The copy is always from
+    That is when a loss is not finite, or `most_skips` steps in a row are skipped. The copy is always from
     before: no state is kept with weights that are not finite, nor while steps are skipped; it is kept later
     then. While a copy is made, the one before it is still there, so that they take twice the memory.
     """
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, scaler: Scaler) -> None:
         self._every = self._due = every
+        self._most_skips = most_skips(scaler)
         self._skipped_in_a_row = 0
         self._is_over = False
         self.state: dict[str, Any] | None = None
@@ -60,5 +62,5 @@ class Rewind:
         skipped = rows.figures.get("found_inf", np.zeros(len(rows.step))) > 0
         for is_skipped, loss in zip(skipped, rows.figures["loss"], strict=True):
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if is_skipped else 0
-            self._is_over |= self._skipped_in_a_row >= SKIPS_IN_A_ROW or not np.isfinite(loss)
+            self._is_over |= self._skipped_in_a_row >= self._most_skips or not np.isfinite(loss)
         return self._is_over

@@ -65,7 +65,7 @@ class Run:
         self._workload = workload
         self._checkpoints = checkpoints
         every = experiment.checkpoint.rewind_every
-        self.rewind = Rewind(every) if every and checkpoints is not None else None
+        self.rewind = Rewind(every, experiment.scaler) if every and checkpoints is not None else None
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []

@@ -117,6 +117,18 @@ def test_a_run_is_in_trouble_where_its_scaler_skips_step_after_step(
     assert trouble_step(store, store.run(run.id)) == step
 
 
+@pytest.mark.parametrize(("steps", "step"), [(60, None), (20, 1)])
+def test_a_scaler_that_begins_far_up_may_skip_until_it_has_its_scale_but_not_to_the_end(
+    store: Store, steps: int, step: int | None
+) -> None:
+    run = store.add(
+        TINY.model_copy(update={"scaler": TINY.scaler.model_copy(update={"init_scale": 2.0**32})})
+    )
+    store.begin(run.id)
+    store.record(run.id, [Skipped(steps=tuple(range(1, 21))), Finished(summary=Summary(steps=steps))])
+    assert trouble_step(store, store.run(run.id)) == step
+
+
 def test_code_from_elsewhere_is_not_run(store: Store, catalog: Catalog, scripted: Scripted) -> None:
     code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
     experiment = TINY.model_copy(update={"model": "net.py", "code": code.to_json()})

@@ -9,7 +9,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.titles import named
 from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, Cause
+from engine.protocol.numerics.nonfinite import Cause, most_skips
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation, module_title
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.training.numerics.advice.evidence import Evidence
@@ -52,7 +52,7 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
             "loss scaler skipped them.",
             **_to_bf16(evidence),
         )
-    elif search is not None and search.skipped >= SKIPS_IN_A_ROW:
+    elif search is not None and search.skipped >= most_skips(experiment.scaler):
         yield Advice(
             kind=AdviceKind.CLIPPING,
             message="Clipping does not prevent this overflow: gradients are clipped after they are unscaled, "

@@ -108,6 +108,13 @@ def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Plant) -> No
     assert search.first is None and 0 < search.skipped < 10
 
 
+def test_a_scaler_that_begins_far_above_its_scale_is_at_no_fault(planted: Plant) -> None:
+    text = "def model():\n    return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))\n"
+    search = searched(planted(text, scaler={"init_scale": 2.0**40}))
+    assert search.first is None and search.trouble_step is None and search.skipped > 15
+    assert "as it does while it looks for its scale" in search.sentence
+
+
 def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(
     planted: Plant,
 ) -> None:
