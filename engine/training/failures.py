@@ -11,7 +11,7 @@ from engine.protocol.events import Summary
 from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
 
-_ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)
+_ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
 _LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
 
@@ -48,7 +48,7 @@ def problem_of(error: BaseException) -> Problem:
             remedy=f"Lower {named('batch_size')} or {named('image_size')}, choose a smaller model or a "
             f"16-bit precision, or raise {named('memory_cap_gib')} if it is set.",
         )
-    if isinstance(error, ValueError) and _ONE_SAMPLE.search(str(error)):
+    if isinstance(error, ValueError) and _ONE_VALUE.search(str(error)):
         return Problem(
             kind=Kind.REQUEST,
             message="A batch of a single sample is too small for this model's batch normalisation.",
@@ -64,6 +64,20 @@ def problem_of(error: BaseException) -> Problem:
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
         remedy="The details show where. Try another model or precision; report it if it happens again.",
     )
+
+
+def check_normalised(error: ValueError, samples: int) -> None:
+    """Raises ProblemError if it is a normalisation's that had one value per channel, of so many samples."""
+    found = _ONE_VALUE.search(str(error))
+    if found is None or samples == 1:
+        return
+    message = (
+        f"A batch normalisation of the model has a single value per channel, for its input is of shape "
+        f"({found[1]}), though the batch has {samples:,} samples."
+    )
+    remedy = "Keep the samples in the first dimension of its input, or normalise by nn.LayerNorm there."
+    problem = own_problem(error) or Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key="model")
+    raise ProblemError(problem.model_copy(update={"remedy": remedy})) from error
 
 
 def details_of(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from torch import nn
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.training.data.batches import Batch, Source, samples_in
+from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally
@@ -135,7 +136,11 @@ class Run:
             self.instruments.weighing(self.step) if self._is_weighed else nullcontext(),
             no_cudnn_search() if samples < self.experiment.step_samples else nullcontext(),
         ):
-            figures = self.step(group)
+            try:
+                figures = self.step(group)
+            except ValueError as error:
+                check_normalised(error, min(map(samples_in, group)))
+                raise
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
         self._batches_done += len(group)
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engine.experiment.problem import Kind, ProblemError, request_problem
-from engine.training.failures import problem_of, summary_of
+from engine.training.failures import check_normalised, not_a_number, problem_of, summary_of
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,26 @@ def test_one_sample_in_batch_normalisation_names_the_setting() -> None:
     with pytest.raises(ValueError, match="more than 1 value") as raised:
         nn.BatchNorm1d(4)(torch.zeros(1, 4))
     assert problem_of(raised.value).key == "batch_size"
+
+
+def test_one_value_of_several_samples_is_the_models_matter() -> None:
+    error = ValueError(
+        "Expected more than 1 value per channel when training, got input size torch.Size([1, 4])"
+    )
+    check_normalised(error, 1)
+    check_normalised(ValueError("Something else."), 8)
+    with pytest.raises(ProblemError) as raised:
+        check_normalised(error, 8)
+    problem = raised.value.problem
+    assert problem.key == "model" and "batch size" not in problem.remedy
+    assert "shape (1, 4)" in problem.message and "8 samples" in problem.message
+
+
+@pytest.mark.parametrize(("step", "rate"), [(1, False), (2, True)])
+def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(
+    step: int, rate: bool
+) -> None:
+    assert ("learning rate" in not_a_number(step).remedy) is rate
 
 
 def test_anything_else_is_internal_and_never_begins_with_a_class_name() -> None:

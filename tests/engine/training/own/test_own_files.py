@@ -14,6 +14,7 @@ from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.training.data.batches import Draw
 from engine.training.data.own import OwnSamples
 from engine.training.doctor import read_catalog
+from engine.training.failures import problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from engine.training.runs.prepare import Plan
@@ -303,3 +304,20 @@ def test_code_without_its_text_is_refused(own):
     with pytest.raises(ProblemError) as raised:
         own.events(Experiment(model="net.py", device="cpu"))
     assert raised.value.problem.kind is Kind.REQUEST and "missing" in raised.value.problem.message
+
+
+@pytest.mark.parametrize(("size", "key"), [(4, "model"), (1, "batch_size")])
+def test_a_batch_norm_over_one_value_is_the_batchs_fault_only_where_the_batch_is_one_sample(own, size, key):
+    text = (
+        HEAD
+        + BATCH
+        + (
+            "class Pooled(nn.Module):\n    def forward(self, x):\n        return x.mean(0, keepdim=True)\n"
+            "def model():\n    return nn.Sequential(nn.Linear(4, 3), Pooled(), nn.BatchNorm1d(3))\n"
+            "def loss(outputs, targets):\n    return outputs.sum()\n"
+        )
+    )
+    with pytest.raises((ProblemError, ValueError)) as raised:
+        own.events(own.experiment(own.write(text), batch_size=size))
+    problem = problem_of(raised.value)
+    assert problem.key == key and ("batch size" in problem.remedy) is (size == 1)
