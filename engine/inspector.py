@@ -39,7 +39,7 @@ class Inspector:
         self._stop_asked.clear()
         wanted = tuple(experiments)
         for experiment in wanted:
-            self._store.trusted_code.check(experiment)
+            self._launcher.trusted_code.check(experiment)
         catalog = self._known_catalog()
         prepared = []
         for experiment in wanted:

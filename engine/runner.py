@@ -92,7 +92,7 @@ class Runner:
                 return
             remarks = looked
         try:
-            session = self._session = self._start(job)
+            session = self._session = self._launcher.start(job)
         except ProblemError as error:
             yield self._ended(make, Failed(problem=error.problem))
             return
@@ -167,18 +167,11 @@ class Runner:
             resume=record.started is not None,
         )
 
-    def _start(self, job: jobs.Job) -> Session:
-        """Gives the job to a worker. Raises ProblemError, for code that is not trusted UntrustedCodeError."""
-        experiment = getattr(job, "experiment", None)
-        if experiment is not None:
-            self._store.trusted_code.check(experiment)
-        return self._launcher.start(job)
-
     def _answer(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         return _answered(self._last_event(job, is_unwanted))
 
     def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool]) -> Event:
-        session = self._session = self._start(job)
+        session = self._session = self._launcher.start(job)
         try:
             answer: Event | None = None
             for event in iterate(session):

@@ -76,8 +76,12 @@ def where_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh AMMETER_HOME, AMMETER_DATA and AMMETER_ENGINE: no test sees a person's runs or another's."""
+    """A fresh AMMETER_HOME, AMMETER_DATA and AMMETER_ENGINE: no test sees a person's runs or another's.
+
+    Nor what is kept beside a person's settings, which AMMETER_HOME does not move.
+    """
     folder = tmp_path / "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("AMMETER_HOME", str(folder))
     monkeypatch.setenv("AMMETER_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))

@@ -49,7 +49,7 @@ def check(
             try:
                 on_gpu = not asked.depends_on_gpu or has_gpu(asked, runner.catalog())
                 experiment = experiment_from(asked.settings(on_gpu))
-                accept_code(store, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
+                accept_code(launcher.trusted_code, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
                 # Ctrl+C may come before there is a session to stop
                 checked = runner.check(experiment, lambda: interrupt.asked)
             except ProblemError:

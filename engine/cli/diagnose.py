@@ -22,6 +22,7 @@ from engine.cli.session import (
 )
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.export.diagnosis.tables import sections
@@ -93,7 +94,7 @@ def diagnose(
         # it imports torch while another worker reads the catalog
         launcher.prepare()
         catalog = read_catalog(Runner(store, launcher))
-        experiment = _experiment(store, asked, saved, catalog, accepts_all=trust_code)
+        experiment = _experiment(launcher.trusted_code, asked, saved, catalog, accepts_all=trust_code)
         goes_on = bool(named) or (saved is not None and trouble_step(store, saved) is not None)
         diagnoser = Diagnoser(store, launcher, catalog)
         with Interrupt(diagnoser.stop) as interrupt:
@@ -115,12 +116,12 @@ def _named(flags: dict[Part, bool]) -> tuple[Part, ...]:
 
 
 def _experiment(
-    store: Store, asked: Asked, saved: RunRecord | None, catalog: Catalog, *, accepts_all: bool
+    trusted: TrustedCode, asked: Asked, saved: RunRecord | None, catalog: Catalog, *, accepts_all: bool
 ) -> Experiment:
     """The experiment whose code may run here. Raises ProblemError."""
     on_gpu = has_gpu(asked, catalog)
     experiment = experiment_from(asked.settings(on_gpu)) if saved is None else saved.experiment
-    accept_code(store, asked, [experiment], on_gpu=on_gpu, accepts_all=accepts_all)
+    accept_code(trusted, asked, [experiment], on_gpu=on_gpu, accepts_all=accepts_all)
     return experiment
 
 

@@ -20,6 +20,7 @@ from engine.cli.session import (
     followed,
     has_gpu,
     read_catalog,
+    trust_all,
     warn_if_busy,
 )
 from engine.cli.sweep.options import time_limit_seconds
@@ -124,10 +125,12 @@ def fastest(
         if carry_on is None:
             on_gpu = has_gpu(asked, catalog)
             experiment: Experiment = experiment_from(asked.settings(on_gpu))
-            accept_code(store, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
+            accept_code(launcher.trusted_code, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
             events = tuner.tune(experiment, plan)
         else:
             experiment = store.tunings.find(carry_on).tuning.experiment
+            if trust_code:
+                trust_all(launcher.trusted_code, [experiment])
             events = tuner.carry_on(carry_on)
         warn_if_busy(watch, experiment)
         with Interrupt(tuner.stop) as interrupt:

@@ -72,8 +72,8 @@ TrustCode = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Run the code that a run, a preset, a TOML file or --set brings from elsewhere, now and later. "
-        "Read it first: it can do all that you can.",
+        help="Run the code that a run, a preset, a TOML file or --set brings or names, now and later. Read "
+        "it first: it can do all that you can.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -171,6 +171,7 @@ class Asked:
             self._layered(has_gpu),
             names_model=self._names_model,
             names_dataset=self.names_dataset,
+            is_typed=self._types_model,
         )
 
     @property
@@ -179,8 +180,10 @@ class Asked:
         return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:
-        """The code of a file on this machine that the options name; None for code that they bring."""
-        return chosen_code(self._layered(has_gpu), names_model=self._names_model)
+        """The code of a file that the command line itself names; None for that of a preset or TOML file."""
+        if not self._types_model:
+            return None
+        return chosen_code(self._layered(has_gpu), names_model=True, is_typed=True)
 
     def _layered(self, has_gpu: bool) -> dict[str, Any]:
         below = self.preset.base(has_gpu) if self.preset is not None else {}
@@ -189,6 +192,12 @@ class Asked:
     @property
     def _names_model(self) -> bool:
         return any("model" in layer and "code" not in layer for layer in self.over)
+
+    @property
+    def _types_model(self) -> bool:
+        """Whether the model is that of --model or --set, not of the TOML file."""
+        _, *typed = self.over
+        return any("model" in layer and "code" not in layer for layer in typed)
 
     @property
     def depends_on_gpu(self) -> bool:

@@ -69,7 +69,7 @@ def probe(
         on_gpu = has_gpu(asked, catalog)
         sides = sides_of(asked, precision, on_gpu=on_gpu)
         experiments = [experiment for _, experiment in sides]
-        accept_code(store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
+        accept_code(launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         prober = Prober(store, launcher, catalog)
         with Interrupt(prober.stop) as interrupt:
             searched = _search(prober, sides, granularity, margin, interrupt)

@@ -24,6 +24,7 @@ from engine.cli.session import (
 )
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
 from engine.export.timing.tables import sections
@@ -97,7 +98,8 @@ def profile(
         launcher.prepare()
         watch = Watch()
         catalog = read_catalog(Runner(store, launcher))
-        experiments = _experiments(store, asked, precision, saved, catalog, accepts_all=trust_code)
+        trusted = launcher.trusted_code
+        experiments = _experiments(trusted, asked, precision, saved, catalog, accepts_all=trust_code)
         warn_if_busy(watch, experiments[0])
         profiler, outcome = Profiler(store, launcher, catalog), _Outcome()
         with Interrupt(profiler.stop) as interrupt:
@@ -112,7 +114,7 @@ def profile(
 
 
 def _experiments(
-    store: Store,
+    trusted: TrustedCode,
     asked: Asked,
     precisions: list[str] | None,
     saved: list[RunRecord],
@@ -124,7 +126,7 @@ def _experiments(
     on_gpu = has_gpu(asked, catalog)
     sides = [] if saved else sides_of(asked, precisions, on_gpu=on_gpu)
     experiments = [known.experiment for known in saved] or [experiment for _, experiment in sides]
-    accept_code(store, asked, experiments, on_gpu=on_gpu, accepts_all=accepts_all)
+    accept_code(trusted, asked, experiments, on_gpu=on_gpu, accepts_all=accepts_all)
     return experiments
 
 

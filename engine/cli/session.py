@@ -27,6 +27,7 @@ from engine.compare.figures import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.text import printable
 from engine.inspector import Inspector
@@ -237,7 +238,7 @@ def open_session(target: Target) -> Iterator[Session]:
 
 
 def accept_code(
-    store: Store,
+    trusted: TrustedCode,
     asked: Asked,
     experiments: Iterable[Experiment],
     *,
@@ -245,19 +246,25 @@ def accept_code(
     accepts_all: bool,
     named: Iterable[Code] = (),
 ) -> None:
-    """Trusts the code of files that the options name; with `accepts_all` that of all the experiments.
+    """Trusts the code of files that the command line names; with `accepts_all` that of all the experiments.
 
     `named` is the code of further such files. Raises ProblemError for experiments with other code.
     """
     experiments = tuple(experiments)
-    accepted = [asked.chosen_code(on_gpu), *named]
-    if accepts_all:
-        accepted += [experiment.own_code for experiment in experiments]
-    for code in accepted:
+    for code in (asked.chosen_code(on_gpu), *named):
         if code is not None:
-            store.trusted_code.add(code)
+            trusted.name(code)
+    if accepts_all:
+        trust_all(trusted, experiments)
     for experiment in experiments:
-        store.trusted_code.check(experiment)
+        trusted.check(experiment)
+
+
+def trust_all(trusted: TrustedCode, experiments: Iterable[Experiment]) -> None:
+    """Trusts the code of experiments, which the user accepts with --trust-code."""
+    for experiment in experiments:
+        if (code := experiment.own_code) is not None:
+            trusted.add(code)
 
 
 def warn_if_busy(watch: Watch, experiment: Experiment) -> None:

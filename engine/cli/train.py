@@ -22,6 +22,7 @@ from engine.cli.session import (
     has_gpu,
     open_session,
     train,
+    trust_all,
     warn_if_busy,
 )
 from engine.cli.sweep.options import DryRun, Request, Swept, TimeLimit, ToWithin, is_sweep, plan_from
@@ -62,7 +63,7 @@ def run(
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, session.runner.catalog())
         session.raise_if_interrupted()
         experiment = experiment_from(asked.settings(on_gpu))
-        accept_code(session.store, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
+        accept_code(session.launcher.trusted_code, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session.watch, experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
@@ -89,8 +90,8 @@ def resume(
         return resume_sweep(sweep_id, trust_code=trust_code, as_json=as_json, target=target)
     with open_session(target) as session:
         saved = session.store.run(run)
-        if trust_code and saved.experiment.own_code is not None:
-            session.store.trusted_code.add(saved.experiment.own_code)
+        if trust_code:
+            trust_all(session.launcher.trusted_code, [saved.experiment])
         queued = session.store.requeue(saved.id)
         warn_if_busy(session.watch, queued.experiment)
         outcome = _train(session, queued)
@@ -175,7 +176,7 @@ def compare(
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
         experiments = [experiment for _, experiment in sides]
-        accept_code(session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
+        accept_code(session.launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session.watch, sides[0][1])
         outcome = _train_turns(session, sides, turns, name, tariff)
     return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)

@@ -73,7 +73,7 @@ class Prober:
         before any event if the experiment cannot be searched on this machine, or its code is not trusted.
         """
         self._stop_asked.clear()
-        self._store.trusted_code.check(experiment)
+        self._launcher.trusted_code.check(experiment)
         catalog = self._catalog or Runner(self._store, self._launcher).catalog()
         experiment = _resolved(experiment, granularity, catalog)
         device = _searchable(experiment, catalog)

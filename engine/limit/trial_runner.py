@@ -53,11 +53,13 @@ class TrialRunner:
     def run(self, experiment: Experiment, *, is_last: bool = False) -> Iterator[Event]:
         """One trial's events; the last is Tried, Failed, or Finished if it was stopped.
 
-        After the last trial no further worker is needed. Raises ProblemError if none can be started.
+        After the last trial no further worker is needed. Raises ProblemError if none can be started, or if
+        code may not run.
         """
-        worker = self._take()
+        worker = self._worker = self._take()
+        job = jobs.TryBatch(experiment=experiment)
+        session = self._session = self._launcher.start_on(worker, job, self._limits)
         self._worker = None if self._is_disposable else worker
-        session = self._session = ProcessSession(worker, jobs.TryBatch(experiment=experiment), self._limits)
         try:
             if self._is_disposable and not is_last:
                 self._worker = self._new_worker()

@@ -104,6 +104,9 @@ CREATE TABLE trusted_code (
 )
 """
 
+# trust is kept in the user's settings: a store that was made elsewhere must bring none
+_NO_TRUSTED_CODE = "DROP TABLE trusted_code"
+
 _DIAGNOSES = """
 CREATE TABLE diagnoses (
     id TEXT PRIMARY KEY,
@@ -242,6 +245,7 @@ MIGRATIONS = (
     _OWN_LOOKS,
     _VERSIONS,
     _OUTLINES,
+    _NO_TRUSTED_CODE,
 )
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 

@@ -27,7 +27,6 @@ from engine.store.saved.searches import Probes
 from engine.store.saved.sweeps import Sweeps
 from engine.store.saved.timings import Timings
 from engine.store.saved.tunings import Tunings
-from engine.store.trust import TrustedCode
 from engine.store.whole_runs import WholeRuns
 
 
@@ -36,8 +35,8 @@ class Store(Readings):
 
     `probes` are the saved searches, `diagnoses` those of experiments' numerics, `timings` the profiles of
     their steps, `sweeps` the grids of settings, `tunings` the searches for the fastest settings, `whole_runs`
-    the runs as they travel between stores, `pictures` their training pictures, `trusted_code` the code that
-    may run on this machine, and `waiting` the queue. `notes` are sentences on how the file had to be opened.
+    the runs as they travel between stores, `pictures` their training pictures, and `waiting` the queue.
+    `notes` are sentences on how the file had to be opened.
     Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST
     for a missing run.
     """
@@ -53,7 +52,6 @@ class Store(Readings):
         self.tunings = Tunings(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
-        self.trusted_code = TrustedCode(connection)
         self.waiting = Waiting(connection)
 
     @property

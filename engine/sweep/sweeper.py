@@ -59,7 +59,7 @@ class Sweeper(Inspector):
         """
         experiments = [cell.experiment for cell in grid.cells]
         for experiment in experiments:
-            self._store.trusted_code.check(experiment)
+            self._launcher.trusted_code.check(experiment)
         extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0
         repeats.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
         catalog = self._catalog or self._runner.catalog()
@@ -84,7 +84,7 @@ class Sweeper(Inspector):
         self._stop_asked.clear()
         record = self._store.sweeps.find(sweep_id)
         for cell in filter(takes_turns, record.cells):
-            self._store.trusted_code.check(record.grid.cells[cell.index].experiment)
+            self._launcher.trusted_code.check(record.grid.cells[cell.index].experiment)
         self._store.sweeps.claim(sweep_id)
         try:
             yield from self._turns(record, gives_way)

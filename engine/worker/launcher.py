@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import ProblemError
 from engine.installation.installed import TRIED_PACKAGES, add_to_path, engine_here, require_engine
 from engine.protocol import jobs
@@ -54,6 +55,8 @@ class Launcher:
     Light jobs share a worker, which is ended before a measured job begins. `command` and `environment` start
     a worker; the usual command needs an engine. An idle worker is ended once another installation of the
     engine is in use. Sessions are started from one thread at a time.
+
+    It is the one gate to a worker: no job passes whose experiment has code that is not in `trusted_code`.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Launcher:
         self._limits = limits or Limits()
         self._command = command
         self._environment = environment
+        self.trusted_code = TrustedCode()
         self._spare: WorkerProcess | None = None
         self._light: WorkerProcess | None = None
         self._packages: Path | None = None
@@ -97,7 +101,24 @@ class Launcher:
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job) -> Session:
-        """Gives the job to a worker. Raises ProblemError where none can be started, or there is no engine."""
+        """Gives the job to a worker. Raises ProblemError where none can be started, or there is no engine.
+
+        Raises UntrustedCodeError, a ProblemError, for code that may not run.
+        """
+        self._check(job)
+        return self._started(job)
+
+    def start_on(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> ProcessSession:
+        """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
+        self._check(job)
+        return ProcessSession(worker, job, limits)
+
+    def _check(self, job: jobs.Job) -> None:
+        experiment = getattr(job, "experiment", None)
+        if experiment is not None:
+            self.trusted_code.check(experiment)
+
+    def _started(self, job: jobs.Job) -> Session:
         if self.target is Target.THREAD:
             require_engine()
             add_to_path()

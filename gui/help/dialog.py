@@ -19,6 +19,7 @@ from engine.experiment.paths import (
     datasets_folder,
     store_path,
     traces_folder,
+    trust_path,
 )
 from engine.installation.place import engines_folder
 from gui.help.browser import GuideBrowser
@@ -80,6 +81,7 @@ def _places() -> GuidePage:
     places = (
         ("Runs", str(store_path())),
         ("Settings and your presets", str(config_folder())),
+        ("Whose code may run here", str(trust_path())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Traces of timings", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),

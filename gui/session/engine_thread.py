@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.trust import is_untrusted
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import engine_here
 from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Started
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.store.trust import is_untrusted
 from engine.sweep.sweeper import Sweeper
 from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher

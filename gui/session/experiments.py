@@ -116,8 +116,7 @@ class Experiments(QObject):
             work.run_event.connect(self._take)
             work.run_ended.connect(lambda run_id: self._end(run_id, None))
         self.forecaster = Forecaster(self._thread, self)
-        self.trust = CodeTrust(store, self)
-        self.trust.problem.connect(self._tell)
+        self.trust = CodeTrust(launcher.trusted_code)
 
     def load(self) -> None:
         """Reads the saved runs; those left running by a killed program are marked as interrupted."""
@@ -243,6 +242,12 @@ class Experiments(QObject):
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""
+        run_ids = tuple(run_ids)
+        try:
+            self.trust.check(self._store.run(run_id).experiment for run_id in run_ids)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
         left = {item.key: item for item in self.queue.left()}
         self.queue.take_up(
             [left.get(run_id, WaitingItem(run_id, RUN, "")) for run_id in run_ids], is_held=False

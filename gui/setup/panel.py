@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
 from engine.protocol.numerics.advice import Changes
@@ -57,7 +58,7 @@ class SetupPanel(QFrame):
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, trusted: TrustedCode | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "side")
         self._presets: tuple[Preset, ...] = ()
@@ -83,7 +84,7 @@ class SetupPanel(QFrame):
         self.delete_action = make_action(self, "Delete the preset", self._delete_preset)
         self.reset_action = make_action(self, "Reset the form", self.reset)
         self._lay_out()
-        self.picker = ModelPicker(self.form.model, self)
+        self.picker = ModelPicker(self.form.model, trusted or TrustedCode(), self)
         attach(self.form.check, self.check_action)
         self._connect()
         self._refresh()
@@ -391,7 +392,8 @@ class SetupPanel(QFrame):
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
         self.form.edited.connect(lambda key, text: self._change(Draft.with_change, key, text))
-        self.form.model.edited.connect(lambda text: self._change(Draft.with_model, text))
+        self.form.model.edited.connect(self.picker.take)
+        self.form.model.typed.connect(lambda text: self.picker.take(text, is_typed=True))
         self.form.kept_code.file_wanted.connect(self.picker.use_file)
         self.picker.drafted.connect(self._put)
         self.picker.returned.connect(self.reread)

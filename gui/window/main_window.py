@@ -116,7 +116,7 @@ class MainWindow(QMainWindow):
         self.runs = self.dock.runs
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
-        self.setup = SetupPanel(self._body.side)
+        self.setup = SetupPanel(self._body.side, self.experiments.trust.code)
         runs = self.experiments.runs
         self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
         self._body.add("train", self.live, self.setup)
@@ -162,7 +162,6 @@ class MainWindow(QMainWindow):
         self.setup.own_presets.problem_raised.connect(self._tell)
         self.setup.picker.problem_raised.connect(self._tell)
         self._checks.problem.connect(self._tell)
-        self.setup.picker.code_chosen.connect(self.experiments.trust.add)
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._drops.dropped.connect(self._open_model)
         self.setup.own_presets.deleted.connect(

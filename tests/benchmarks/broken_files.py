@@ -25,6 +25,7 @@ from within import within
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Failed, Finished, Log, PhaseName
 from engine.protocol.findings import FindingKind
@@ -252,7 +253,7 @@ def outcome_of(case: Case, folder: Path, runner: Runner, store: Store) -> Outcom
     began = time.perf_counter()
     try:
         experiment = experiment_of(case, folder)
-        store.trusted_code.add(experiment.own_code)
+        TrustedCode().add(experiment.own_code)
         if case.runs:
             run_id = store.add(experiment).id
             for event in runner.run(run_id):

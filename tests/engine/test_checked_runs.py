@@ -8,6 +8,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.runner import Runner
@@ -43,7 +44,7 @@ def own_experiment(store: Store, folder: Path, text: str) -> Experiment:
     asked = {**SHORT, "model": str(path)}
     experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
     assert experiment.own_code is not None
-    store.trusted_code.add(experiment.own_code)
+    TrustedCode().add(experiment.own_code)
     return experiment
 
 

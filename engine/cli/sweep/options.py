@@ -11,6 +11,7 @@ import typer
 
 from engine.cli.options import Asked, default_precisions, flag
 from engine.experiment.experiment import layered
+from engine.experiment.own.code import Code, code_from
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.sweep.axes import AxisValues, axes_of, values_of_texts
 from engine.experiment.sweep.grid import VARIANT, Axis, Grid, Value, grid_of
@@ -86,7 +87,8 @@ def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
     Several precisions are an axis, as they are by default where nothing is swept. Raises ProblemError.
     """
     base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
-    values = _values(asked, precisions, values_of_texts(request.swept), on_gpu=on_gpu)
+    typed = values_of_texts(request.swept)
+    values = _values(asked, precisions, typed, on_gpu=on_gpu)
     if len(precisions) == 1:
         base = layered(base, {"precision": precisions[0]})
     variants: tuple[Axis, ...] = ()
@@ -95,7 +97,15 @@ def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
     if not values and not variants:
         values = {"precision": default_precisions(on_gpu=on_gpu)}
     _refuse_overlap(variants, values)
-    return grid_of(base, (*variants, *axes_of(values, names_dataset=asked.names_dataset)))
+    return grid_of(base, (*variants, *axes_of(values, names_dataset=asked.names_dataset, typed=typed)))
+
+
+def typed_code(grid: Grid, request: Request) -> list[Code]:
+    """The code of the model files that --sweep itself names; not that of a preset or TOML file."""
+    if "model" not in values_of_texts(request.swept):
+        return []
+    texts = (settings.get("code") for axis in grid.axes if axis.key == "model" for settings in axis.overrides)
+    return [code_from(text) for text in texts if text is not None]
 
 
 def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:

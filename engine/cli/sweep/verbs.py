@@ -17,14 +17,14 @@ from engine.cli.session import (
     accept_code,
     has_gpu,
     open_session,
+    trust_all,
     warn_if_busy,
 )
 from engine.cli.sweep import shown
-from engine.cli.sweep.options import Request, grid_from
+from engine.cli.sweep.options import Request, grid_from, typed_code
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
-from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.sweep.grid import Grid
 from engine.protocol.events import Failed
@@ -51,9 +51,8 @@ def compare_grid(
         on_gpu = has_gpu(asked, catalog)
         grid = grid_from(asked, request, on_gpu=on_gpu)
         experiments = [cell.experiment for cell in grid.cells]
-        accept_code(
-            session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code, named=_named_code(grid)
-        )
+        trusted, named = session.launcher.trusted_code, typed_code(grid, request)
+        accept_code(trusted, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code, named=named)
         left_out = _left_out(session, grid, catalog)
         if request.is_dry:
             known = session.store.runs(MOST_OTHERS)
@@ -72,8 +71,7 @@ def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Targ
         record = session.store.sweeps.find(sweep_id)
         _refuse_ended(record)
         if trust_code:
-            for code in _codes(record.grid):
-                session.store.trusted_code.add(code)
+            trust_all(session.launcher.trusted_code, (cell.experiment for cell in record.grid.cells))
         warn_if_busy(session.watch, record.grid.cells[0].experiment)
         sweeper = Sweeper(session.store, session.launcher)
         return _carry_on(session, sweeper, sweep_id, as_json=as_json)
@@ -92,18 +90,6 @@ def sweeps(as_json: AsJson = False) -> int:
             "There are no saved sweeps yet. `ammeter compare --preset batch-sweep` makes the first one."
         )
     return DONE
-
-
-def _named_code(grid: Grid) -> list[Code]:
-    """The code of the model files that are swept: it was read here, from where the user said."""
-    is_swept = any(axis.key == "model" and axis.overrides for axis in grid.axes)
-    return _codes(grid) if is_swept else []
-
-
-def _codes(grid: Grid) -> list[Code]:
-    """The code of all cells, each once."""
-    codes = (cell.experiment.own_code for cell in grid.cells)
-    return list({(code.sha256, code.folder): code for code in codes if code is not None}.values())
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:

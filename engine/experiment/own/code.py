@@ -11,12 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 
 MOST_CODE_BYTES = 2**20
@@ -29,6 +29,27 @@ MODEL, BATCH, DATASET = "model", "batch", "dataset"
 _PATH = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
 
 
+def _file_name(name: str) -> str:
+    if "\0" in name or name != PureWindowsPath(name).name:
+        raise ValueError("the file's name is a path")
+    return name
+
+
+def _folder(folder: str) -> str:
+    # that of another system is absolute there
+    if "\0" in folder or not any(kind(folder).is_absolute() for kind in (PurePosixPath, PureWindowsPath)):
+        raise ValueError("its folder is no whole path")
+    return folder
+
+
+def _modules(names: Mapping[str, str]) -> Mapping[str, str]:
+    for name in names:
+        # an import names nothing else; so no part is a drive, a parent folder or empty on any system
+        if not name.endswith(".py") or not all(map(str.isidentifier, name[:-3].split("/"))):
+            raise ValueError("a module beside it has a name that no import gives")
+    return names
+
+
 class Code(BaseModel):
     """A workload file and what it imports from its own folder.
 
@@ -38,10 +59,17 @@ class Code(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file: str = Field(min_length=4, max_length=255, pattern=r"^[^/\\\x00]+\.py$")
-    folder: str = Field(max_length=4_096)
+    file: Annotated[
+        str, Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$"), AfterValidator(_file_name)
+    ]
+    folder: Annotated[str, Field(max_length=4_096), AfterValidator(_folder)]
     text: str = Field(max_length=MOST_CODE_BYTES)
-    beside: Mapping[str, str] = {}
+    beside: Annotated[Mapping[str, str], AfterValidator(_modules)] = {}
+
+    @property
+    def place(self) -> Path:
+        """The file that it was read from."""
+        return Path(self.folder, self.file)
 
     @cached_property
     def sha256(self) -> str:
@@ -89,8 +117,6 @@ def code_from(text: str) -> Code:
         raise ValueError("its text is not Python") from None
     if len(text) > 2 * MOST_CODE_BYTES + 2**16:
         raise ValueError(f"it is larger than {MOST_CODE_BYTES // 2**10:,} KiB")
-    if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in code.beside):
-        raise ValueError("a module lies outside its folder")
     return code
 
 
@@ -110,21 +136,40 @@ def read_code(path: str | Path) -> Code:
     tree = _parsed(text, place)
     beside: dict[str, str] = {}
     _collect(place.parent, tree, beside, MOST_CODE_BYTES - len(text.encode()))
-    return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
+    try:
+        return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
+    except ValidationError:
+        message = f"The model file {place} has a name that cannot be kept."
+        remedy = "Give it a name such as net.py."
+        raise ProblemError(request_problem(message, remedy, key="model", value=str(place))) from None
 
 
-def with_code(settings: Mapping[str, Any], *, names_model: bool, names_dataset: bool) -> dict[str, Any]:
+def remote_problem(path: str | Path) -> Problem | None:
+    """The problem of a path to another machine that the user has not named: to look there tells it who asks.
+
+    None for a path on this machine.
+    """
+    if not str(path).replace("\\", "/").startswith(("//", "/??/")):
+        return None
+    message = f"The model file {shortened(str(path), 300)} lies on another machine, and was not opened."
+    return request_problem(message, "Open it yourself to use it.", key="model", value=str(path))
+
+
+def with_code(
+    settings: Mapping[str, Any], *, names_model: bool, names_dataset: bool, is_typed: bool = False
+) -> dict[str, Any]:
     """Nested settings with the code of the file that their model names, if it names one.
 
-    `names_model` and `names_dataset` say whether the user named these: a file is then read anew, and one that
-    brings its own data is trained on these unless another dataset was named. Raises ProblemError.
+    `names_model` and `names_dataset` say whether the settings over a preset name these: a file is then read
+    anew, and one that brings its own data is trained on these unless another dataset was named. `is_typed`:
+    the user named the model just now. Raises ProblemError.
     """
     result = dict(settings)
     split = model_file(str(settings.get("model") or ""))
     if split is None:
         result.pop("code", None)
         return result
-    code = chosen_code(settings, names_model=names_model)
+    code = chosen_code(settings, names_model=names_model, is_typed=is_typed)
     if code is None:
         return result
     result["model"] = code.file if split[1] is None else f"{code.file}:{split[1]}"
@@ -134,7 +179,7 @@ def with_code(settings: Mapping[str, Any], *, names_model: bool, names_dataset: 
     return result
 
 
-def chosen_code(settings: Mapping[str, Any], *, names_model: bool) -> Code | None:
+def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: bool) -> Code | None:
     """The code of the file on this machine that the model names, in the sense of `with_code`.
 
     None for a model of the catalog, and for code that the settings bring themselves. Raises ProblemError.
@@ -142,6 +187,8 @@ def chosen_code(settings: Mapping[str, Any], *, names_model: bool) -> Code | Non
     split = model_file(str(settings.get("model") or ""))
     if split is None or (settings.get("code") and not (names_model and Path(split[0]).expanduser().exists())):
         return None
+    if not is_typed and (problem := remote_problem(split[0])) is not None:
+        raise ProblemError(problem)
     return read_code(split[0])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.experiment.experiment import setting_fields
@@ -56,19 +56,24 @@ def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     return result
 
 
-def axes_of(values: AxisValues, *, names_dataset: bool = False) -> tuple[Axis, ...]:
+def axes_of(
+    values: AxisValues, *, names_dataset: bool = False, typed: Collection[str] = ()
+) -> tuple[Axis, ...]:
     """The axes of these values; models of the user's own files bring their code.
 
     `names_dataset` says whether the user named a dataset; data that such a file brings is then not used.
-    Raises ProblemError.
+    `typed` are the keys whose values the user named just now. Raises ProblemError.
     """
-    return tuple(_axis(key, given, names_dataset) for key, given in values.items())
+    return tuple(_axis(key, given, names_dataset, is_typed=key in typed) for key, given in values.items())
 
 
-def _axis(key: str, values: tuple[Value, ...], names_dataset: bool) -> Axis:
+def _axis(key: str, values: tuple[Value, ...], names_dataset: bool, *, is_typed: bool) -> Axis:
     if key != "model" or not any(model_file(str(value)) for value in values):
         return Axis(key=key, values=values)
-    overrides = (with_code({key: value}, names_model=True, names_dataset=names_dataset) for value in values)
+    overrides = (
+        with_code({key: value}, names_model=True, names_dataset=names_dataset, is_typed=is_typed)
+        for value in values
+    )
     return Axis(key=key, values=values, overrides=tuple(overrides))
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from engine.curves import Columns
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import keeps_code, model_file
 from engine.experiment.text import shortened
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS
 from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
@@ -101,6 +103,7 @@ def record_of(data: bytes) -> RecordPart:
     _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
     _need(not names or set(names) >= set(NEEDED_COLUMNS), "it lacks columns that every run has")
     _need(bool(names) == bool(record.rows), "its samples have no columns, or its columns no samples")
+    _check_model(record.experiment)
     return record
 
 
@@ -141,7 +144,15 @@ def sheet_of(data: bytes, entry: SheetEntry) -> ContactSheet:
 def _event(line: bytes) -> Event:
     event = from_line(line)
     _need(isinstance(event, _KEPT), "it holds an event that runs do not have")
+    if isinstance(event, Started):
+        _check_model(event.experiment)
     return event
+
+
+def _check_model(experiment: Experiment) -> None:
+    # a path would be that of whatever file lies there on this machine
+    is_whole = model_file(experiment.model) is None or keeps_code(experiment.model, experiment.code)
+    _need(is_whole, "its model is a file whose text is missing")
 
 
 def _check_moment(moment: datetime) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtWidgets import QDialog, QFrame, QPlainTextEdit, QWidget
 
 from engine.experiment.own.code import Code
-from engine.experiment.text import printable
+from engine.experiment.text import one_line, printable
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _WARNING = (
-    "This code came with a run or a preset from elsewhere. It can do on this machine whatever you can: "
-    "read it before you run it."
+    "This code, or the path of its file, came with a run or a preset from elsewhere. It can do on this "
+    "machine whatever you can: read it before you run it."
 )
 
 
@@ -33,7 +33,7 @@ class AcceptDialog(QDialog):
         cancel = Button("Cancel", "secondary", "Run nothing")
         cancel.setDefault(True)
         cancel.clicked.connect(self.reject)
-        warning = label(_WARNING, "body")
+        warning = label(f"{_WARNING} {_runs_in(code)}", "body")
         warning.setWordWrap(True)
         frame = QFrame()
         frame.setProperty("surface", "field")
@@ -56,6 +56,10 @@ def may_run(code: Code, window: QWidget) -> bool:
         return dialog.exec() == QDialog.DialogCode.Accepted
     finally:
         dialog.deleteLater()
+
+
+def _runs_in(code: Code) -> str:
+    return f"It runs in the folder {one_line(code.folder)}, and may use the other files there."
 
 
 def _whole_text(code: Code) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from engine.experiment.own.code import MODEL, Code, model_file, read_code
+from engine.experiment.own.code import MODEL, Code, model_file, read_code, remote_problem
 from engine.experiment.problem import Problem, ProblemError
 from gui.setup.draft import Draft
 
@@ -14,9 +14,13 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class FileOnDisk:
-    """Reads a workload file again when it, or a module beside it, has changed."""
+    """Reads a workload file again when it, or a module beside it, has changed.
 
-    def __init__(self) -> None:
+    `is_named` says whether the user named a path here; no other is followed to another machine.
+    """
+
+    def __init__(self, is_named: Callable[[Path], bool]) -> None:
+        self._is_named = is_named
         self._place: Path | None = None
         self._stamp: _Stamp = ()
         self._beside: Iterable[str] = ()
@@ -24,7 +28,9 @@ class FileOnDisk:
 
     def read(self, code: Code) -> Code | Problem:
         """What the file of `code` holds now, or why it cannot be read."""
-        place = Path(code.folder, code.file)
+        place = code.place
+        if (problem := remote_problem(place)) is not None and not self._is_named(place):
+            return problem
         if place != self._place:
             self._place, self._read, self._beside = place, None, code.beside
         if self._read is None or _stamp(place, self._beside) != self._stamp:
@@ -36,14 +42,11 @@ class FileOnDisk:
             self._stamp = _stamp(place, self._beside)
         return self._read
 
-    def follow(self, draft: Draft, folders: Iterable[str] = ()) -> tuple[Draft, Problem | None]:
-        """The draft with its model's code as it is on disk; else why that cannot be read.
-
-        The file of a name without code is looked for in the working directory and in `folders`.
-        """
+    def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
+        """The draft with its model's code as it is on disk; else why that cannot be read."""
         code = draft.code
         if code is None:
-            return _looked_for(draft, folders)
+            return _brought(draft)
         if draft.has_kept_code:
             return draft, None
         found = self.read(code)
@@ -66,7 +69,7 @@ class FileOnDisk:
         if code is None:
             return draft
         split = model_file(draft.text("model").strip())
-        return draft.with_code(read_code(Path(code.folder, code.file)), split[1] if split else None)
+        return draft.with_code(read_code(code.place), split[1] if split else None)
 
 
 def opened(draft: Draft, name: str) -> Draft:
@@ -81,16 +84,35 @@ def opened(draft: Draft, name: str) -> Draft:
     return draft.with_code(code, class_name)
 
 
-def _looked_for(draft: Draft, folders: Iterable[str]) -> tuple[Draft, Problem | None]:
-    name = draft.text("model").strip()
+def place_of(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
+    """The path of the file that a name stands for: of a recent one, or else of any, if it was typed."""
     split = model_file(name)
     if split is None:
+        return None
+    class_name = "" if split[1] is None else f":{split[1]}"
+    files = (found[0] for other in recent if (found := model_file(other)) is not None)
+    known = next((file for file in files if split[0] in (file, Path(file).name)), None)
+    return f"{known}{class_name}" if known is not None else name if is_typed and _is_there(name) else None
+
+
+def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
+    """The draft with the file whose path it brings without the text; else why that cannot be read."""
+    name = draft.text("model").strip()
+    if model_file(name) is None:
         return draft, None
-    places = (name, *(str(Path(folder, name)) for folder in folders))
+    if (problem := remote_problem(name)) is not None:
+        return draft, problem
+    if not _is_whole(name) and _is_there(name):
+        # only who wrote a path that is not whole knows which folder it is in
+        return draft, None
     try:
-        return opened(draft, next(filter(_is_there, places), name)), None
+        return opened(draft, name), None
     except ProblemError as error:
         return draft, error.problem
+
+
+def _is_whole(name: str) -> bool:
+    return name.startswith("~") or Path(name).is_absolute()
 
 
 def _is_there(name: str) -> bool:

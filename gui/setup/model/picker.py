@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
@@ -10,12 +11,13 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.own.code import Code, model_file
+from engine.experiment.own.code import model_file
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.template import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
 from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
-from gui.setup.model.file import FileOnDisk, opened
+from gui.setup.model.file import FileOnDisk, opened, place_of
 from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
@@ -25,23 +27,21 @@ _PYTHON = "Python files (*.py)"
 class ModelPicker(QObject):
     """`drafted` carries a draft with another model, `problem_raised` why a file could not be taken.
 
-    `code_chosen` carries the code of the user's file, and again when that has changed. `returned`: the user
-    is back from another program, which may be an editor.
+    What the user opens, drops or types is a path that the user named: its text is trusted, and again when it
+    has changed; no other path is. `returned`: the user is back from another program, which may be an editor.
     """
 
     drafted = Signal(object)  # Draft
     problem_raised = Signal(object)  # Problem
-    code_chosen = Signal(object)  # Code
     returned = Signal()
 
-    def __init__(self, box: SearchBox, window: QWidget) -> None:
+    def __init__(self, box: SearchBox, trusted: TrustedCode, window: QWidget) -> None:
         super().__init__(window)
-        self._box, self._window = box, window
-        self._file = FileOnDisk()
+        self._box, self._trusted, self._window = box, trusted, window
+        self._file = FileOnDisk(trusted.is_named)
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
         self._draft: Draft | None = None
-        self._chosen: Code | None = None
         self._offered: tuple[object, ...] = ()
         box.picked.connect(self._pick)
         application = QGuiApplication.instance()
@@ -60,14 +60,24 @@ class ModelPicker(QObject):
         """The draft with its file as it is on disk, or why that cannot be read; none beside other models."""
         if "model" in draft.several:
             return draft, None
-        split = (model_file(name) for name in self._recent)
-        folders = [str(Path(found[0]).parent) for found in split if found]
-        followed, problem = self._file.follow(draft, folders)
+        followed, problem = self._file.follow(draft)
         code = None if followed.has_kept_code else followed.code
-        if code is not None and code != self._chosen:
-            self._chosen = code
-            self.code_chosen.emit(code)
+        if code is not None and self._trusted.is_named(code.place):
+            self._trusted.add(code)
         return followed, problem
+
+    def take(self, text: str, *, is_typed: bool = False) -> None:
+        """Takes the name of a model, or of a file that was named before; what is typed may name another."""
+        if self._draft is None:
+            return
+        draft = self._draft.with_model(text)
+        if draft.code is None and "model" not in draft.several:
+            place = place_of(text.strip(), self._recent, is_typed=is_typed)
+            if place is not None:
+                # what is wrong with the file is told once the draft is followed
+                with suppress(ProblemError):
+                    draft = self._named(draft, place)
+        self.drafted.emit(draft)
 
     def differs(self, draft: Draft) -> bool:
         """Whether the draft keeps other code than its file has now."""
@@ -80,14 +90,16 @@ class ModelPicker(QObject):
             self._take(lambda: self._file.use(draft))
 
     def used(self, draft: Draft) -> None:
-        """Remembers the draft's model as a recent one."""
-        self._recent = with_recent(self._recent, _lasting_name(draft))
+        """Remembers the draft's model as a recent one, unless it is a file that the user has not named."""
+        name = _lasting_name(draft)
+        if self._may_offer(name):
+            self._recent = with_recent(self._recent, name)
 
     def open(self, name: str) -> None:
         """Takes a file as the model, named by its path and perhaps a class; it becomes a recent one."""
         draft = self._draft
         if draft is not None:
-            self._take(lambda: opened(draft, name))
+            self._take(lambda: self._named(draft, name))
 
     def ask_for_file(self) -> None:
         """Asks for a workload file, and takes it."""
@@ -120,7 +132,19 @@ class ModelPicker(QObject):
 
     def restore(self, state: list[object]) -> None:
         """Restores a `state`."""
-        self._recent = tuple(name for name in state if isinstance(name, str))[:MOST_RECENT]
+        names = (name for name in state if isinstance(name, str) and self._may_offer(name))
+        self._recent = tuple(names)[:MOST_RECENT]
+
+    def _may_offer(self, name: str) -> bool:
+        split = model_file(name)
+        return split is None or self._trusted.is_named(Path(split[0]))
+
+    def _named(self, draft: Draft, name: str) -> Draft:
+        """The draft with the model of a file that the user names just now. Raises ProblemError."""
+        named = opened(draft, name)
+        assert named.code is not None  # it was read
+        self._trusted.name(named.code)
+        return named
 
     def _may_replace(self, place: Path) -> bool:
         return ask(self._window, f"{place.name} is already there. Replace it?", "Replace", "Keep")

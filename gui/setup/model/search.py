@@ -93,10 +93,12 @@ class SearchBox(ChoiceBox):
     """A choice that parts of its name find. The typed text is the value.
 
     The list leaves the keyboard to the field, so that typing can continue while it is open. Enter takes the
-    best match, or with `takes_any` the text as typed; Escape brings back the value from before. `picked`
-    carries the value of a chosen row that has a text of its own.
+    best match, or with `takes_any` the text as typed; Escape brings back the value from before. `typed`
+    carries a text as the user types it, `edited` any other value; `picked` that of a chosen row that has a
+    text of its own.
     """
 
+    typed = Signal(str)
     picked = Signal(str)
 
     def __init__(self, name: str, tip: str, *, takes_any: bool = False) -> None:
@@ -196,7 +198,7 @@ class SearchBox(ChoiceBox):
         self._show(typed)
         # the completer scrolls to the row that Enter takes, and its heading would be out of view
         QTimer.singleShot(0, self, self.list.scrollToTop)
-        self.edited.emit(typed.strip())
+        self.typed.emit(typed.strip())
 
     def _show(self, typed: str) -> None:
         takes_first = bool(typed.strip()) and not self._takes_any

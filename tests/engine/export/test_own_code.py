@@ -17,12 +17,12 @@ from engine.cli.session import accept_code
 from engine.compare.sides import differing_work, sides_of
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
+from engine.experiment.own.trust import TrustedCode, UntrustedCodeError
 from engine.experiment.paths import store_path
 from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of
 from engine.export.formats import FORMATS, export
 from engine.store.store import Store
-from engine.store.trust import UntrustedCodeError
 from engine.words.settings import applying_settings, setting_text
 
 Trained = Callable[..., str]
@@ -148,20 +148,20 @@ def test_a_preset_keeps_the_code(net: Path, home: Path) -> None:
 
 
 def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(
-    net: Path, exports_store: Store, tmp_path: Path
+    net: Path,
 ) -> None:
-    code = read_code(net)
+    trusted, code = TrustedCode(), read_code(net)
     save_own("Mine", own(code))
     brought = asked({"preset": "mine"})
     experiments = [experiment_from(brought.settings(True))]
     with pytest.raises(UntrustedCodeError):
-        accept_code(exports_store, brought, experiments, on_gpu=True, accepts_all=False)
-    accept_code(exports_store, brought, experiments, on_gpu=True, accepts_all=True)
+        accept_code(trusted, brought, experiments, on_gpu=True, accepts_all=False)
+    accept_code(trusted, brought, experiments, on_gpu=True, accepts_all=True)
     net.write_text(FILE + "\n# changed\n", encoding="utf-8")
     named = asked({"model": str(net)})
     experiments = [experiment_from(named.settings(True))]
-    accept_code(exports_store, named, experiments, on_gpu=True, accepts_all=False)
-    assert exports_store.trusted_code.has(read_code(net)) and experiments[0].dataset == "own"
+    accept_code(trusted, named, experiments, on_gpu=True, accepts_all=False)
+    assert trusted.has(read_code(net)) and experiments[0].dataset == "own"
 
 
 def test_the_command_line_refuses_code_that_is_brought(net: Path, tmp_path: Path) -> None:

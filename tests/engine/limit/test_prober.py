@@ -14,6 +14,7 @@ import pytest
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import OWN, Code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, ProblemError
 from engine.limit.prober import ProbeEvent, Prober
 from engine.protocol.events import Failed
@@ -147,7 +148,7 @@ def test_how_many_samples_a_file_has_only_a_trial_shows(
     scripted: Callable[[str], Prober], store: Store
 ) -> None:
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
-    store.trusted_code.add(code)
+    TrustedCode().add(code)
     experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
     result = result_of(list(scripted("tried(batch, train_samples=12)").probe(experiment)))
     assert (result.largest_batch, result.bound_by) == (12, "data")

@@ -81,7 +81,7 @@ class Machine(Launcher):
 
     def prepare(self) -> None: ...
 
-    def start(self, job: jobs.Job) -> Session:
+    def _started(self, job: jobs.Job) -> Session:
         if isinstance(job, jobs.ReadCatalog):
             return Patient(CatalogRead(catalog=CATALOG))
         self.forecasts += 1

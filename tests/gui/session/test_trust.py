@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code
+from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import ProblemError
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread
 from gui.setup.model.accept import AcceptDialog
 from gui.window.main_window import MainWindow
 
@@ -17,6 +21,18 @@ CODE = Code(
     file="net.py", folder="/elsewhere", text="def model(): ...\n", beside={"layers.py": "WIDTH = 8\n"}
 )
 EXPERIMENT = Experiment(model="net.py", code=CODE.to_json())
+PLANTED = """
+from pathlib import Path
+Path({marker!r}).touch()
+
+import torch
+
+def model():
+    return torch.nn.Linear(2, 3)
+
+def batch(size):
+    return torch.zeros(size, 2), torch.zeros(size, dtype=torch.int64)
+"""
 
 
 def test_nothing_runs_before_the_code_was_accepted(start: Callable[[], MainWindow]) -> None:
@@ -41,9 +57,47 @@ def test_a_file_that_the_user_chose_is_trusted(start: Callable[[], MainWindow], 
     window.experiments.submit("", [("FP32", experiment)])
 
 
-def test_all_of_the_code_is_shown(start: Callable[[], MainWindow]) -> None:
+def test_a_run_that_waited_elsewhere_is_asked_about_before_it_waits_here(
+    start: Callable[[], MainWindow], store: Store
+) -> None:
+    run, window = store.add(EXPERIMENT), start()
+    experiments, asked = window.experiments, list[Code]()
+    experiments.trust.ask = lambda code: bool(asked.append(code))
+    experiments.resume_waiting([run.id])
+    assert asked == [CODE] and experiments.waiting == ()
+
+
+def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
+    tiny_window: MainWindow, store: Store, tmp_path: Path, qtbot: QtBot
+) -> None:
+    marker, planted, window = tmp_path / "was_run", tmp_path / "evil.py", tiny_window
+    planted.write_text(PLANTED.format(marker=str(marker)), encoding="utf-8")
+    shown: list[str] = []
+    window.experiments.trust.ask = lambda code: bool(shown.append(code.text))
+    run = store.add(Experiment(model=str(planted), device="cpu", steps=1, batch_size=2))
+    window.experiments.runs.reload()
+    thread = window.experiments.findChild(EngineThread)
+    with qtbot.waitSignal(thread.forecast_made, timeout=60_000) as made:
+        window.runs.use_settings_requested.emit(store.run(run.id))
+    wanted, forecast = made.args
+    assert wanted.own_code == read_code(planted) and forecast is None
+    for action in (window.setup.run_action, window.setup.queue_action, window.setup.check_action):
+        action.trigger()
+    for purpose in ("limit", "diagnose", "explain", "tune"):
+        window.setup.order(purpose)
+    text = planted.read_text(encoding="utf-8")
+    assert len(shown) >= 7 and set(shown) == {text}
+    assert window.experiments.is_idle and not marker.exists()
+    window.experiments.trust.ask = lambda _code: True
+    window.setup.check_action.trigger()
+    qtbot.waitUntil(marker.exists, timeout=60_000)
+    qtbot.waitSignal(window.experiments.checked, timeout=60_000).wait()
+
+
+def test_all_of_the_code_is_shown_and_where_it_runs(start: Callable[[], MainWindow]) -> None:
     dialog = AcceptDialog(CODE, start())
     shown = dialog.text.toPlainText()
     assert CODE.text in shown and "# layers.py" in shown and CODE.beside["layers.py"] in shown
+    assert any("/elsewhere" in label.text() for label in dialog.findChildren(QLabel))
     dialog.run.click()
     assert dialog.result() == AcceptDialog.DialogCode.Accepted

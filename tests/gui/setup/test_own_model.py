@@ -162,7 +162,7 @@ def test_words_can_be_typed_with_a_blank_between_them(panel: SetupPanel, qtbot: 
 def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> None:
     panel.form.model.edited.emit(str(net.with_name("missing.py")))
     assert "does not exist" in (panel.form.problem("model") or "")
-    panel.form.model.edited.emit(str(net))
+    panel.form.model.field.textEdited.emit(str(net))
     assert panel.text("model") == "net.py"
     panel.run_action.trigger()
     assert panel.state()["recent_models"] == [str(net)]

@@ -13,6 +13,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import MOST_CODE_BYTES, Code
+from engine.experiment.own.trust import TrustedCode
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import to_line
 from engine.store import samples
@@ -168,4 +169,4 @@ def test_the_largest_code_of_a_models_own_file_travels(
     import_archive(other, write(store, run.id))
     assert other.run(run.id).experiment.own_code == code
     # it may run here only once somebody has accepted it
-    assert not other.trusted_code.has(code)
+    assert not TrustedCode().has(code)

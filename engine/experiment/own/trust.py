@@ -1,0 +1,123 @@
+"""Whose code may run here: that of files the user named on this machine, and what the user has accepted.
+
+It is kept in the user's own settings, a line for each text and each path, and holds for this machine, this
+user and this folder of runs: a store or a folder that was made elsewhere brings no trust. It does not protect
+from a program that runs as this user, nor on a machine that is a copy of this one.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import json
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
+from engine.experiment.paths import config_folder, trust_path
+from engine.experiment.problem import Problem, ProblemError, request_problem
+
+_KEY = "trust_code"
+_WRITABLE_BY_OTHERS = 0o022
+
+
+class UntrustedCodeError(ProblemError):
+    """Raised before code runs that came from elsewhere and was not accepted; `code` is that code."""
+
+    def __init__(self, code: Code) -> None:
+        shown = f"{code.file} ({code.sha256[:8]})"
+        message = f"The code of {shown} came from elsewhere and has not been accepted on this machine."
+        remedy = (
+            "Read it: `ammeter show RUN --code` prints a run's code. To run it, add --trust-code; or, in the "
+            "window, choose Use these settings and start it there."
+        )
+        super().__init__(request_problem(message, remedy, key=_KEY, value=code.short))
+        self.code = code
+
+
+def is_untrusted(problem: Problem) -> bool:
+    """Whether the problem is that of an `UntrustedCodeError`, as an event or a saved run has it."""
+    return problem.key == _KEY
+
+
+class TrustedCode:
+    """Code by its hash and folder: what it imports or reads there is not all kept with it.
+
+    Where nothing can be written, trust holds for as long as this object.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def add(self, code: Code) -> None:
+        """Trusts code that the user has read and accepted, or that was read from a file the user named."""
+        self._keep(_line("code", code.sha256, code.folder))
+
+    def name(self, code: Code) -> None:
+        """Trusts code that was read from a file just now, since the user named that very path here."""
+        self.add(code)
+        self._keep(_line("file", str(code.place)))
+
+    def has(self, code: Code) -> bool:
+        """Whether the code may run."""
+        return self._knows(_line("code", code.sha256, code.folder))
+
+    def is_named(self, place: Path) -> bool:
+        """Whether the user once named that very path here."""
+        return self._knows(_line("file", str(place)))
+
+    def check(self, experiment: Experiment) -> None:
+        """Raises UntrustedCodeError where the experiment has code that may not run."""
+        code = experiment.own_code
+        if code is not None and not self.has(code):
+            raise UntrustedCodeError(code)
+
+    def _knows(self, line: str) -> bool:
+        if line not in self._known and line in _lines():
+            self._known.add(line)
+        return line in self._known
+
+    def _keep(self, line: str) -> None:
+        if self._knows(line):
+            return
+        self._known.add(line)
+        path = trust_path()
+        # where the settings cannot be written, the user is asked again another time
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                # in one piece: another window may write too
+                os.write(file, f"{line}\n".encode())
+            finally:
+                os.close(file)
+
+
+def _lines() -> frozenset[str]:
+    """What is kept; nothing of a file that is another user's, or that others may write."""
+    try:
+        with trust_path().open("rb") as file:
+            status = os.fstat(file.fileno())
+            if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS):
+                return frozenset()
+            return frozenset(file.read().decode("ascii", "replace").split("\n"))
+    except OSError:
+        return frozenset()
+
+
+def _line(kind: str, *what: str) -> str:
+    return json.dumps([*_here(), str(config_folder()), kind, *what])
+
+
+@functools.cache
+def _here() -> tuple[str, str]:
+    """This machine and this user."""
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        machine = ""
+    user = str(os.getuid()) if os.name == "posix" else getpass.getuser()
+    return machine or socket.gethostname(), user
