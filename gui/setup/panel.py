@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.numerics.advice import Changes, of_advice
 from gui.session.request import Request
 from gui.setup.check import (
     Outcome,
@@ -152,8 +152,9 @@ class SetupPanel(QFrame):
         self._change(Draft.with_change, "batch_size", f"{batch_size:,}")
 
     def use_changes(self, changes: Changes) -> None:
-        """Puts settings into the form, as `changes_used` then tells."""
-        if self._draft is not None:
+        """Puts settings that advice may set into the form, as `changes_used` then tells."""
+        changes = of_advice(changes)
+        if self._draft is not None and changes:
             before = self._draft
             self._put(before.with_changes(changes))
             self.changes_used.emit(changes, lambda: self._put(before))

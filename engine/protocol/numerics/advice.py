@@ -5,12 +5,23 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from engine.experiment.text import Line, Text
 from engine.experiment.value import Message
 
-Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100)]
+_MAY_SET = ("precision", "batch_size", "epochs", "steps")
+_TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")
+
+
+def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The changes that advice may make: those of how a model is trained, never of what is trained or read."""
+    return tuple(
+        (key, text) for key, text in changes if key in _MAY_SET or key.partition(".")[0] in _TABLES_IT_MAY_SET
+    )
+
+
+Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(of_advice)]
 """Settings by their dotted keys, with values as text, that try a remedy; empty where no setting would."""
 
 

@@ -16,6 +16,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import OWN, Code, read_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import all_presets, own_presets_folder
+from engine.protocol.numerics.advice import Advice, AdviceKind
 from gui.setup.panel import SetupPanel
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -214,3 +215,20 @@ def test_a_path_to_another_machine_is_not_even_looked_at(panel: SetupPanel, path
     folder = path.removesuffix("/evil.py").removesuffix(r"\evil.py")
     panel.use_settings(kept(Code(file="evil.py", folder=folder, text=NET)))
     assert not panel.form.kept_code.text() and not is_trusted(panel)
+
+
+def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: Path) -> None:
+    told: list[object] = []
+    panel.changes_used.connect(lambda changes, _undo: told.append(changes))
+    before = panel.state()
+    forbidden = (
+        ("model", str(planted)), ("code", read_code(planted).to_json()), ("dataset", OWN), ("path", "/etc"),
+        ("device", "cpu"), ("unknown", "1"),
+    )  # fmt: skip
+    panel.use_changes(forbidden)
+    assert panel.state() == before and not told
+    panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
+    assert told == [(("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc"))]
+    assert (panel.text("model"), panel.text("optimizer.learning_rate")) == ("small-cnn", "0.5")
+    advice = Advice(kind=AdviceKind.RANGE, message="Try it.", evidence="", changes=forbidden)
+    assert advice.changes == ()
