@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -44,6 +45,11 @@ def checkpoint_path(folder: Path, kind: Literal["best", "last", "rewind"]) -> Pa
 def traces_folder(store: Path) -> Path:
     """The folder of profiles' traces beside the saved runs at `store`."""
     return store.parent / "traces"
+
+
+def file_name_of(record_id: str) -> str:
+    """What stands for a saved record in a file's name; a store from elsewhere may have any text as its id."""
+    return re.sub(r"\W", "_", record_id)
 
 
 def part_path(path: Path) -> Path:

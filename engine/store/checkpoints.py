@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from engine.experiment.paths import checkpoint_path, checkpoints_folder, part_path
+from engine.experiment.paths import checkpoint_path, checkpoints_folder, file_name_of, part_path
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.titles import named, setting_title
 from engine.protocol.events import Failed, Finished
@@ -18,7 +18,7 @@ _MARK = ".deleted"
 
 def folder_of(store: Path, run_id: str) -> Path:
     """The folder of the run's checkpoints; the first checkpoint makes it."""
-    return checkpoints_folder(store) / run_id
+    return checkpoints_folder(store) / file_name_of(run_id)
 
 
 def has_last(folder: Path) -> bool:

@@ -61,16 +61,28 @@ def pictures(folder: Path) -> Iterator[str]:
 
 
 def texts(folder: Path) -> Iterator[str]:
-    """The paths of the text files below a folder. Raises ProblemError."""
-    return (file for file in _files(folder) if _is_text(file))
+    """The paths of the text files below a folder; no link leads out of it. Raises ProblemError."""
+    return (file for file in _files_within(folder) if _is_text(file))
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files_within(folder: Path) -> Iterator[str]:
+    root = folder.resolve()
+    return (file for file in _files(folder, follows_links=False) if _is_within(Path(file), root))
+
+
+def _is_within(file: Path, root: Path) -> bool:
+    try:
+        return not file.is_symlink() or file.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False  # it leads round in circles
+
+
+def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise ProblemError(_cannot_open(Path(error.filename or folder), error)) from error
 
     visited = {_identity(folder)}
-    for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=True):
+    for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=follows_links):
         # hidden folders hold thumbnails and notebooks' copies; a link may lead back to its parent
         visible = sorted(name for name in inside if not name.startswith("."))
         identities = {name: _identity(Path(parent, name)) for name in visible}
@@ -216,7 +228,7 @@ def _text_problem(path: str) -> Problem | None:
     """A problem that a short look at the folder shows."""
     left = _MOST_OPENED
     try:
-        for file in islice(_files(Path(path).expanduser().absolute()), _MOST_LOOKED_AT):
+        for file in islice(_files_within(Path(path).expanduser().absolute()), _MOST_LOOKED_AT):
             left -= 1
             if left < 0 or _is_text(file):
                 return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.paths import traces_folder
+from engine.experiment.paths import file_name_of, traces_folder
 from engine.experiment.problem import Problem, request_problem
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
@@ -94,7 +95,7 @@ class Timings(SavedWork[TimingRecord]):
     def delete(self, work_id: str) -> None:
         """Deletes a timing with its profiles and traces."""
         super().delete(work_id)
-        _remove(self._folder.glob(f"*{work_id}-*"))
+        _remove(path for path in self._traces() if _stem(path) == file_name_of(work_id))
 
     def newest_of_runs(self, run_ids: Sequence[str]) -> str | None:
         """The id of the newest timing of exactly these runs, in this order, with a profile, if any."""
@@ -111,7 +112,7 @@ class Timings(SavedWork[TimingRecord]):
 
     def trace_path(self, timing_id: str, place: int) -> Path:
         """The file for the trace of a side; its worker makes the folder."""
-        return self._folder / f"{timing_id}-{place + 1}.json.gz"
+        return self._folder / f"{file_name_of(timing_id)}-{place + 1}.json.gz"
 
     def delete_trace(self, timing_id: str, place: int) -> None:
         """Deletes the trace of a side, and what a killed worker wrote of it."""
@@ -123,8 +124,12 @@ class Timings(SavedWork[TimingRecord]):
 
     def clean_up(self) -> None:
         """Deletes traces whose timing is gone."""
-        saved = {row["id"] for row in self._connection.read("SELECT id FROM timings")}
-        _remove(path for path in self._folder.glob("*-*") if path.name.lstrip(".").split("-")[0] not in saved)
+        saved = {file_name_of(row["id"]) for row in self._connection.read("SELECT id FROM timings")}
+        _remove(path for path in self._traces() if _stem(path) not in saved)
+
+    def _traces(self) -> list[Path]:
+        """The traces, also half-written ones; the folder may be a link to one that holds other files, too."""
+        return [path for path in self._folder.glob("*-*") if _TRACE.fullmatch(path.name)]
 
     @property
     def _folder(self) -> Path:
@@ -160,9 +165,18 @@ class Timings(SavedWork[TimingRecord]):
         )
 
 
+_TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
+
+
+def _stem(trace: Path) -> str:
+    """The id of a trace's timing."""
+    return trace.name.lstrip(".").split("-")[0]
+
+
 def _trace(folder: Path, profile: StepProfile) -> Path | None:
     path = None if profile.trace is None else folder / Path(profile.trace).name
-    return path if path is not None and path.is_file() else None
+    # in a folder from elsewhere a link would bring any file of this disk
+    return path if path is not None and path.is_file() and not path.is_symlink() else None
 
 
 def _json(message: BaseModel | None) -> str | None:

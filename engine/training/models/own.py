@@ -50,7 +50,8 @@ class OwnFile:
         self._model_name = class_name or MODEL
         self._seed = seed
         folder = Path(code.folder)
-        if folder.is_dir():
+        # that of another system would be looked for wherever this process is
+        if folder.is_absolute() and folder.is_dir():
             os.chdir(folder)
         _serve_modules(code)
         path = str(folder / code.file)
@@ -292,6 +293,6 @@ def _serve_modules(code: Code) -> None:
         if getattr(module, "__file__", None) in _executed:
             del sys.modules[name]
     sys.meta_path.insert(0, _KeptModules(code))
-    if code.folder not in sys.path:
+    if code.folder not in sys.path and Path(code.folder).is_absolute():
         # last: a file named like a module of Python's or of a library's stands in for none of these
         sys.path.append(code.folder)

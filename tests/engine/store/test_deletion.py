@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,24 @@ def test_a_run_is_read_anew_only_where_it_has_changed(store: Store) -> None:
     after = {record.id: record for record in store.runs()}
     assert after[kept.id] is before[kept.id]
     assert after[changed.id].note == "Well." and before[changed.id].note == ""
+
+
+@pytest.mark.parametrize("run_id", ["../precious", "../../folder/precious", "{precious}", "."])
+def test_a_run_of_a_store_from_elsewhere_takes_no_other_folder_with_it(
+    store: Store, path: Path, run_id: str
+) -> None:
+    precious = path.parent / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").touch()
+    (path.parent / "checkpoints").mkdir()
+    theirs = run_id.format(precious=precious)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
+            " VALUES (?, 9, 'Theirs', 'finished', 1e9, ?, '{}')",
+            (theirs, Experiment().to_json()),
+        )
+    store.remove([theirs])
+    store.recover()
+    assert [file.name for file in precious.iterdir()] == ["thesis.txt"] and path.exists()
+    assert (path.parent / "checkpoints").is_dir()

@@ -89,6 +89,35 @@ def test_only_traces_of_its_own_that_are_there_belong_to_a_timing(store: Store) 
         assert len(store.timings.find(timing_id).traces()) == there
 
 
+def test_a_link_among_the_traces_is_not_exported(store: Store, tmp_path: Path) -> None:
+    secret, timing_id = tmp_path / "secret.txt", add(store)
+    secret.write_text("a secret")
+    path = trace(store, timing_id)
+    profile = PROFILE.model_copy(update={"trace": path.name})
+    store.timings.record(timing_id, 0, SIDES.with_side(0, profile=profile).sides[0])
+    assert store.timings.find(timing_id).traces() == (path,)
+    path.unlink()
+    path.symlink_to(secret)
+    assert store.timings.find(timing_id).traces() == () and store.timings.trace_of(profile) is None
+
+
+def test_only_traces_are_swept_wherever_their_folder_leads(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    mine = [tmp_path / "documents" / name for name in ("my-thesis.pdf", "a-1.json.gz.txt", ".x-y")]
+    old = tmp_path / "documents" / "0123456789ab-1.json.gz"
+    for path in (*mine, old):
+        path.touch()
+    (store.path.parent / "traces").symlink_to(tmp_path / "documents", target_is_directory=True)
+    store.recover()
+    assert all(path.exists() for path in mine) and not old.exists()
+
+
+def test_an_id_from_elsewhere_leads_to_no_other_folder(store: Store) -> None:
+    folder = store.timings.trace_path("a", 0).parent
+    for timing_id in ("../../x", "/etc/x", "..\\x", "*"):
+        assert store.timings.trace_path(timing_id, 0).resolve().parent == folder.resolve()
+
+
 def test_a_store_from_before_there_were_timings_gets_a_place_for_them(path: Path) -> None:
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:

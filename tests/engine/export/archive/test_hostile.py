@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.export.archive import container
 from engine.export.archive.layout import MANIFEST
@@ -105,6 +106,34 @@ def test_names_that_are_no_part_are_refused(other: Store, archive: Path, tmp_pat
 def test_parts_that_are_not_listed_are_refused(other: Store, archive: Path, tmp_path: Path) -> None:
     parts = {**parts_of(archive), "runs/0123456789ab/record.json": b"{}"}
     assert "does not list" in refusal(other, packed(tmp_path / "changed.zip", parts))
+
+
+OWN_TEXT = Code(file="net.py", folder="/there", text="def model(): ...\n").to_json()
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("/some/where/net.py", None),
+        ("net.py:Net", None),
+        (r"\\host\share\net.py", None),
+        ("/some/where/net.py", OWN_TEXT),
+        ("other.py", OWN_TEXT),
+    ],
+)
+def test_a_models_file_without_its_text_is_refused(
+    other: Store, archive: Path, tmp_path: Path, model: str, code: str | None
+) -> None:
+    parts = parts_of(archive)
+    name = first(parts, "record.json")
+    lacking = with_json(parts[name], lambda tree: tree["experiment"].update(model=model, code=code))
+    path = doctored(tmp_path / "changed.zip", {**parts, name: lacking})
+    assert "its model is a file whose text is missing" in refusal(other, path)
+    name = next(name for name, data in parts.items() if b'"event":"started"' in data)
+    start, rest = parts[name].split(b"\n", 1)
+    line = with_json(start, lambda tree: tree["experiment"].update(model=model, code=code))
+    path = doctored(tmp_path / "changed.zip", {**parts, name: line + b"\n" + rest})
+    assert "its model is a file whose text is missing" in refusal(other, path)
 
 
 @pytest.mark.parametrize("ending", ["record.json", "events.jsonl", "samples.f8", MANIFEST])

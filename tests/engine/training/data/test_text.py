@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.folders import TextCount, count_text, path_problem
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
 from engine.training.data.text import Corpus, folder_text, load_text, python_source, text_entries
@@ -149,6 +151,25 @@ def test_text_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path: Pat
     os.truncate(tmp_path / "a.txt", 8 * psutil.virtual_memory().total)
     with pytest.raises(ProblemError, match=r" holds [\d,.]+ GiB of text, which is kept in memory, and "):
         folder_text(str(tmp_path))
+
+
+def test_no_link_leads_out_of_a_folder_of_text(tmp_path: Path) -> None:
+    texts, secrets = tmp_path / "texts", tmp_path / "secrets"
+    for folder in (texts / "inner", secrets):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text(folder.name * 2)
+    (texts / "out.txt").symlink_to(secrets / "a.txt")
+    (texts / "up.txt").symlink_to("../secrets/a.txt")
+    (texts / "round.txt").symlink_to(texts / "round.txt")
+    (texts / "folder").symlink_to(secrets, target_is_directory=True)
+    (texts / "within.txt").symlink_to(texts / "inner" / "a.txt")
+    (tmp_path / "link").symlink_to(texts, target_is_directory=True)
+    for folder in (texts, tmp_path / "link"):
+        assert b"".join(folder_text(str(folder))) == b"innerinner" * 2
+        assert count_text(str(folder), lambda: False) == TextCount(2, 20)
+    shutil.rmtree(texts / "inner")
+    problem = path_problem(Experiment(dataset="text-folder", path=str(texts)), text_entries()[-1])
+    assert problem is not None and "has no files of text" in problem.message
 
 
 def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.training.data.batches import Draw
@@ -80,6 +83,17 @@ def test_a_class_is_named_after_the_colon_and_modules_beside_the_file_are_import
     (path.parent / "parts" / "block.py").unlink()
     path.write_text("raise RuntimeError")
     assert own.losses(experiment) == first and len(first) == 6
+
+
+@pytest.mark.parametrize("folder", [r"C:\models", r"\\host\share"])
+def test_a_folder_of_another_system_is_not_looked_for_where_the_process_is(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "planted.py").touch()
+    code = Code(file="net.py", folder=folder, text=f"{LINES}\nimport planted\n")
+    with pytest.raises(ModuleNotFoundError):
+        OwnFile(code, None, 0)
+    assert Path.cwd() == tmp_path and folder not in sys.path
 
 
 def test_a_run_repeats_and_another_seed_differs(own):
