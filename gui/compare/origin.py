@@ -16,6 +16,7 @@ from engine.words.numbers import times
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel
 from gui.widgets.boxes import Placed, in_column, in_row
+from gui.widgets.labels import plain_tip
 
 _QUEUE_ONE = "Queue the missing run"
 _GAPS, _STRONGER = 140, 1.05
@@ -95,7 +96,7 @@ class OriginRow(QWidget):
         )
         self._origin.setAccessibleName(" ".join(text for text, _ in words))
         sentence = split.sentence
-        self._origin.setToolTip(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
+        self._origin.setToolTip(plain_tip(f"{sentence[:1].upper()}{sentence[1:]}."))
         count = len(self._missing())
         self._queue.setEnabled(count > 0)
         self._queue.setText(

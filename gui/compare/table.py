@@ -101,7 +101,8 @@ def figure_beside(shown: FigureText, tip: str, is_last: bool) -> QWidget:
     holder = QFrame()
     holder.setProperty("cell", "last" if is_last else "plain")
     holder.setFixedHeight(ROW_HEIGHT)
-    holder.setToolTip(f"{shown.interval.capitalize()}: nothing follows from this ratio\n{tip}".rstrip())
+    why = f"{shown.interval.capitalize()}: nothing follows from this ratio\n{tip}"
+    holder.setToolTip(plain_tip(why.rstrip()))
     holder.setAccessibleName(f"{shown.beside}, {shown.interval}")
     in_row(Stretch(1), Sign("info"), label(shown.beside, role), parent=holder, spacing=4)
     return holder
@@ -113,7 +114,7 @@ def _cell(text: str, role: str, tip: str, is_last: bool) -> QLabel:
     result.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     result.setProperty("cell", "last" if is_last else "plain")
     result.setFixedHeight(ROW_HEIGHT)
-    result.setToolTip(tip)
+    result.setToolTip(plain_tip(tip))
     return result
 
 

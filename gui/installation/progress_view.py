@@ -11,6 +11,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
 
 _KEPT = "Stopping or closing keeps what was downloaded."
 
@@ -123,4 +124,4 @@ class SetupChip(Button):
             words = (progress.facts or progress.title) if is_wide else progress.percent
             self.setText(f" {words}" if words else "")
             self.setAccessibleName(progress.line)
-            self.setToolTip(f"{progress.line}. Click to see more.")
+            self.setToolTip(plain_tip(f"{progress.line}. Click to see more."))

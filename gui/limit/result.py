@@ -15,6 +15,7 @@ from gui.session.orders.searches import SearchView, SideView
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."
@@ -124,7 +125,7 @@ class ResultPanel(QFrame):
         set_text(self._words, _text(view) or _NOTHING_YET)
         short = short_proof(view) if self._is_dense and view is not None else ""
         self._short.set_whole_text(short)
-        self._short.setToolTip(self._words.text())
+        self._short.setToolTip(plain_tip(self._words.text()))
         self._short.setVisible(bool(short))
         self._words.setVisible(not short)
 
@@ -152,7 +153,7 @@ class ResultPanel(QFrame):
         # an unproven answer may still grow
         least = "≥ " if at_least(side) else ""
         number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
-        number.setToolTip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}")
+        number.setToolTip(plain_tip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}"))
         set_precision(number, side.precision)
         grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
         if not side.is_over or not side.largest_batch:

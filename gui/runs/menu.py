@@ -35,7 +35,7 @@ def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
     menu.setToolTipsVisible(True)
     for entry in entries:
         action = menu.addAction(entry.words)
-        action.setToolTip(entry.against or entry.words)
+        action.setToolTip(plain_tip(entry.against or entry.words))
         action.setEnabled(entry.against is None)
         action.triggered.connect(lambda _=False, do=entry.do: do())
 

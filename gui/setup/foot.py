@@ -12,6 +12,7 @@ from gui.setup.grid.block import GridBlock
 from gui.setup.need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
 from gui.widgets.boxes import Placed, in_column
+from gui.widgets.labels import plain_tip
 
 _WAITS = "Training starts when this machine is quiet."
 _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
@@ -133,4 +134,4 @@ def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction
 def enable(action: QAction, against: str | None, tip: str) -> None:
     """Enables an action unless something is against it, which its tooltip then says."""
     action.setEnabled(against is None)
-    action.setToolTip(against or tip)
+    action.setToolTip(plain_tip(against or tip))

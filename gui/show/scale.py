@@ -17,6 +17,7 @@ from engine.race.words import GLOSSARY
 from gui.theme.fonts import font
 from gui.theme.icons import icon
 from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
 
 DESIGN = QSize(1440, 848)
 """The panel that the sizes are given for: a window of 1440 x 900 without its top bar."""
@@ -128,7 +129,7 @@ class ShowButton(QPushButton):
     def tell(self, name: str, tooltip: str) -> None:
         """Sets its accessible name and its tooltip."""
         self.setAccessibleName(name)
-        self.setToolTip(tooltip)
+        self.setToolTip(plain_tip(tooltip))
 
     def set_icon_name(self, name: str) -> None:
         if name != self._icon_name:

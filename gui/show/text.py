@@ -13,6 +13,7 @@ from engine.experiment.experiment import Precision
 from gui.show.scale import Scale, Span, explained
 from gui.theme.theme import theme
 from gui.widgets import draw_marker
+from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
 _MARKER, _MARKER_GAP = 16, 12
@@ -164,7 +165,7 @@ class TextRow(QLabel):
             at = end
         if x >= self.width() - self._width(self._right):
             pieces.append(explained(" ".join(span.text for span in self._right)))
-        return "\n".join(piece for piece in pieces if piece)
+        return plain_tip("\n".join(piece for piece in pieces if piece))
 
 
 class TextBlock(QLabel):

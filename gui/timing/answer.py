@@ -110,7 +110,7 @@ class TimingAnswer(QWidget):
 
     def _button(self, verdict: Verdict) -> Button:
         words = changes_words(verdict.changes)
-        button = Button(verdict.action, "inline", plain_tip(f"Put into the form: {in_sentence(words)}"))
+        button = Button(verdict.action, "inline", f"Put into the form: {in_sentence(words)}")
         button.setAccessibleDescription(words)
         button.clicked.connect(lambda: self.changes_wanted.emit(verdict.changes))
         return button

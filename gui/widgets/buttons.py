@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import in_row
+from gui.widgets.labels import plain_tip
 
 _AROUND = 10
 """The list's border and inner margin, on both sides."""
@@ -50,7 +51,7 @@ class Button(QPushButton):
         super().__init__(text, parent)
         self._kind, self._icon_name, self._icon_side = kind, icon_name, _ICON
         self.setProperty("kind", kind)
-        self.setToolTip(tooltip)
+        self.setToolTip(plain_tip(tooltip))
         self.setAccessibleName(text)
         self.setAutoDefault(False)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -89,7 +90,7 @@ class IconButton(QToolButton):
         self._icon_name = icon_name
         self.setProperty("kind", "icon")
         self.setAccessibleName(name)
-        self.setToolTip(tooltip or name)
+        self.setToolTip(plain_tip(tooltip or name))
         self.setIconSize(QSize(16, 16))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -168,4 +169,4 @@ class ExplainButton(Button):
     def set_obstacle(self, against: str | None) -> None:
         """Enables it unless something is against it, which its tooltip then says."""
         self.setEnabled(against is None)
-        self.setToolTip(against or _EXPLAIN)
+        self.setToolTip(plain_tip(against or _EXPLAIN))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit
 
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
 
 
 class FilterEdit(QLineEdit):
@@ -24,7 +23,7 @@ class FilterEdit(QLineEdit):
         self.setMaximumWidth(240)
         self.setTextMargins(18, 0, 0, 0)
         self.setAccessibleName(name)
-        self.setToolTip(f"<p>{html.escape(tip)}</p>")
+        self.setToolTip(plain_tip(tip))
         theme().changed.connect(self.update)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -18,9 +18,16 @@ _WIDEST = 100
 
 
 def plain_tip(text: str) -> str:
-    """A tooltip that shows `text` literally, wrapped: Qt would take a "<" for markup."""
-    is_plain = "<" not in text and max(map(len, text.split("\n"))) <= _WIDEST
-    return text if is_plain else f'<p style="white-space: pre-wrap">{html.escape(text)}</p>'
+    """A tooltip that shows `text` literally, wrapped: Qt guesses, and takes a name such as "<h1>" for markup.
+
+    Every tooltip that holds a name goes through here, once or several times.
+    """
+    is_plain = not re.search("<|&lt;", text) and max(map(len, text.split("\n"))) <= _WIDEST
+    return text if is_plain or _OWN_TIP.fullmatch(text) else f"{_OWN_START}{html.escape(text)}</p>"
+
+
+_OWN_START = '<p style="white-space: pre-wrap">'
+_OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
 
 
 def centre(page: QWidget, inner: QWidget) -> None:

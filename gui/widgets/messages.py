@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QWidget
 
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.buttons import Button
-from gui.widgets.labels import label, set_text
+from gui.widgets.labels import label, plain_tip, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
@@ -104,7 +104,7 @@ class EmptyState(QWidget):
         set_text(self._hint, hint)
         self.button.setText(action)
         self.button.setAccessibleName(action)
-        self.button.setToolTip(tooltip or action)
+        self.button.setToolTip(plain_tip(tooltip or action))
         self.button.setVisible(bool(action))
         self.setAccessibleName(self.words())
         self._fit()

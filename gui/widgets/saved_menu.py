@@ -12,6 +12,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from engine.words.numbers import date_text
+from gui.widgets.labels import plain_tip
 
 
 class SavedEntry(NamedTuple):
@@ -73,7 +74,7 @@ class SavedMenu(QMenu):
         action = self.addAction(f"{entry.text}\t{date_text(entry.created)}")
         action.setCheckable(True)
         action.setChecked(entry.key == self._shown)
-        action.setToolTip(entry.tip)
+        action.setToolTip(plain_tip(entry.tip))
         action.triggered.connect(lambda: self.opened.emit(entry.key))
 
 

@@ -130,7 +130,7 @@ class StatCard(QFrame):
         """Shows the second run's figure over the first's, such as "1.89×"; pale unless `is_sound`."""
         set_text(self._ratio, text)
         set_property(self._ratio, "role", "ratio" if is_sound else "note")
-        self._ratio.setToolTip(tooltip)
+        self._ratio.setToolTip(plain_tip(tooltip))
         self._fit_head()
 
     def ratio(self) -> str:

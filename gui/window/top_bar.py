@@ -127,7 +127,7 @@ class DeviceChip(QFrame):
         self._facts.setVisible(self._has_facts_room and bool(facts))
         device = ", ".join((title, *facts))
         self.setAccessibleName(f"Device: {device}")
-        self.setToolTip(tooltip or plain_tip(f"Experiments train on: {device}."))
+        self.setToolTip(plain_tip(tooltip or f"Experiments train on: {device}."))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
         """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""

@@ -11,6 +11,7 @@ from PySide6.QtCore import QMimeData, QModelIndex, QObject, QPersistentModelInde
 
 from gui.runs.queue.schedule import Schedule, Slot, schedule
 from gui.runs.queue.words import begins_text, duration_text, state_text, time_text
+from gui.widgets.labels import plain_tip
 from gui.widgets.tables import Index, TableModel
 
 MIME = "application/x-ammeter-queue"
@@ -86,7 +87,7 @@ class QueueModel(TableModel):
                 return self.text(row, column) or self.rows()[row].item.kind
             case Qt.ItemDataRole.ToolTipRole if column in (Column.NAME, Column.WHAT):
                 item = self.rows()[row].item
-                return f"{item.title}\n{item.detail}"
+                return plain_tip(f"{item.title}\n{item.detail}")
             case Qt.ItemDataRole.TextAlignmentRole:
                 return self.alignment(column)
         return None

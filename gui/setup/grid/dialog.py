@@ -15,6 +15,7 @@ from gui.setup.grid.words import left_out_words, plan_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
 from gui.widgets.tables import Index, TableModel, cell_font, set_up
 
 _SIZE, _ROW = (720, 520), 28
@@ -40,8 +41,10 @@ class CellsModel(TableModel):
         row, column = index.row(), index.column()
         is_left_out = row in self._fit.why
         match role:
-            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.ToolTipRole:
+            case Qt.ItemDataRole.DisplayRole:
                 return self._text(row, column)
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(self._text(row, column))
             case Qt.ItemDataRole.TextAlignmentRole:
                 return self.alignment(column)
             case Qt.ItemDataRole.FontRole:

@@ -14,7 +14,6 @@ from gui.sweep.views.choosers import Chooser
 from gui.sweep.views.picture_view import CellCanvas, PictureView, figure_entries, figure_named
 from gui.widgets import Button, ElidedLabel
 from gui.widgets.boxes import in_row, wide
-from gui.widgets.labels import plain_tip
 
 _REACH = 12.0
 _LEAST_BRUSH = 4.0
@@ -74,7 +73,7 @@ class ParallelView(PictureView):
         self.canvas.setAccessibleDescription(_HOW)
         self.shade = Chooser("Shade", "The figure that the shades show")
         self.shade.changed.connect(self.canvas.redraw)
-        self.all = Button("Keep all", "strip", plain_tip("Forget the ranges, so that every cell is kept"))
+        self.all = Button("Keep all", "strip", "Forget the ranges, so that every cell is kept")
         self.all.clicked.connect(self._keep_all)
         self._count = ElidedLabel("", "legend")
         self.rows.addLayout(in_row(self.shade, self.all, wide(self._count), spacing=12))

@@ -14,7 +14,6 @@ from engine.protocol.numerics.precision_map import module_title
 from engine.words.settings import setting_text
 from gui.widgets import Button, EmptyState, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
 
 _MARGINS, _GAP = (2, 12, 8, 12), 12
@@ -85,7 +84,7 @@ class AnswerPage(QStackedWidget):
                 column.addWidget(wrapped(text, role))
         if changes:
             words = changes_words(changes)
-            button = Button(action, "strip", plain_tip(f"Put into the form: {in_sentence(words)}"))
+            button = Button(action, "strip", f"Put into the form: {in_sentence(words)}")
             button.setAccessibleDescription(words)
             button.clicked.connect(lambda: self.changes_wanted.emit(changes))
             column.addLayout(in_row(button, wide(wrapped(words, "hint")), margins=(0, 4, 0, 0), spacing=12))

@@ -19,6 +19,7 @@ from engine.store.saved.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
 from gui.limit.words import menu_entry
 from gui.session.orders.searches import SearchView
+from gui.widgets.labels import plain_tip
 
 
 def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, searches: Any) -> None:
@@ -236,7 +237,7 @@ def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
     panel.resize(740, 430)
     assert panel.result._words.isHidden() and panel.result._short.isVisible()
     assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
-    assert panel.result._short.toolTip() == panel.result.text()
+    assert panel.result._short.toolTip() == plain_tip(panel.result.text())
     panel.resize(740, 700)
     assert panel.result._short.isHidden()
 

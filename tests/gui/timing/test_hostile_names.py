@@ -1,0 +1,26 @@
+"""Kernels and operations of a timing from elsewhere may have any names, which are shown as written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.protocol.timing.timing import Timing
+from gui.session.orders.timings import TimingView
+from gui.timing.panel import TimingPanel
+from tests.hostile import MARKUP, markup_in, names_in, poisoned
+
+
+@pytest.mark.parametrize("tab", ["bars", "rows", "roofline", "advice"])
+def test_no_name_of_a_timing_is_rendered(qtbot: QtBot, timing: Timing, tab: str) -> None:
+    panel = TimingPanel()
+    qtbot.addWidget(panel)
+    panel.resize(1080, 700)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    view = TimingView(key="abc", created=datetime.now(UTC), timing=poisoned(timing), device_name=MARKUP)
+    panel.show_view(view)
+    panel.tabs.open(tab)
+    assert names_in(panel) > 0 and markup_in(panel) == set()
