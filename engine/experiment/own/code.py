@@ -30,8 +30,9 @@ _PATH = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
 
 
 def _file_name(name: str) -> str:
-    if "\0" in name or name != PureWindowsPath(name).name:
-        raise ValueError("the file's name is a path")
+    # it stands in sentences, titles and scripts
+    if not name.isprintable() or name != PureWindowsPath(name).name:
+        raise ValueError("the file's name is a path, or cannot be printed")
     return name
 
 

@@ -26,14 +26,13 @@ class AcceptDialog(QDialog):
         self.text = QPlainTextEdit(printable(_whole_text(code)))
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
-        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setAccessibleName(f"The code of {code.file}")
         self.run = Button("Run it", "secondary", "Trust this code, and start")
         self.run.clicked.connect(self.accept)
         cancel = Button("Cancel", "secondary", "Run nothing")
         cancel.setDefault(True)
         cancel.clicked.connect(self.reject)
-        warning = label(f"{_WARNING} {_runs_in(code)}", "body")
+        warning = label(_WARNING, "body")
         warning.setWordWrap(True)
         frame = QFrame()
         frame.setProperty("surface", "field")
@@ -58,11 +57,8 @@ def may_run(code: Code, window: QWidget) -> bool:
         dialog.deleteLater()
 
 
-def _runs_in(code: Code) -> str:
-    return f"It runs in the folder {one_line(code.folder)}, and may use the other files there."
-
-
 def _whole_text(code: Code) -> str:
     """The file, and below it the modules beside it, each with its name."""
     beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
-    return f"# {code.file}\n\n{code.text}{''.join(beside)}"
+    head = f"# {code.file}, which runs in {one_line(code.folder)} and may use the other files there"
+    return f"{head}\n\n{code.text}{''.join(beside)}"

@@ -143,6 +143,9 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
             raise ProblemError(_unknown(name, default, override, key))
     if last not in _own_keys(config):
         raise ProblemError(_unknown(name, default, override, key))
+    if last in _ALSO_TAKEN and "/" in text:
+        message = "but code from the Hugging Face Hub is not run."
+        raise ProblemError(override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager."))
     now = getattr(config, last, None)
     if isinstance(now, str):
         return key, text

@@ -37,7 +37,10 @@ def test_modules_and_packages_are_kept(name: str) -> None:
     assert code_from(kept.to_json()) == kept
 
 
-@pytest.mark.parametrize("file", ["C:net.py", "a\\net.py", "a/net.py", "net\0.py", "net.py\n", "..\\net.py"])
+@pytest.mark.parametrize(
+    "file",
+    ["C:net.py", "a\\net.py", "a/net.py", "net\0.py", "net.py\n", "..\\net.py", "a\nb.py", "a\u202eb.py"],
+)
 def test_the_file_has_the_name_of_a_file(file: str) -> None:
     with pytest.raises(ValidationError):
         Code(**{**KEPT, "file": file})
