@@ -17,7 +17,7 @@ def answers(results: Results) -> tuple[str, ...]:
     fastest = None if speed is None else best_of(results.cells, speed)
     if speed is not None and fastest is not None:
         value = figure_text(speed, fastest.value(speed.name))
-        sentences.append(f"The fastest cell is {fastest.name}: {value}{_only_piloted(fastest)}.")
+        sentences.append(f"The fastest cell is {fastest.name}: {value}.")
     compared = [cell for cell in results.cells if cell.places[results.grid.compared] != 0]
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
@@ -36,7 +36,7 @@ def _gain(cell: CellResult, ratio: float, results: Results) -> str:
     interval = interval_of(cell, RATIO_FIGURE)
     known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
     doubt = ", which may be no gain at all" if interval is not None and interval[0] <= 1 else ""
-    fast = f"{pace_text(ratio)}{known}{doubt}{_only_piloted(cell)}"
+    fast = f"{pace_text(ratio)}{known}{doubt}"
     return f"{cell.name} gains most over {baseline}: it is {fast}."
 
 
@@ -44,7 +44,3 @@ def _states(results: Results) -> str:
     counts = Counter(cell.status for cell in results.cells)
     parts = [f"{count:,} {status}" for status, count in counts.most_common()]
     return f"{counted(len(results.cells), 'cell')}: {', '.join(parts)}."
-
-
-def _only_piloted(cell: CellResult) -> str:
-    return "" if cell.run_ids else ", by its pilot"

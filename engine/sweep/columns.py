@@ -80,7 +80,7 @@ def _of_figure(figure: Figure) -> Column:
         interval = interval_of(cell, figure) if figure is RATIO_FIGURE else None
         beside = "" if interval is None else f" [{', '.join(bare_text(figure, end) for end in interval)}]"
         shown = figure_text(figure, value) if figure is RATIO_FIGURE else figure.text(value)
-        return f"{shown}{beside}{'*' if cell.is_disturbed and figure.is_of_time else ''}"
+        return f"{shown}{beside}{'*' if cell.is_disturbed_in(figure) else ''}"
 
     return Column(
         f"{heading}{unit}",

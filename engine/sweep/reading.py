@@ -51,7 +51,9 @@ class _Reader:
         places = self._grid.places(cell.index)
         status = self._status(cell)
         known = self._of_runs(side) if side is not None else _Figures(self._of_pilot(cell.pilot), {})
-        ratio, ratio_interval = self._ratio(cell, side)
+        baseline_cell = self._baseline(cell)
+        baseline = self._sides[baseline_cell.index]
+        ratio, ratio_interval = self._ratio(cell, baseline_cell)
         return CellResult(
             cell.index,
             places,
@@ -63,7 +65,9 @@ class _Reader:
             intervals=known.intervals or None,
             ratio=ratio,
             ratio_interval=ratio_interval,
-            is_disturbed=side is not None and any(doubt.spoils for doubt in doubts_of(side, side, {})),
+            is_piloted=side is None and bool(known.values),
+            is_disturbed=_is_disturbed(side),
+            is_ratio_disturbed=_is_disturbed(side) or _is_disturbed(baseline),
         )
 
     def _of_runs(self, side: Side) -> _Figures:
@@ -88,11 +92,13 @@ class _Reader:
         }
         return {name: value for name, value in known.items() if value is not None}
 
-    def _ratio(self, cell: CellRecord, side: Side | None) -> tuple[float | None, Interval | None]:
+    def _baseline(self, cell: CellRecord) -> CellRecord:
         places = list(self._grid.places(cell.index))
         places[self._grid.compared] = 0
-        baseline_cell = self._record.cells[self._grid.index(places)]
-        baseline = self._sides[baseline_cell.index]
+        return self._record.cells[self._grid.index(places)]
+
+    def _ratio(self, cell: CellRecord, baseline_cell: CellRecord) -> tuple[float | None, Interval | None]:
+        side, baseline = (self._sides[either.index] for either in (cell, baseline_cell))
         if side is not None and baseline is not None:
             ratio = row_of(self._speed, (side,), baseline, self._blocks).cells[0]
             return ratio.ratio, ratio.ratio_interval
@@ -133,6 +139,10 @@ def _side(cell: CellRecord) -> Side | None:
     """Its finished runs; None without any."""
     runs = tuple(run for run in cell.runs if run.status is Status.FINISHED)
     return Side(runs, runs[0].experiment.precision.label) if runs else None
+
+
+def _is_disturbed(side: Side | None) -> bool:
+    return side is not None and any(doubt.spoils for doubt in doubts_of(side, side, {}))
 
 
 def _in_unit(mib: float | None, unit: str) -> float | None:

@@ -18,8 +18,9 @@ CellStatus = Literal["waiting", "held", "running", "piloted", "done", "stopped",
 class CellResult:
     """A cell: its name, where it is on the grid's axes, its runs, and why it has no figures.
 
-    `values` are by the names of the figures, over the runs; while there is no run those of its pilot.
-    `ratio` is its speed as a multiple of the baseline cell's, with its interval where there are repeats.
+    `values` are by the names of the figures, over the finished runs; until there is one, those of its pilot
+    (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's, with its interval where there
+    are repeats.
     """
 
     index: int
@@ -32,7 +33,9 @@ class CellResult:
     intervals: Mapping[str, Interval] | None = None
     ratio: float | None = None
     ratio_interval: Interval | None = None
+    is_piloted: bool = False
     is_disturbed: bool = False
+    is_ratio_disturbed: bool = False
 
     def value(self, figure: str) -> float | None:
         """The value of the figure of that name, or of "ratio"."""
@@ -43,6 +46,16 @@ class CellResult:
         """Whether its loss is no finite number any more: it is best in nothing."""
         loss = self.value(LOSS.name)
         return loss is not None and not math.isfinite(loss)
+
+    def is_disturbed_in(self, figure: Figure) -> bool:
+        """Whether a disturbance changed its value of the figure; of a ratio, also the baseline cell's."""
+        if figure.name == RATIO:
+            return self.is_ratio_disturbed
+        return self.is_disturbed and figure.is_of_time
+
+    def can_be_best(self, figure: Figure) -> bool:
+        """Whether its value of the figure, if any, is that of undisturbed runs that did not diverge."""
+        return not (self.is_piloted or self.has_diverged or self.is_disturbed_in(figure))
 
 
 RATIO = "ratio"

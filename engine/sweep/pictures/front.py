@@ -13,12 +13,12 @@ def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tupl
     """The cells of which no other is as good in all of these figures and better in some.
 
     They are in the order of the first figure. Cells without a value of each do not count, nor
-    those whose loss has diverged.
+    those that cannot be the best (`CellResult.can_be_best`).
     """
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:
-        if cell.has_diverged:
+        if not all(map(cell.can_be_best, figures)):
             continue
         values = [finite(cell, figure) for figure in figures]
         if all(value is not None for value in values):

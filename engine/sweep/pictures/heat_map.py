@@ -168,9 +168,9 @@ class _Picture:
             yield from _written(box, [_word(cell)], "text2", "bg1")
             return
         yield Box(box.left, box.top, box.width, box.height, self._shades.ink(value))
-        lines = [_marked(cell, bare_text(self._figure, value))]
+        lines = [_marked(cell, self._figure)]
         if self._figure.name == SPEED.name and cell.ratio is not None and not self._is_baseline(cell):
-            lines.append(figure_text(RATIO_FIGURE, cell.ratio))
+            lines.append(_marked(cell, RATIO_FIGURE))
         yield from _written(box, lines, f"on-heat-{self._shades.step(value)}")
 
     def _is_baseline(self, cell: CellResult) -> bool:
@@ -187,18 +187,21 @@ class _Picture:
             status = next(cell.status for cell in blank if _word(cell) == words)
             yield LegendEntry(partial(_blank_sample, status), 18, f"{words} ({count:,})")
         shown = [cell for cell in self._cells if finite(cell, self._figure) is not None]
-        if any(not cell.run_ids for cell in shown):
+        if any(cell.is_piloted for cell in shown):
             yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
-        if any(cell.is_disturbed for cell in shown):
+        if any(cell.is_disturbed_in(self._figure) for cell in shown):
             yield LegendEntry(_no_sample, 0, f"{_DISTURBED} measured while disturbed")
 
     def _description(self) -> str:
         words = f"{self._figure.title} over {self._across.title}"
         words += f" and {self._down.title}" if self._down is not None else ""
-        if self._best is None:
+        if all(finite(cell, self._figure) is None for cell in self._cells):
             return f"{words}: no cell has a value yet."
+        words = f"{words}, {len(self._cells):,} cells."
+        if self._best is None:
+            return words
         value = figure_text(self._figure, finite(self._best, self._figure))
-        return f"{words}, {len(self._cells):,} cells. The best is {self._best.name} with {value}."
+        return f"{words} The best is {self._best.name} with {value}."
 
 
 def _word(cell: CellResult) -> str:
@@ -206,8 +209,9 @@ def _word(cell: CellResult) -> str:
     return "diverged" if cell.values and cell.status == "done" else _WORD[cell.status]
 
 
-def _marked(cell: CellResult, text: str) -> str:
-    return f"{'' if cell.run_ids else _ROUGHLY}{text}{_DISTURBED if cell.is_disturbed else ''}"
+def _marked(cell: CellResult, figure: Figure) -> str:
+    text = bare_text(figure, cell.value(figure.name))
+    return f"{_ROUGHLY if cell.is_piloted else ''}{text}{_DISTURBED if cell.is_disturbed_in(figure) else ''}"
 
 
 def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:

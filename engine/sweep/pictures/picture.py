@@ -89,16 +89,10 @@ def finite(cell: CellResult, figure: Figure) -> float | None:
 
 
 def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
-    """The cell with the best value; one that was only piloted counts only if no other has any.
-
-    One whose loss has diverged does not count.
-    """
-    known = [cell for cell in cells if finite(cell, figure) is not None and not cell.has_diverged]
-    of_runs = [cell for cell in known if cell.run_ids] or known
-    if not of_runs:
-        return None
+    """The cell with the best value; None while no cell `can_be_best`."""
+    known = [cell for cell in cells if finite(cell, figure) is not None and cell.can_be_best(figure)]
     sign = 1 if is_higher_better(figure) else -1
-    return max(of_runs, key=lambda cell: sign * (finite(cell, figure) or 0.0))
+    return max(known, key=lambda cell: sign * (finite(cell, figure) or 0.0), default=None)
 
 
 def usual_places(results: Results, figure: Figure) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ class _Picture:
         if is_first:
             yield from marker(look.symbol, x, y, size + 5, "text")
             yield from marker(look.symbol, x, y, size + 2, "bg1")
-        yield from marker(look.symbol, x, y, size, ink, "full" if cell.run_ids else "hollow")
+        yield from marker(look.symbol, x, y, size, ink, "hollow" if cell.is_piloted else "full")
 
     def _steps(self) -> tuple[Point, ...]:
         """The front, in steps: what is on their worse side is beaten by a cell on them."""

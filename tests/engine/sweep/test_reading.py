@@ -11,12 +11,16 @@ import pytest
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
+from engine.drawing.shapes import Words
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.answers import answers
+from engine.sweep.pictures.front import pareto_front
+from engine.sweep.pictures.heat_map import heat_map
+from engine.sweep.pictures.picture import RATIO_FIGURE, best_of, usual_places
 from engine.sweep.reading import results_of
 from tests.sweeps import small_grid
 
@@ -127,7 +131,46 @@ def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:
     assert mine.values == {SPEED.name: 900.0, PEAK_MEMORY.name: 0.5, LOSS.name: 2.0}
     assert mine.ratio == 1.8 and mine.ratio_interval is None and not mine.run_ids
     assert [figure.name for figure in results.figures] == [SPEED.name, PEAK_MEMORY.name, LOSS.name]
-    assert answers(results)[1].endswith(", by its pilot.")
+    assert mine.is_piloted and len(answers(results)) == 1
+
+
+def test_a_pilot_is_never_the_best(record: Make, repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+    quick = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=9_000.0, peak_mib=5.0)
+    in_training = record(700, GRID.cells[7].experiment, status=Status.RUNNING)
+    cells = {
+        0: cell(0, *repeats(0, [1_000.0])),
+        6: cell(6, pilot=quick),
+        7: cell(7, in_training, pilot=quick),
+    }
+    results = results_of(sweep(cells))
+    assert [results.cells[index].is_piloted for index in (0, 6, 7)] == [False, True, True]
+    for figure in results.figures:
+        assert best_of(results.cells, figure) is results.cells[0]
+    assert pareto_front(results.cells, results.figures) == (results.cells[0],)
+    assert best_of(results.cells[1:], SPEED) is None and usual_places(results, SPEED) == (0, 0, 0)
+
+
+def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(
+    repeats: Callable[..., tuple[RunRecord, ...]],
+) -> None:
+    busy = {"speed_note": "other programs took 40 % of the processor"}
+    steady, disturbed = cell(0, *repeats(0, [1_000.0])), cell(6, *repeats(6, [9_000.0], **busy))
+    results = results_of(sweep({0: steady, 6: disturbed}))
+    assert best_of(results.cells, SPEED) is results.cells[0]
+    assert best_of(results.cells[1:], RATIO_FIGURE) is None and len(answers(results)) == 2
+    assert best_of(results.cells[1:], PEAK_MEMORY) is results.cells[6]
+
+
+def test_a_ratio_to_a_disturbed_baseline_is_no_best_gain(
+    repeats: Callable[..., tuple[RunRecord, ...]],
+) -> None:
+    busy = {"speed_note": "other programs took 40 % of the processor"}
+    cells = {0: cell(0, *repeats(0, [100.0], **busy)), 6: cell(6, *repeats(6, [1_000.0]))}
+    results = results_of(sweep(cells))
+    assert best_of(results.cells, SPEED) is results.cells[6]
+    assert results.cells[6].ratio == 10.0 and best_of(results.cells[1:], RATIO_FIGURE) is None
+    shown = heat_map(results, 1, 0, SPEED, (0, 0, 0), (1_000.0, 500.0)).drawing.shapes
+    assert any(isinstance(shape, Words) and shape.text == "10.00×*" for shape in shown)
 
 
 def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
