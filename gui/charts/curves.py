@@ -34,9 +34,10 @@ class Curve:
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
     legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
-    for comparison, and does not decide how far x reaches. `colour` is the run's own. Where steps of a long
-    run are merged, `y` has their lowest and highest values, and `means` is what is smoothed; `changes` counts
-    how often that was done: until it is done again, rows are only added.
+    for comparison, and does not decide how far x reaches. `colour` is the run's own. A rate, `is_rate`, is
+    smoothed over the time that each step took: the mean of rates exceeds what was done in all that time.
+    Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is what is
+    smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
     """
 
     key: str
@@ -51,6 +52,14 @@ class Curve:
     colour: str | None = None
     means: Values | None = None
     changes: int = 0
+    is_rate: bool = False
+
+    def averaged(self, values: Values) -> Values:
+        """What is averaged in place of the values of this curve, and back: of a rate the time per sample."""
+        if not self.is_rate:
+            return values
+        with np.errstate(divide="ignore"):
+            return np.reciprocal(values)
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
         """The `skips` in view, at most one in each of `columns` pixels."""
@@ -184,15 +193,15 @@ def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> S
     same = before is not None and (
         (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
     )
-    noisy = curve.y if curve.means is None else curve.means
+    noisy = curve.averaged(curve.y if curve.means is None else curve.means)
     if before is not None and same and len(before.values) == len(curve.y):
         return before
     if not smooth:
         values = curve.y
     elif before is not None and same and len(before.values) < len(curve.y):
-        values = extended(before.values, noisy, smooth)
+        values = curve.averaged(extended(curve.averaged(before.values), noisy, smooth))
     else:
-        values = local_line(noisy, smooth)
+        values = curve.averaged(local_line(noisy, smooth))
     raw = curve.y if smooth else None
     dim = curve.shadow if curve.shadow is not None else raw
     return Shown(

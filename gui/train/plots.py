@@ -273,7 +273,12 @@ class LivePlots(QWidget):
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
         alike = self._like(runs, lambda run: run.unit)
-        self._fill(self.speed, runs, alike, lambda run: self._noisy_curve(run, "samples_per_second"))
+        self._fill(
+            self.speed,
+            runs,
+            alike,
+            lambda run: replace(self._noisy_curve(run, "samples_per_second"), is_rate=True),
+        )
         self.speed.set_hint(_why_empty(runs, "Samples per second appear here."))
         if self._by == "seconds":
             warm = [run.column("seconds")[: run.rows_until(run.warmup_steps)] for run in runs]

@@ -49,6 +49,19 @@ def test_curves_grow_with_the_events_at_the_next_refresh(panel: LivePanel, live:
     assert panel.strip.step.text() == "step 176 of 200"
 
 
+def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, live: Any) -> None:
+    run = live.run("fp32", live.started(steps=400), live.samples(1, 1))
+    panel.set_runs([run])
+    for first in (2, 202):
+        # as many samples in a third of the time: the mean of the two rates would be 200
+        rates = (100.0, 300.0) * 100
+        run.take(live.samples(first, 200).model_copy(update={"samples_per_second": rates}))
+        panel.refresh()
+    for place in (100.0, 300.0):
+        panel.plots.set_crosshair(place)
+        assert 140 < float(panel.plots.speed.legend.entries()[0].value) < 160
+
+
 def test_a_refresh_without_news_draws_nothing(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     frames = [plot.canvas.frame for plot in panel.plots.plots]
