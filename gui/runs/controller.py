@@ -20,10 +20,9 @@ from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun
 from gui.runs.panel import RunsPanel
-from gui.runs.queue.controller import offer_left
 from gui.session.experiments import Experiments
 from gui.session.request import Request
-from gui.widgets.notice import Message, Notice
+from gui.widgets.notice import Do, Message, Notice
 
 
 @dataclass(frozen=True)
@@ -150,11 +149,10 @@ class RunsController(QObject):
         self._notice.take_back(self._deletions.pop(deletion))
         self._table.set_can_undo(bool(self._deletions))
 
-    def begin(self) -> None:
+    def begin(self, offer_queue: Do) -> None:
         """Offers in turn to go on with the queue, to bring back deleted runs, and to delete damaged ones."""
         deleted = self._runs.deleted()
-        waiting = partial(offer_left, self._experiments.queue, self._notice)
-        self._from_last_time = [waiting, partial(self.offer, deleted), self._unreadable]
+        self._from_last_time = [offer_queue, partial(self.offer, deleted), self._unreadable]
         self._next()
 
     def _look_at_store(self) -> None:

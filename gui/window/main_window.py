@@ -104,7 +104,7 @@ class MainWindow(QMainWindow):
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
         for text in (*store.notes, *problems):
             self.dock.log.append("warning", text)
-        self._runs_controller.begin()
+        self._runs_controller.begin(self._queue_controller.offer_left)
 
     def _make_panels(self) -> None:
         holder = QWidget(self)

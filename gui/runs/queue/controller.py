@@ -12,7 +12,7 @@ from gui.runs.queue.panel import QueuePanel
 from gui.runs.queue.schedule import schedule
 from gui.runs.queue.words import left_words
 from gui.session.queue.queue import Queue
-from gui.widgets.notice import Notice
+from gui.widgets.notice import Message, Notice
 
 _REFRESH_MS = 1_000
 
@@ -26,11 +26,13 @@ class QueueController(QObject):
         super().__init__(parent)
         self._panel, self._queue, self._notice = panel, queue, notice
         self._waiting = 0
+        self._offer: Message | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
         panel.chosen.connect(self._do)
         panel.move_asked.connect(self._move)
         panel.rest_asked.connect(self._rest)
+        panel.left_wanted.connect(self._go_on_with_left)
         queue.changed.connect(self.refresh)
         self._timer.start()
 
@@ -43,13 +45,34 @@ class QueueController(QObject):
         items = self._queue.items()
         rests = self._queue.stops_after_this
         has_engine = self._queue.has_engine
-        self._panel.show_schedule(schedule(items, datetime.now(), rests=rests, has_engine=has_engine))
+        left = () if items else self._queue.left()
+        self._panel.show_schedule(schedule(items, datetime.now(), rests=rests, has_engine=has_engine), left)
         waiting = sum(not item.is_running for item in items)
         if rests and waiting > self._waiting and len(items) == waiting:
             text = "The queue rests: what you add waits until it goes on."
             self._notice.tell(text, action="Go on", do=self._queue.go_on, asks=False)
         self._waiting = waiting
         self.counted.emit(waiting)
+
+    def offer_left(self) -> None:
+        """Asks what becomes of what an earlier window left in the queue, if there is anything."""
+        queue, left = self._queue, self._queue.left()
+        if not left:
+            return
+        self._offer = self._notice.tell(
+            left_words(left),
+            action="Go on",
+            do=self._go_on_with_left,
+            others=(
+                ("Keep for later", lambda: queue.take_up(left, is_held=True)),
+                ("Remove", lambda: queue.discard(left)),
+            ),
+        )
+
+    def _go_on_with_left(self) -> None:
+        self._notice.take_back(self._offer)
+        self._queue.take_up(self._queue.left())
+        self._queue.go_on()
 
     def _refresh_in_sight(self) -> None:
         if self._panel.isVisible():
@@ -88,24 +111,3 @@ class QueueController(QObject):
                 undo()
 
         self._notice.tell(f"Took {what} out of the queue.", action="Undo", do=put_back, asks=False)
-
-
-def offer_left(queue: Queue, notice: Notice) -> None:
-    """Asks what becomes of what an earlier window left in the queue, if there is anything."""
-    left = queue.left()
-    if not left:
-        return
-
-    def go_on() -> None:
-        queue.take_up(left)
-        queue.go_on()
-
-    notice.tell(
-        left_words(left),
-        action="Go on",
-        do=go_on,
-        others=(
-            ("Keep for later", lambda: queue.take_up(left, is_held=True)),
-            ("Remove", lambda: queue.discard(left)),
-        ),
-    )

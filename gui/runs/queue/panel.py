@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QStackedWidget, QTableView, QWidget
 
+from engine.store.queue.waiting import WaitingItem
 from gui.runs.bar import HEIGHT
 from gui.runs.queue.delegate import (
     ACTIONS_WIDTH,
@@ -19,7 +22,7 @@ from gui.runs.queue.delegate import (
 )
 from gui.runs.queue.model import Column, QueueModel
 from gui.runs.queue.schedule import Schedule
-from gui.runs.queue.words import EMPTY, summary_text
+from gui.runs.queue.words import EMPTY, empty_words, summary_text
 from gui.session.queue.items import QueueItem
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
@@ -89,13 +92,15 @@ class QueuePanel(QWidget):
     """Shows a schedule.
 
     `chosen` carries the keys of items and an action's name, `move_asked` keys and the key before which they
-    go (None: the end), `rest_asked` whether to stop after what is in progress.
+    go (None: the end), `rest_asked` whether to stop after what is in progress. `left_wanted` asks to go on
+    with what an earlier window left.
     """
 
     chosen = Signal(object, str)
     move_asked = Signal(object, object)
     rest_asked = Signal(bool)
     runs_wanted = Signal()
+    left_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -104,11 +109,11 @@ class QueuePanel(QWidget):
         self.summary = ElidedLabel("", "unit")
         self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop")
         self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
-        self._empty = EmptyState(*EMPTY)
-        self._empty.pressed.connect(self.runs_wanted)
+        self.empty, self._has_left = EmptyState(*EMPTY), False
+        self.empty.pressed.connect(lambda: (self.left_wanted if self._has_left else self.runs_wanted).emit())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
-        self._pages.addWidget(self._empty)
+        self._pages.addWidget(self.empty)
         header = QWidget()
         header.setFixedHeight(HEIGHT)
         self._header = in_row(
@@ -134,8 +139,9 @@ class QueuePanel(QWidget):
         """Shows the table, or only the header."""
         self._pages.setVisible(is_open)
 
-    def show_schedule(self, schedule: Schedule) -> None:
-        """Shows what is in the queue; what is highlighted stays so."""
+    def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
+        """Shows what is in the queue, or else tells what an earlier window `left`; what is highlighted stays
+        so."""
         kept = self.highlighted()
         current = self.table.currentIndex().column()
         self.model.take(schedule)
@@ -143,7 +149,9 @@ class QueuePanel(QWidget):
         self.summary.set_whole_text(summary_text(schedule))
         self.rest.setVisible(not schedule.rests and bool(schedule.slots))
         self.go_on.setVisible(schedule.rests)
-        self._pages.setCurrentWidget(self.table if schedule.slots else self._empty)
+        self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
+        self._has_left = bool(left)
+        self.empty.tell(*empty_words(left))
 
     def highlighted(self) -> tuple[QueueItem, ...]:
         """The items of the highlighted rows, top to bottom."""

@@ -26,6 +26,11 @@ EMPTY = (
 )
 
 
+def empty_words(left: Sequence[WaitingItem]) -> tuple[str, str, str]:
+    """What the page says while it has no rows: a statement, a hint, and a button."""
+    return (left_words(left), "Nothing of it begins until you press Go on.", "Go on") if left else EMPTY
+
+
 def time_text(moment: datetime | None, now: datetime) -> str:
     """When an item begins or is over, as far as that is known."""
     return NONE if moment is None else clock_text(moment, now)

@@ -146,6 +146,8 @@ class Queue(QObject):
             back: Callable[[], object] | None = lambda: ordered.submit_order(work)  # noqa: E731
         elif (back := self._remove_run(work)) is None:
             return None
+        # the thread's own signal came before the run left the store
+        self.changed.emit()
 
         def undo() -> None:
             with self._telling():
@@ -174,7 +176,9 @@ class Queue(QObject):
     def left(self) -> tuple[WaitingItem, ...]:
         """What an earlier window left in the queue, and runs that wait in no queue, next first."""
         mine = {*self._list.keys(), *([key_of(self._list.current)] if self._list.current else [])}
-        return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
+        with self._telling():
+            return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
+        return ()
 
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queues here what an earlier window left; held where it was, or as is said."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QAbstractButton
 
 from engine.experiment.experiment import Experiment
+from engine.store.store import Store
 from gui.window.main_window import MainWindow
 
 
@@ -35,3 +36,19 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
     panel.move_asked.emit([panel.model.schedule.items[1].key], panel.model.schedule.items[0].key)
     assert [item.title for item in queue.items()] == ["second", "first"]
+
+
+def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
+    store: Store, start: Callable[[], MainWindow], tiny: Experiment
+) -> None:
+    runs = [store.add(tiny).id for _ in range(2)]
+    window = start()
+    panel = window.dock.queue
+    assert panel.empty.words().startswith("2 runs are still in the queue from last time.")
+    assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Go on"
+    panel.empty.button.click()
+    assert window.notice.text() == ""
+    assert [item.key for item in window.experiments.queue.items()] == runs
+    for run_id in runs:
+        panel.chosen.emit([run_id], "remove")
+    assert panel.empty.words().startswith("Nothing waits.")
