@@ -195,8 +195,10 @@ def _processes() -> dict[tuple[int, float], _Process]:
         facts = process.info
         times, memory = facts["cpu_times"], facts["memory_info"]
         if times is not None and memory is not None:
+            # a thread of the kernel, which has no memory of its own, is no program that could be closed
+            given = facts["name"] or "" if memory.vms else ""
             # a program may name itself anything
-            name = "".join(letter for letter in facts["name"] or "" if letter.isprintable())[:_LONGEST_NAME]
+            name = "".join(filter(str.isprintable, given))[:_LONGEST_NAME]
             processes[process.pid, facts["create_time"]] = _Process(
                 name, times.user + times.system, memory.rss
             )

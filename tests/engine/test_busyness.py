@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -86,6 +87,19 @@ def test_a_look_at_this_machine_holds_together() -> None:
     assert 0 < seen.memory_left.amount < seen.memory_bytes == psutil.virtual_memory().total
     if not seen.has_card:
         assert seen.card_percent is None and seen.card_mib is None
+
+
+def test_a_thread_of_the_kernel_is_no_program_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_memory = psutil.Process().memory_info()._replace(rss=0, vms=0)
+
+    def thread(seconds: float) -> object:
+        times = psutil.Process().cpu_times()._replace(user=0.0, system=seconds)
+        info = {"name": "kdamond.0", "create_time": 1.0, "cpu_times": times, "memory_info": no_memory}
+        return SimpleNamespace(pid=7, info=info)
+
+    looks = [thread(1.0), thread(9.0)]
+    monkeypatch.setattr("engine.busyness.psutil.process_iter", lambda _wanted: iter([looks.pop(0)]))
+    assert Watch().look("cpu").processor.program is None
 
 
 def test_names_from_outside_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
