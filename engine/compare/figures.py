@@ -66,14 +66,14 @@ class Figure:
         return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
 
 
-def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
+def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Figure, ...]:
     """The lines of the comparison, in the order shown, in units that suit these runs.
 
-    Samples are called images if all runs train on images; memory is in MiB if all of it is below 1 GiB.
-    Energy is left out where no run has any.
+    Samples are called images if all runs train on images, and on the `datasets` that others will train on;
+    memory is in MiB if all of it is below 1 GiB. Energy is left out where no run has any.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
-    fitting = {SPEED: replace(SPEED, unit=speed_unit(run.experiment.dataset for run in runs))}
+    fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
     if peaks and max(peaks) < MIB_PER_GIB:
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
     has_energy = any(energy_of(run) is not None for run in runs)

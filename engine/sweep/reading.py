@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from engine.compare.evidence import Evidence, doubts_of
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Blocks, figures, own_cell, row_of
 from engine.compare.sides import Side
+from engine.experiment.experiment import Experiment
+from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot
 from engine.experiment.value import MIB_PER_GIB
 from engine.statistics import Interval
@@ -37,7 +39,7 @@ class _Reader:
         self._blocks: Blocks = {known.run.id: known.block_speeds for known in evidence}
         self._sides = list(map(_side, record.cells))
         runs = [run for side in self._sides if side is not None for run in side.runs]
-        self._figures = figures(runs)
+        self._figures = figures(runs, _datasets(record.grid))
         self._speed = next(figure for figure in self._figures if figure.name == SPEED.name)
 
     def results(self) -> Results:
@@ -124,6 +126,13 @@ class _Reader:
         if cell.is_held:
             return "held"
         return "piloted" if cell.pilot is not None and not finished else "waiting"
+
+
+def _datasets(grid: Grid) -> set[str]:
+    # by the settings as given: thousands of experiments take seconds to validate
+    usual = grid.base.get("dataset", Experiment.model_fields["dataset"].default)
+    places = ((axis, place) for axis in grid.axes for place in range(len(axis.values)))
+    return {axis.settings(place).get("dataset", usual) for axis, place in places}
 
 
 def _why(cell: CellRecord, status: CellStatus) -> str:

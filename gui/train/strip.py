@@ -44,7 +44,7 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
         return ""
     words = phase.name.value
     if not brief:
-        words += _MORE.get(phase.name) or f" {phase.detail}".rstrip()
+        words += f" {phase.detail}" if phase.detail else _MORE.get(phase.name, "")
     seconds = still_seconds(run)
     return f"{words} · {duration(seconds)}" if seconds >= _SILENT_SECONDS else words
 

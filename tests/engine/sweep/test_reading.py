@@ -13,7 +13,7 @@ from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Words
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep.grid import Axis, Grid, grid_of
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
@@ -132,6 +132,18 @@ def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:
     assert mine.ratio == 1.8 and mine.ratio_interval is None and not mine.run_ids
     assert [figure.name for figure in results.figures] == [SPEED.name, PEAK_MEMORY.name, LOSS.name]
     assert mine.is_piloted and len(answers(results)) == 1
+
+
+def test_pilots_count_images_only_where_there_are_any() -> None:
+    pilot = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0)
+
+    def unit(base: dict[str, object], *axes: Axis) -> str:
+        grid = grid_of(base, (Axis(key="batch_size", values=(32, 64)), *axes))
+        return results_of(sweep({0: cell(0, pilot=pilot)}, grid=grid)).figures[0].unit
+
+    text = {"model": "causal-lm-tiny", "dataset": "python-source"}
+    assert unit({}) == "img/s" and unit(text) == "samples/s"
+    assert unit({}, Axis(key="dataset", values=("fashion", "arrays"))) == "samples/s"
 
 
 def test_a_pilot_is_never_the_best(record: Make, repeats: Callable[..., tuple[RunRecord, ...]]) -> None:

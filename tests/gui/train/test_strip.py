@@ -50,6 +50,15 @@ def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePa
     assert status.text() == "FP32 compiling · 23 s"
 
 
+def test_what_is_checked_is_named(panel: LivePanel, live: Any) -> None:
+    run = live.run("fp32", Phase(name=PhaseName.CHECKING, detail="lstm_tagger.py"))
+    panel.set_runs([run])
+    assert panel.strip.status.whole_text() == "FP32 running · checking lstm_tagger.py"
+    run.take(Phase(name=PhaseName.CHECKING, fraction=0.5))
+    panel.refresh()
+    assert panel.strip.status.whole_text() == "FP32 running · checking the pictures"
+
+
 def test_a_download_shows_how_far_it_is(panel: LivePanel, live: Any) -> None:
     panel.set_runs(
         [live.run("fp32", Phase(name=PhaseName.DOWNLOADING, fraction=0.42, detail="CIFAR-100, 161 MiB"))]
