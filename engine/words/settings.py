@@ -75,6 +75,10 @@ class Chosen:
         return not self.has("dataset", SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS)
 
     @property
+    def is_validated(self) -> bool:
+        return self.has_validation_samples and not self.has("validation.every", "0")
+
+    @property
     def uses_autocast(self) -> bool:
         return any(precision.is_autocast for precision in self.precisions)
 
@@ -128,9 +132,7 @@ _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
         "data.persistent_workers": lambda chosen: chosen.uses_loader and not chosen.has("data.workers", "0"),
         "data.augment": lambda chosen: chosen.loads,
         "data.skip_broken": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
-        "checkpoint.best": lambda chosen: (
-            chosen.has_validation_samples and not chosen.has("validation.every", "0")
-        ),
+        "checkpoint.best": lambda chosen: chosen.is_validated,
         "checkpoint.every": lambda chosen: chosen.has("checkpoint.last", "true"),
     }
 )
@@ -163,14 +165,23 @@ def _defined_names(experiment: Experiment) -> frozenset[str]:
 def applying_settings(experiment: Experiment) -> dict[str, Any]:
     """The `comparable_settings` that apply; of the two lengths that holds."""
     values = comparable_settings(experiment)
-    chosen = Chosen(
+    chosen = _chosen(experiment, values)
+    del values["steps" if experiment.steps is None else "epochs"]
+    return {key: value for key, value in values.items() if applies(key, chosen)}
+
+
+def is_validated(experiment: Experiment) -> bool:
+    """Whether a run of it is validated, so that it may have an accuracy."""
+    return _chosen(experiment, flattened(experiment)).is_validated
+
+
+def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> Chosen:
+    return Chosen(
         lambda key: str(values[key]),
         (experiment.precision,),
         experiment.device == "cpu",
         _defined_names(experiment),
     )
-    del values["steps" if experiment.steps is None else "epochs"]
-    return {key: value for key, value in values.items() if applies(key, chosen)}
 
 
 _SWITCHES_LEFT_OPEN = ("optimizer.fused", "data.on_device")

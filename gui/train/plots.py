@@ -16,6 +16,7 @@ from engine.curves import Values
 from engine.drawing.looks import By
 from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import memory_text, memory_unit
+from engine.words.settings import is_validated
 from gui.charts.curves import Curve
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun
@@ -298,7 +299,10 @@ def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
 
 def _may_have_accuracy(run: LiveRun) -> bool:
     """Whether the run has an accuracy, or may have one after its first epoch."""
-    return bool(figures.accuracies(run)) or not (run.epochs or run.is_over)
+    is_open = not (run.epochs or run.is_over)
+    return bool(figures.accuracies(run)) or (
+        is_open and (run.experiment is None or is_validated(run.experiment))
+    )
 
 
 _NO_STEPS = "No curves: these runs ended before their first step."

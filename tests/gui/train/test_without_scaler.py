@@ -88,6 +88,18 @@ def test_before_the_first_epoch_the_accuracy_is_waited_for(panel: LivePanel) -> 
     assert "after each epoch" in panel.plots.accuracy.canvas.frame.hint
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"validation": {"every": 0}}, {"model": "linear", "dataset": "synthetic-regression"}],
+    ids=["not asked for", "nothing to validate on"],
+)
+def test_an_accuracy_that_will_never_come_is_not_waited_for(
+    panel: LivePanel, settings: dict[str, object]
+) -> None:
+    panel.set_runs([run_of("fp32", **settings)])
+    assert panel.plots.plots[1] is panel.plots.waiting
+
+
 def test_the_grad_scale_stays_where_any_of_the_runs_has_a_scaler(panel: LivePanel) -> None:
     panel.set_runs([run_of("fp32", *epochs(0.5)), run_of("bf16")])
     panel.set_runs([run_of("fp32", *epochs(0.5)), run_of("fp16", *epochs(0.6))])
