@@ -50,6 +50,8 @@ def memory_column(run: LiveRun) -> str:
 
 
 def is_on_cpu(run: LiveRun) -> bool:
+    if run.experiment is not None and run.experiment.device == "cpu":
+        return True
     return bool(len(run.column("resident_mib"))) and not len(run.column("allocated_mib"))
 
 

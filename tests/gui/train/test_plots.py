@@ -96,6 +96,12 @@ def test_time_as_the_x_axis_shows_seconds_on_all_four(qtbot: QtBot, panel: LiveP
     assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
 
 
+def test_on_a_cpu_the_capacity_is_the_machines_before_its_memory_is_told(panel: LivePanel, live: Any) -> None:
+    panel.set_runs([live.run("fp32", live.started(device="cpu"))])
+    assert "card" not in panel.plots.memory.header.toolTip()
+    assert "machine's memory" in panel.plots.memory.header.toolTip()
+
+
 def test_the_card_capacity_is_pinned_to_the_top_of_the_memory_plot(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     capacity = panel.plots.memory.canvas.frame.capacity
