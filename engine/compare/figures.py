@@ -65,6 +65,13 @@ class Figure:
         """The value as shown, with its unit."""
         return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
 
+    def difference_text(self, value: float, difference: float) -> str:
+        """How far a value is above another one, as both are shown: "+0.001" between 1.4685 and 1.4683."""
+        if self.digits is not None and math.isfinite(difference):
+            difference = round(value, self.digits) - round(value - difference, self.digits)
+        sign = "−" if difference < 0 else "+" if difference > 0 else ""
+        return f"{sign}{self.text(abs(difference))}"
+
 
 def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Figure, ...]:
     """The lines of the comparison, in the order shown, in units that suit these runs.

@@ -96,10 +96,8 @@ def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
         return FigureText(value)
     if cell.within_spread:
         return FigureText(value, "same", "within spread")
-    signed = figure.text(abs(cell.difference))
-    sign = "−" if cell.difference < 0 else "+"
-    sign = sign if signed.strip("0.") else ""
-    return FigureText(value, f"{sign}{signed}", "no spread known" if cell.within_spread is None else "")
+    difference = figure.difference_text(cell.value, cell.difference)
+    return FigureText(value, difference, "no spread known" if cell.within_spread is None else "")
 
 
 def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:

@@ -126,19 +126,17 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.GRAD_SCALE:
             return number(_grad_scale(line))
     if (figure := COMPARED.get(column)) is not None:
-        return _change_text(figure, baselines.change(line, figure))
+        return _change_text(figure, line.figure(figure), baselines.change(line, figure))
     if (figure := RECORDED.get(column)) is not None:
         return figure.text(figure.value(run))
     key = column.setting
     return "" if key is None else setting_text(key, setting_of(run.experiment, key))
 
 
-def _change_text(figure: Figure, change: float | None) -> str:
-    if change is None:
+def _change_text(figure: Figure, value: float | None, change: float | None) -> str:
+    if value is None or change is None:
         return NONE
-    if figure.has_ratio:
-        return f"{times(change)}×"
-    return f"+{figure.text(change)}" if change > 0 else figure.text(change)
+    return f"{times(change)}×" if figure.has_ratio else figure.difference_text(value, change)
 
 
 def _duration(line: Line) -> float | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from engine.compare.figures import FIGURES, figures
+import pytest
+
+from engine.compare.figures import FIGURES, LOSS, figures
 from engine.experiment.experiment import Experiment
 from engine.store.record import RunRecord
 
@@ -21,6 +23,21 @@ def test_values_are_shown_with_their_digits() -> None:
     ]  # fmt: skip
     assert FIGURES[0].text(None) == "–"
     assert [FIGURES[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "text"),
+    [
+        (1.4686, 1.4684, "+0.001"),
+        (1.4684, 1.4686, "−0.001"),
+        (1.4684, 1.4681, "0.000"),
+        (1.5, 1.25, "+0.250"),
+        (math.nan, 1.0, "NaN"),
+        (math.inf, 1.0, "+∞"),
+    ],
+)
+def test_a_difference_is_that_of_the_values_shown(value: float, base: float, text: str) -> None:
+    assert LOSS.difference_text(value, value - base) == text
 
 
 def test_memory_is_in_mib_where_all_of_it_is_below_a_gib(record: Record) -> None:
