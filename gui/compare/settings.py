@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 from engine.compare.comparison import Comparison, setting_rows
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
-from engine.experiment.titles import setting_title
+from engine.experiment.titles import FACTS, setting_title
 from gui.widgets import ElidedLabel, Marker, Segmented, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
@@ -73,7 +73,8 @@ class CompareSettings(QWidget):
                 self._grid.addWidget(_cell(text, column), number, column)
         for column, stretch in enumerate((4, 3, 3)):
             self._grid.setColumnStretch(column, stretch)
-        same = len(rows) - len(differing)
+        # the machine is listed with them, but is no setting: a report counts as many
+        same = sum(not row.differs and row.key not in FACTS for row in rows)
         words = "setting is" if same == 1 else "settings are"
         self._same.setText(f"{same} other {words} identical")
         self._same.setVisible(self._which.value() == "differences")

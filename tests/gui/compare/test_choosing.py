@@ -10,8 +10,10 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QComboBox, QLabel
 from pytestqt.qtbot import QtBot
 
+from engine.compare.comparison import setting_rows
 from engine.experiment.experiment import Experiment, setting_fields
 from engine.experiment.titles import FACTS, setting_title
+from engine.export.report.tables import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.settings import applying_settings
@@ -80,7 +82,10 @@ class TestChoices:
         assert not {"Epochs", "Samples per epoch", "Sequence length", "Momentum"} & set(names)
         assert len(set(names)) == len(names)
         same = [one.text() for one in workspace.column.findChildren(QLabel) if "identical" in one.text()]
-        assert same == [f"{len(names) - 2} other settings are identical"]
+        count = len([name for name in names if name not in FACTS.values()]) - 2
+        assert same == [f"{count} other settings are identical"]
+        lines = setting_lines(setting_rows(settings._shown[0].sides))
+        assert count == sum(line.is_shared for line in lines)
 
     def test_where_all_have_one_recipe_none_is_named(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
