@@ -10,6 +10,7 @@ from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
+from gui.session.queue.items import seconds_of
 from gui.train.panel import LivePanel
 
 GPU_REPAINT_HZ = 30
@@ -60,6 +61,8 @@ class LiveController(QObject):
         self._ticked: tuple[str, ...] = ()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
+        self._second = QTimer(self, interval=1_000)
+        self._second.timeout.connect(self._tell_work_left)
         live.newest_wanted.connect(self._show_newest)
         self._runs.list_changed.connect(self._count)
         self._runs.run_changed.connect(self._take_change)
@@ -100,15 +103,19 @@ class LiveController(QObject):
         on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
         rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
         self.timer.start(1000 // rate)
+        self._tell_work_left()
+        self._second.start()
 
     def end(self) -> None:
         """Paints for the last time the run that has ended."""
         self.timer.stop()
+        self._second.stop()
         self._live.refresh()
 
     def stop(self) -> None:
         """Stops repainting."""
         self.timer.stop()
+        self._second.stop()
 
     def _follow_sweep(self, sweep_id: str) -> None:
         """Shows a pilot in place of the runs before it."""
@@ -173,6 +180,14 @@ class LiveController(QObject):
         catalog = self._experiments.catalog
         entry = catalog.device(device) if catalog else None
         return entry is None or not entry.is_gpu
+
+    def _tell_work_left(self) -> None:
+        queue, running = self._experiments.queue, self._experiments.running
+        items = [item for item in queue.items() if item.is_running or not queue.stops_after_this]
+        # a run of a sweep is no item itself
+        is_more = any(item.key != running and not item.is_held for item in items)
+        seconds, at_least = seconds_of(items)
+        self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:
         """Repaints all that moves while a run trains."""

@@ -115,6 +115,7 @@ class LiveStrip(QWidget):
         self._row = in_row(self.title, 4, wide(self.status), *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
         self._narrow = self._tight = self._is_counting = False
+        self._work_left: tuple[float, bool] | None = None
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -129,6 +130,10 @@ class LiveStrip(QWidget):
         self.step.setVisible(self._is_counting)
         self.progress.setVisible(self._is_counting)
         self.left.setVisible(self._is_counting and not self._tight)
+
+    def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
+        """Sets how long all work (`at_least`) still takes; None where only the run in progress is left."""
+        self._work_left = None if seconds is None else (seconds, at_least)
 
     def show_runs(
         self, title: str, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool = True
@@ -199,7 +204,14 @@ class LiveStrip(QWidget):
         set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
         self.progress.set_progress(run.step / total if total else 0.0, run.precision, run.colour)
         seconds = None if run.is_paused else run.seconds_left()
-        set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
+        own = f"{duration(seconds)} left" if seconds is not None else ""
+        if seconds is None or self._work_left is None:
+            set_text(self.left, own)
+            self.left.setToolTip("")
+            return
+        total, at_least = self._work_left
+        set_text(self.left, f"{'at least ' if at_least else ''}{duration(total)} left")
+        self.left.setToolTip(f"For all that is in progress and waits; for this run {own}")
 
 
 def _set_words(button: Button, words: str, tight: bool) -> None:

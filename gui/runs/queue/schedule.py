@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gui.session.queue.items import QueueItem
+from gui.session.queue.items import QueueItem, seconds_of
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engi
         begins, seconds = clock, item.seconds_left
         clock = None if clock is None or seconds is None else clock + timedelta(seconds=seconds)
         slots[item.key] = Slot(item, begins, clock)
-    counted = [item.seconds_left for item in items if not item.is_held]
+    total, at_least = seconds_of(items)
     return Schedule(
         slots=tuple(slots[item.key] for item in items),
-        seconds=sum(seconds for seconds in counted if seconds is not None),
-        at_least=None in counted,
+        seconds=total,
+        at_least=at_least,
         rests=rests,
         now=now,
         has_engine=has_engine,

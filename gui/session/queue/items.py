@@ -45,6 +45,12 @@ class QueueItem:
     seconds_left: float | None = None
 
 
+def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
+    """How long all that is not held still takes, and whether that is the least, as some of it is unknown."""
+    seconds = [item.seconds_left for item in items if not item.is_held]
+    return sum(known for known in seconds if known is not None), None in seconds
+
+
 def counted_work(kinds: Iterable[str]) -> str:
     """Work by its kinds, within a sentence: "12 runs and a sweep"."""
     counts = Counter(kinds)

@@ -55,8 +55,9 @@ class Measuring:
     """Both runs, and which of them is running.
 
     `title` is the large line and `sentence` the one below it; `subject` is what is trained ("ResNet-50, 64
-    images at once"); `phase` is that of a run without steps ("saving"). `seconds_left` are those of the
-    current run, None if unknown. `tiles` are grey pictures of shape (count, side, side), or None.
+    images at once"); `phase` is that of a run without steps ("saving"). `seconds_left` are those of both
+    runs, the second taken to last as long as the first, None if unknown. `tiles` are grey pictures of shape
+    (count, side, side), or None.
     """
 
     title: str
@@ -84,7 +85,8 @@ class Measuring:
         if self.seconds_left is None:
             return "just begun"
         whole = max(0, round(self.seconds_left))
-        return f"{whole:,} s left" if whole else "almost done"
+        about = "about " if self.running == "full" else ""
+        return f"{about}{whole:,} s left" if whole else "almost done"
 
 
 _WIDTH = 760
@@ -175,7 +177,7 @@ def measuring(progress: Progress) -> Measuring:
         running=progress.running,
         full=_lane("full", case, progress.full, progress.running),
         mixed=_lane("mixed", case, progress.mixed, progress.running),
-        seconds_left=_seconds_left(live),
+        seconds_left=_seconds_left(live, is_last=progress.running == "mixed"),
         phase=progress.phase or _phase(live),
         tiles=progress.tiles,
     )
@@ -216,13 +218,14 @@ def _peak(live: LiveRun) -> float | None:
     return None
 
 
-def _seconds_left(live: LiveRun | None) -> float | None:
+def _seconds_left(live: LiveRun | None, *, is_last: bool) -> float | None:
     if live is None or live.experiment is None or live.experiment.steps is None:
         return None
     pace = pace_of(live.experiment, live.column("samples_per_second"))
     if pace is None:
         return None
-    return max(0.0, (live.experiment.steps - live.step) / pace)
+    steps = live.experiment.steps
+    return (max(0, steps - live.step) + (0 if is_last else steps)) / pace
 
 
 def _phase(live: LiveRun | None) -> str:

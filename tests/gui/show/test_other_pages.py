@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Experiment, Precision
 from engine.race.race import Race
+from gui.session.live_run import LiveRun
+from gui.show.guided import pages
 from gui.show.guided.pages import MeasuredLane, Measuring
 
 
@@ -30,9 +33,17 @@ class TestMeasuring:
         room.panel.show_measuring(measuring("full", samples=(500, 0)))
         page = room.panel.measuring
         assert room.panel.page == "measuring"
-        assert "Measuring full precision 4 s left" in page.words() and "500 images so far" in page.words()
+        assert (
+            "Measuring full precision about 4 s left" in page.words() and "500 images so far" in page.words()
+        )
         assert page.stage.full.view.lit == page.stage.full.view.blocks / 2
         assert page.stage.mixed.view.lit == 0
+
+    def test_the_time_left_is_that_of_both_runs(self) -> None:
+        live = LiveRun.of("a", Experiment(batch_size=10, steps=200))
+        live.load({"step": range(1, 101), "samples_per_second": [100.0] * 100})
+        assert pages.measuring(pages.Progress(None, "full", full=live)).seconds_left == pytest.approx(30.0)
+        assert pages.measuring(pages.Progress(None, "mixed", mixed=live)).seconds_left == pytest.approx(10.0)
 
     def test_it_follows_the_second_run(self, room: Any) -> None:
         room.panel.show_measuring(measuring("full", samples=(1_000, 0)))

@@ -26,6 +26,20 @@ def test_the_strip_says_what_runs_and_how_far_it_is(panel: LivePanel, live: Any)
     assert strip.title.whole_text() == "Fashion"
 
 
+def test_the_time_left_is_that_of_all_work(panel: LivePanel, live: Any) -> None:
+    runs = live.pair()
+    panel.set_runs(runs)
+    panel.strip.set_work_left(90.0, at_least=True)
+    runs[1].take(live.samples(127, 10, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 10))
+    panel.refresh()
+    left = panel.strip.left
+    assert left.text() == "at least 1 min 30 s left" and left.toolTip().endswith("for this run 3 s left")
+    panel.strip.set_work_left(None)
+    runs[1].take(live.samples(137, 10, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 10))
+    panel.refresh()
+    assert left.text() == "3 s left"
+
+
 def test_a_phase_other_than_measuring_is_named(panel: LivePanel, live: Any) -> None:
     run = live.run("fp32", live.started(), Phase(name=PhaseName.VALIDATING))
     panel.set_runs([run])

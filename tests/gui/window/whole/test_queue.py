@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QAbstractButton
+from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.store.record import Status
@@ -58,12 +59,15 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
 
 
 def test_a_queued_run_can_be_taken_out(
-    window: MainWindow, training: Any, tiny: Experiment, endless: Experiment
+    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment, endless: Experiment
 ) -> None:
     (first,) = training.submit(window, endless)
     training.wait_for_steps(window, first)
     (second,) = training.submit(window, tiny)
+    # how long a run takes that was never made is not known
+    qtbot.waitUntil(lambda: window.live.strip.left.text().startswith("at least "), timeout=60_000)
     window.runs.take_out_requested.emit(second)
+    qtbot.waitUntil(lambda: window.live.strip.left.text()[:1].isdigit(), timeout=60_000)
     assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()
     training.wait_for_end(window, 1)
