@@ -6,7 +6,7 @@ a run that ran out of memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -76,7 +76,7 @@ class RunsController(QObject):
         super().__init__(parent)
         self._table, self._experiments, self._notice = table, experiments, notice
         self._runs = experiments.runs
-        self._from_last_time: list[Callable[[], None]] = []
+        self._from_last_time: list[Do] = []
         self._stands: Message | None = None
         self._deletions: dict[_Deletion, Message] = {}
         table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))

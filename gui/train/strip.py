@@ -209,8 +209,8 @@ class LiveStrip(QWidget):
             set_text(self.left, own)
             self.left.setToolTip("")
             return
-        total, at_least = self._work_left
-        set_text(self.left, f"{'at least ' if at_least else ''}{duration(total)} left")
+        work_seconds, at_least = self._work_left
+        set_text(self.left, f"{'at least ' if at_least else ''}{duration(work_seconds)} left")
         self.left.setToolTip(f"For all that is in progress and waits; for this run {own}")
 
 

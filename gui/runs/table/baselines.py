@@ -13,18 +13,18 @@ FP32 = Precision.FP32.label
 
 
 class Baselines:
-    """Every run's baseline: the `chosen` one, or else the newest finished FP32 run of the same settings.
-
-    An FP32 run that was disturbed counts only where there is no other.
+    """Every run's baseline: the `chosen` one, or else the FP32 run of its own comparison, with the same
+    settings and seed. Later runs change nothing: of several finished ones it is the oldest.
     """
 
     def __init__(self, lines: Iterable[Line] = (), chosen: Line | None = None) -> None:
         self.chosen = chosen
-        self._newest: dict[tuple[str, str], Line] = {}
+        self._of_pairs: dict[tuple[str, ...], Line] = {}
         for line in filter(_is_baseline, lines if chosen is None else ()):
-            known = self._newest.setdefault(line.settings_key, line)
-            if _rank(known) < _rank(line):
-                self._newest[line.settings_key] = line
+            if (pair := line.pair_key) is not None:
+                known = self._of_pairs.setdefault(pair, line)
+                if line.run.number < known.run.number:
+                    self._of_pairs[pair] = line
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Baselines:
         """The baseline of the run, if there is one."""
         if self.chosen is not None:
             return self.chosen
-        return line if _is_baseline(line) else self._newest.get(line.settings_key)
+        return None if line.pair_key is None else self._of_pairs.get(line.pair_key)
 
     def ratio(self, line: Line) -> float | None:
         """The run's speed as a multiple of its baseline's; None if either is missing."""
@@ -65,7 +65,3 @@ class Baselines:
 
 def _is_baseline(line: Line) -> bool:
     return line.overview.precision is Precision.FP32 and line.run.status is Status.FINISHED
-
-
-def _rank(line: Line) -> tuple[bool, int]:
-    return not line.is_spoiled, line.run.number

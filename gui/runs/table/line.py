@@ -102,10 +102,15 @@ class Line:
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
 
     @cached_property
-    def settings_key(self) -> tuple[str, str]:
-        """The same for runs that differ only in precision, on devices of the same name."""
+    def pair_key(self) -> tuple[str, ...] | None:
+        """The same for runs of one comparison that differ only in precision, on devices of the same name.
+
+        None for a run of no comparison.
+        """
+        if self.run.comparison is None:
+            return None
         device = self.run.environment.device_name if self.run.environment else ""
-        return self.run.settings_but_precision, device
+        return self.run.comparison, self.run.settings_but_precision, device
 
     @cached_property
     def words(self) -> str:

@@ -138,7 +138,7 @@ class RunsList:
         return self._baseline
 
     def measure_against(self, run_id: str | None) -> None:
-        """Chooses the baseline of all runs; None for the newest clean FP32 run of the same settings.
+        """Chooses the baseline of all runs; None for the FP32 run of each one's comparison.
 
         The default also holds while there is no such run.
         """

@@ -23,7 +23,7 @@ from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs, when_words
 from gui.runs.table.lines import RunsList
 from gui.widgets.labels import plain_tip
 
-_DEFAULT_BASELINE = "the newest clean FP32 run with the same settings"
+_DEFAULT_BASELINE = "the FP32 run of its own comparison"
 _MANY = 64
 """Rows that may leave or change at once; beyond that a reset is quicker."""
 Index = QModelIndex | QPersistentModelIndex
@@ -77,7 +77,7 @@ class RunsModel(QAbstractTableModel):
         return self._runs.baseline
 
     def set_baseline(self, run_id: str | None) -> None:
-        """Measures all runs against this one; None for the newest clean FP32 run of the same settings."""
+        """Measures all runs against this one; None for the FP32 run of each one's comparison."""
         if run_id != self.baseline:
             self._runs.measure_against(run_id)
             self._show()

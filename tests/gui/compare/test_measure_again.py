@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
 def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: Ran) -> None:
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
-    model.take([base, slow, fine])
+    model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
     cells = {model.run(row).id: model.index(row, Column.RATIO) for row in range(3)}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
     assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "vs FP32: 0.12×, not clean"
@@ -129,13 +130,14 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     assert not model.is_spoiled(cells[fine.id].row())
 
 
-def test_a_run_is_measured_against_a_clean_baseline_where_there_is_one(ran: Ran) -> None:
-    clean, disturbed, side = (
-        Line(run) for run in (ran(FP32, 1_000.0), ran(FP32, 100.0, BUSY), ran(BF16, 1_900.0))
+def test_a_run_keeps_the_disturbed_baseline_of_its_comparison(ran: Ran) -> None:
+    disturbed, clean, side = (
+        Line(replace(run, comparison="c" * 12))
+        for run in (ran(FP32, 100.0, BUSY), ran(FP32, 1_000.0), ran(BF16, 1_900.0))
     )
-    baselines = Baselines([clean, disturbed])
-    assert baselines.ratio(side) == pytest.approx(1.9) and baselines.spoiled(side) == ()
-    assert Baselines([disturbed]).spoiled(side) == (disturbed,)
+    for lines in ([disturbed], [disturbed, clean], [clean, disturbed]):
+        baselines = Baselines(lines)
+        assert baselines.ratio(side) == pytest.approx(19.0) and baselines.spoiled(side) == (disturbed,)
 
 
 def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(

@@ -20,6 +20,7 @@ from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import USUAL, Column
 from gui.runs.table.line import when_words
+from tests.gui.runs.conftest import RUNS
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -57,11 +58,39 @@ def test_the_baseline_itself_is_one_and_other_settings_have_none(
     assert panel.model.text(rows.numbers().index(9), Column.RATIO) == "–"
 
 
-def test_a_new_baseline_changes_the_ratios(
+@pytest.mark.parametrize("comparison", [None, "c" * 12, "d" * 12], ids=["alone", "its own", "another"])
+def test_a_later_fp32_run_changes_no_ratio(
+    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord], comparison: str | None
+) -> None:
+    panel.update_run(record(9, Precision.FP32, speed=1_663.9, comparison=comparison))
+    assert rows.text(1, Column.RATIO) == "1.00×" and rows.text(2, Column.RATIO) == "1.89×"
+
+
+def test_a_run_of_no_comparison_has_no_baseline_but_a_chosen_one(
     panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
 ) -> None:
-    panel.update_run(record(9, Precision.FP32, speed=1_663.9))
-    assert rows.text(2, Column.RATIO) == "1.00×"
+    panel.update_run(record(9, speed=880.4, comparison=None))
+    panel.update_run(record(10, Precision.BF16, speed=440.2, comparison=None))
+
+    def ratios() -> list[str]:
+        shown = (panel.model.row_of(f"{number:012x}") for number in (9, 10))
+        return [panel.model.text(row, Column.RATIO) for row in shown if row is not None]
+
+    assert ratios() == ["–", "–"]
+    panel.model.set_baseline(rows.runs[1].id)
+    assert ratios() == ["1.00×", "0.50×"]
+
+
+def test_each_repeat_is_measured_against_that_of_its_own_seed(
+    panel: RunsPanel, record: Callable[..., RunRecord]
+) -> None:
+    again = []
+    for number, precision, speed in ((9, Precision.FP32, 100.0), (10, Precision.FP16, 300.0)):
+        run = record(number, precision, speed=speed)
+        again.append(replace(run, experiment=run.experiment.model_copy(update={"seed": 1})))
+    panel.set_runs([*RUNS, *again])
+    row = panel.model.row_of(again[1].id)
+    assert row is not None and panel.model.text(row, Column.RATIO) == "3.00×"
 
 
 def test_when_is_told_as_short_as_it_can_be(record: Callable[..., RunRecord]) -> None:
