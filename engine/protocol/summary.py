@@ -29,11 +29,11 @@ class Summary(Message):
 
     `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
     steady this run was; `speed_note` says why there is no speed, or what it suffered from, and `slowed_by`
-    what held the card's clocks down. Allocated and reserved are the caching allocator's, over training
-    without warm-up; `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search.
-    `peak_resident_mib` is for a CPU: the worker's resident peak over its idle level. `spilled_mib` is what a
-    driver that does so put into the host's memory, as it did not fit on the card. `final_train_loss` is the
-    mean over the last epoch, or over the part of it that was trained; accuracies are fractions, 0 to 1.
+    what held the card's clocks down. The peaks allocated, reserved and resident are over training without
+    warm-up: the caching allocator's, or for a CPU the worker's resident memory over its idle level;
+    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search. `spilled_mib` is what a driver
+    that does so put into the host's memory, as it did not fit on the card. `final_train_loss` is the mean
+    over the last epoch, or over the part of it that was trained; accuracies are fractions, 0 to 1.
 
     `recipe` is the one in force at the end, its parts joined by "+", and `left_out` says why a requested part
     is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").

@@ -56,12 +56,11 @@ def is_on_cpu(run: LiveRun) -> bool:
 
 
 def peak_memory_mib(run: LiveRun) -> float | None:
-    """The peak over training without warm-up."""
+    """The peak over training without warm-up; None until that is over."""
     if run.summary is not None:
         allocated = run.summary.peak_allocated_mib
         return allocated if allocated is not None else run.summary.peak_resident_mib
-    column, warm = run.column(memory_column(run)), run.rows_until(run.warmup_steps)
-    values = column[warm:] if len(column) > warm else column
+    values = run.column(memory_column(run))[run.rows_until(run.warmup_steps) :]
     finite = values[np.isfinite(values)]
     return float(finite.max()) if len(finite) else None
 

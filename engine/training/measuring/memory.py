@@ -74,9 +74,9 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class Peaks:
     """Peaks in MiB; those that do not apply to the device are None.
 
-    Allocated and reserved are of the training that counts; the whole run's is allocated memory, including
-    warm-up, validation and the libraries' search for algorithms. Spilled is what was reserved beyond what was
-    free before the run, where `driver_spills`.
+    Allocated, reserved and resident are of the training that counts; the whole run's is allocated memory,
+    including warm-up, validation and the libraries' search for algorithms. Spilled is what was reserved
+    beyond what was free before the run, where `driver_spills`.
     """
 
     allocated_mib: float | None = None
@@ -189,8 +189,9 @@ class AllocatorMeter:
 class ResidentMeter:
     """For a CPU: resident memory over the idle level.
 
-    A sample is the peak since the last sample where Linux tells it: between steps no activations are left to
-    see. Asking the system takes a third of a millisecond, so it is asked at most once per `period_seconds`.
+    A sample is the peak since the last sample, or since what counts began or ended, where Linux tells it:
+    between steps no activations are left to see. Asking the system takes a third of a millisecond, so it is
+    asked at most once per `period_seconds`.
     """
 
     def __init__(self, period_seconds: float = 0.2) -> None:
@@ -198,33 +199,40 @@ class ResidentMeter:
         self._has_own_peak = _reset_resident_peak()
         self._period_seconds = period_seconds
         self._asked = -math.inf
-        self._peak = self._last = 0
-        self._idle = self._resident()
+        self._counts = False
+        self._peak: int | None = None
+        self._last = 0
+        self._idle = self._close_span()
 
     def sample(self) -> dict[str, float]:
         now = time.monotonic()
         if now - self._asked >= self._period_seconds:
-            self._asked, self._last = now, self._resident()
-            if self._has_own_peak:
-                _reset_resident_peak()
-        return {"resident_mib": max(0, self._last - self._idle) / BYTES_PER_MIB}
+            self._asked, self._last = now, self._close_span()
+        return {"resident_mib": self._over_idle(self._last)}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
-        """Nothing: resident memory cannot be separated by phase; the peak is the whole run's."""
+        self._close_span()
+        self._counts, self._asked = counts, -math.inf
 
     def settle(self) -> None:
         """Nothing: no cache is counted."""
 
     def peaks(self) -> Peaks:
-        self._resident()
-        return Peaks(resident_mib=max(0, self._peak - self._idle) / BYTES_PER_MIB)
+        self._close_span()
+        return Peaks(resident_mib=None if self._peak is None else self._over_idle(self._peak))
 
-    def _resident(self) -> int:
-        """The peak since the last reset, if available, or what is resident now."""
+    def _close_span(self) -> int:
+        """The peak since the last reset, if available, or what is resident now; then the peak is reset."""
         own_peak = _resident_peak() if self._has_own_peak else None
         resident: int = own_peak or self._process.memory_info().rss
-        self._peak = max(self._peak, resident)
+        if self._counts:
+            self._peak = max(self._peak or 0, resident)
+        if self._has_own_peak:
+            _reset_resident_peak()
         return resident
+
+    def _over_idle(self, resident: int) -> float:
+        return max(0, resident - self._idle) / BYTES_PER_MIB
 
 
 class NoMeter:

@@ -100,6 +100,12 @@ class TestFigures:
         assert figures.is_on_cpu(run)
         assert figures.peak_memory_mib(run) == 119.0
 
+    def test_the_memory_of_the_warm_up_is_no_peak(self, live: Any) -> None:
+        run = live.run("fp32", live.started(), live.samples(1, 10, resident_mib=(80.2,) * 10))
+        assert figures.peak_memory_mib(run) is None
+        run.take(live.samples(11, 10, resident_mib=(74.4,) * 10))
+        assert figures.peak_memory_mib(run) == 74.4
+
     def test_the_time_left_follows_the_pace(self, live: Any) -> None:
         run = live.run("fp32", live.started(), live.samples(1, 100, 640.0))
         assert run.seconds_left() == pytest.approx(10.0)

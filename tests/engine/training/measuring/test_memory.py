@@ -126,6 +126,8 @@ def test_a_device_that_cannot_be_capped_says_so() -> None:
 def test_resident_memory_is_counted_over_the_idle_level() -> None:
     meter = memory_meter(CPU)
     assert isinstance(meter, ResidentMeter)
+    assert meter.peaks().resident_mib is None, "nothing has counted yet"
+    meter.count(True)
     # large beside what other tests' threads may give back meanwhile
     held = _resident(mib=256)
     sampled, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
@@ -231,6 +233,7 @@ def test_a_sample_shows_the_peak_since_the_one_before() -> None:
     # what earlier tests left must not be freed while this one measures
     gc.collect()
     meter = ResidentMeter(period_seconds=0)
+    meter.count(True)
     meter.sample()
     held = _resident(mib=128)
     before = meter.sample()["resident_mib"]
@@ -238,3 +241,20 @@ def test_a_sample_shows_the_peak_since_the_one_before() -> None:
     meter.sample()
     after, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
     assert peak is not None and after + 100 < before <= peak
+
+
+def test_the_peak_of_a_warm_up_or_a_validation_is_not_the_trainings() -> None:
+    meter = ResidentMeter()
+    if not meter._has_own_peak:
+        pytest.skip("this system does not tell")
+    gc.collect()
+    meter = ResidentMeter()
+    for counts, mib in ((False, 256), (True, 64), (False, 256)):
+        meter.count(counts)
+        held = _resident(mib=mib)
+        held.close()
+    sampled, peaks = meter.sample()["resident_mib"], meter.peaks()
+    assert peaks.resident_mib is not None and 32 < peaks.resident_mib < 160 < sampled
+    # the first sample of what counts is of nothing before it
+    meter.count(True)
+    assert meter.sample()["resident_mib"] < 160
