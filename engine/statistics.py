@@ -8,7 +8,10 @@ repeats count their noise twice, since the repeats' speeds already differ by it 
 Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value, the median
 over its blocks, which are consecutive and not independent; pairs are kept together; and the spread over them
 is scaled by Student's t, which is sound for few values (Hesterberg, What Teachers Should Know About the
-Bootstrap, 2015). tests/benchmarks/interval_coverage.py shows how often the truth is covered.
+Bootstrap, 2015). A few slow repeats make a mean skew, and an interval by t alone then ends too early on their
+side: from eight repeats on, where the skewness can be seen, it goes as far as Hall's transformation asks
+(Journal of the Royal Statistical Society B 54, 1992). tests/benchmarks/interval_coverage.py shows how often
+the truth is covered.
 
 The steadiness of a single run comes from its own blocks of steps: the interval of its median speed, and its
 drift.
@@ -32,6 +35,10 @@ Interval = tuple[float, float]
 
 _LEAST_DRIFT = 0.05
 _LEAST_END_BLOCKS = 5
+_LEAST_FOR_SKEWNESS, _LEAST_SKEWNESS = 8, 1e-6
+_LEAST_MOVES = 7.0
+"""Of a drift, as a multiple of what neighbouring blocks differ by over the root of the blocks at an end:
+correlated blocks wander, and few blocks do not show how much they are correlated."""
 
 
 def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
@@ -56,12 +63,13 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
 
     -0.2 is a fifth slower. Beginning and end are the median blocks of the first and the last third, of five
     blocks or more: a run of fewer than ten shows no drift. They count as different if they are 5 % or more
-    apart and their intervals (`steadiness`, which allows for correlated blocks) do not meet. In simulations
-    (tests/benchmarks/interval_coverage.py, blocks of 20 steps) a slide of 30 % over 20 blocks or more is
-    detected in 96 of 100 runs whose steps vary by 10 %, in all that vary by 5 %; a step down in mid-run just
-    as often. Steady runs count as drifting in under 0.5 of 100 if steps vary by 10 % and are correlated over
-    a few (AR(1), 0.7); over some twenty (0.95), in 4 of 100 of 10 to 20 blocks and in 0.3 of longer ones. To
-    a run of a few hundred steps, wandering over hundreds of steps (0.99) is a drift: 20 of 100 count so.
+    apart, their intervals (`steadiness`, which allows for correlated blocks) do not meet, and neighbouring
+    blocks are much closer than they are. In simulations (tests/benchmarks/interval_coverage.py, blocks of 20
+    steps) a slide of 30 % over 20 blocks or more is detected in 90 of 100 runs whose steps vary by 10 %, in
+    all that vary by 5 %; a step down in mid-run as often. Of steady runs hardly any counts as drifting if
+    steps are correlated over a few (AR(1), 0.7), and 1 to 2 of 100 if over some twenty (0.95), also where
+    steps have a heavy tail. To a run of a few hundred steps, wandering over hundreds of steps (0.99) is a
+    drift: 25 of 100 count so.
     """
     reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
     if 2 * reach > len(block_speeds):
@@ -71,7 +79,23 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
     begin_interval, end_interval = steadiness(begin), steadiness(end)
     assert begin_interval is not None and end_interval is not None
     do_meet = begin_interval[0] <= end_interval[1] and end_interval[0] <= begin_interval[1]
-    return None if do_meet or abs(change) < _LEAST_DRIFT else change
+    move = float(np.abs(np.diff(np.log(block_speeds))).mean())
+    least = max(_LEAST_DRIFT, _LEAST_MOVES * move / math.sqrt(reach))
+    return None if do_meet or abs(change) < least else change
+
+
+def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
+    """The `drift` of each repeat, from its blocks; None of all unless most drifted the same way.
+
+    The more repeats, the likelier it is that one of them drifts by chance, and the interval over repeats
+    already has what happened to one alone.
+    """
+    changes = [drift(blocks) for blocks in repeats]
+    for sign in (1, -1):
+        alike = tuple(change if change is not None and sign * change > 0 else None for change in changes)
+        if 2 * sum(change is not None for change in alike) > len(alike):
+            return alike
+    return (None,) * len(changes)
 
 
 def _correlation_time(values: NDArray[np.float64]) -> float:
@@ -110,9 +134,7 @@ def paired_ratio_interval(values: Values, base_values: Values) -> Interval | Non
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
         return None
-    differences = logs - base_logs
-    error = differences.std(ddof=1) / math.sqrt(len(differences))
-    return _exponential(float(differences.mean()), student(len(differences) - 1) * float(error))
+    return _exponential(_mean_interval(logs - base_logs))
 
 
 def typical(values: Values) -> float | None:
@@ -138,8 +160,8 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     spread; correlation over time is not allowed for. On a machine that wanders (AR(1), 0.6 from run to run),
     ten repeats per side in alternation cover 99 %, one side after the other 70 %: so `is_in_turns` decides
     whether there is an interval at all. If only one side has slow outliers (an exponential tail), it covers
-    90 % at ten per side, as any interval of a mean does. None with fewer than two repeats of either side, or
-    where a value is not positive and finite.
+    94 % at ten per side and 88 % at five. None with fewer than two repeats of either side, or where a value
+    is not positive and finite.
     """
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
@@ -147,9 +169,10 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     shares = [float(side.var(ddof=1)) / len(side) for side in (logs, base_logs)]
     center, variance = float(logs.mean() - base_logs.mean()), sum(shares)
     if variance == 0:
-        return _exponential(center, 0.0)
+        return _exponential((center, center))
     parts = (share**2 / (len(side) - 1) for share, side in zip(shares, (logs, base_logs), strict=True))
-    return _exponential(center, student(variance**2 / sum(parts)) * math.sqrt(variance))
+    third_moment = _third_moment(logs) - _third_moment(base_logs)
+    return _exponential(_interval(center, math.sqrt(variance), variance**2 / sum(parts), third_moment))
 
 
 def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
@@ -159,12 +182,11 @@ def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
     """
     if not is_mean:
         logs = _logs(values)
-        return None if logs is None else _exponential(*_center_and_reach(logs))
+        return None if logs is None else _exponential(_mean_interval(logs))
     known = np.asarray(values, dtype=np.float64)
     if len(known) < 2 or not np.isfinite(known).all():
         return None
-    center, reach = _center_and_reach(known)
-    return center - reach, center + reach
+    return _mean_interval(known)
 
 
 def student(degrees: float) -> float:
@@ -187,10 +209,30 @@ def _logs(values: Values, least: int = 2) -> NDArray[np.float64] | None:
     return np.log(known)
 
 
-def _center_and_reach(values: NDArray[np.float64]) -> tuple[float, float]:
+def _mean_interval(values: NDArray[np.float64]) -> Interval:
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(values.mean()), student(len(values) - 1) * error
+    return _interval(float(values.mean()), error, len(values) - 1, _third_moment(values))
 
 
-def _exponential(center: float, reach: float) -> Interval:
-    return math.exp(center - reach), math.exp(min(center + reach, 700.0))
+def _third_moment(values: NDArray[np.float64]) -> float:
+    """The third central moment of the mean; 0 for too few values to estimate it."""
+    count = len(values)
+    if count < _LEAST_FOR_SKEWNESS:
+        return 0.0
+    return float(((values - values.mean()) ** 3).sum()) / ((count - 1) * (count - 2) * count)
+
+
+def _interval(center: float, error: float, degrees: float, third_moment: float) -> Interval:
+    """The interval of a mean of this standard error, by Student's t and by Hall's transformation of it."""
+    reach = student(degrees)
+    skewness = third_moment / error**3 if error else 0.0
+    if abs(skewness) < _LEAST_SKEWNESS:
+        return center - reach * error, center + reach * error
+    below, above = (
+        3 / skewness * (float(np.cbrt(1 + skewness * (end - skewness / 6))) - 1) for end in (reach, -reach)
+    )
+    return center - max(reach, below) * error, center + max(reach, -above) * error
+
+
+def _exponential(ends: Interval) -> Interval:
+    return math.exp(ends[0]), math.exp(min(ends[1], 700.0))

@@ -18,7 +18,7 @@ from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
 from engine.experiment.text import in_sentence, shortened
 from engine.experiment.titles import named
 from engine.protocol.events import Epoch, Event, Started, Summary
-from engine.statistics import drift
+from engine.statistics import drifts
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.numbers import memory_text
@@ -154,10 +154,16 @@ def is_spoiled(summary: Measured | None) -> bool:
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
+    measured = [run.id for run in side.runs if run.id in evidence]
+    changes = dict(zip(measured, drifts([evidence[run].block_speeds for run in measured]), strict=True))
     for run in side.runs:
-        known = evidence.get(run.id)
         kinds: list[DoubtKind] = []
-        for kind, what in (*_about_end(run, known), *about_machine(run.summary), *_about_drift(known)):
+        about = (
+            *_about_end(run, evidence.get(run.id)),
+            *about_machine(run.summary),
+            *_about_drift(changes.get(run.id)),
+        )
+        for kind, what in about:
             sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
@@ -217,8 +223,7 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
         )
 
 
-def _about_drift(evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
-    change = None if evidence is None else drift(evidence.block_speeds)
+def _about_drift(change: float | None) -> Iterator[tuple[DoubtKind, str]]:
     if change is not None:
         by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
         yield "drift", f"was {by} at its end than at its beginning"

@@ -8,8 +8,9 @@ stands that of the plain bootstrap, which draws repeats, then blocks within them
 
 Then the machine itself changes: all runs of a comparison are made one after another while it slows down by
 30 %, or wanders (AR(1), 0.6 from run to run, 3 %), in pairs or as repeats that know nothing of one another,
-in turns or one whole side after the other. Last, single runs slide by 30 %, halve their clocks in mid-run,
-or do neither, to count how often they are flagged.
+in turns or one whole side after the other. Then some repeats of one side or of both are slow (an exponential
+tail). Last, single runs slide by 30 %, halve their clocks in mid-run, or do neither, to count how often they
+are flagged, and so are steady comparisons of repeats whose steps have a heavy tail.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.statistics import Interval, drift, paired_ratio_interval, ratio_interval
+from engine.statistics import Interval, drift, drifts, paired_ratio_interval, ratio_interval
 
 Floats = NDArray[np.float64]
 
@@ -135,6 +136,39 @@ def _print_changing_machine(generator: np.random.Generator, comparisons: int) ->
             print(f"{name:11}  {repeats:7}{told}")
 
 
+def _print_slow_repeats(generator: np.random.Generator, comparisons: int) -> None:
+    print("\nslow repeats of  repeats     pairs  unpaired")
+    for repeats in (3, 5, 10, 20):
+        shape = (comparisons, repeats)
+        for name, spread in (("neither", None), ("one side", 0.004), ("both", 0.02)):
+            tails = [1 - generator.exponential(1, shape), generator.standard_normal(shape)]
+            if spread is None:
+                tails[0], spread = generator.standard_normal(shape), 0.02
+            elif name == "both":
+                tails[1] = 1 - generator.exponential(1, shape)
+            sides = TRUE_RATIO * np.exp(0.02 * tails[0]), np.exp(spread * tails[1])
+            found = [
+                _fraction([interval for pair in zip(*sides, strict=True) if (interval := of(*pair))])
+                for of in (paired_ratio_interval, ratio_interval)
+            ]
+            told = "  ".join(f"{100 * fraction:6.1f} %" for fraction in found)
+            print(f"{name:15}  {repeats:7}  {told}")
+
+
+def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) -> None:
+    print("\nsteady comparisons of two sides that are flagged, by how their lognormal steps hang together")
+    print("repeats  blocks  hanging   flagged")
+    for repeats in (1, 2, 3, 10):
+        for blocks, correlation in ((10, 0.7), (10, 0.95), (20, 0.95)):
+            shape = (comparisons, 2 * repeats, blocks * BLOCK_STEPS)
+            steps = np.exp(0.5 * _autoregressive(generator, shape, correlation))
+            speeds = 1 / steps.reshape(comparisons, 2, repeats, blocks, BLOCK_STEPS).mean(axis=-1)
+            flagged = [
+                any(change is not None for side in one for change in drifts(list(side))) for one in speeds
+            ]
+            print(f"{repeats:7}  {blocks:6}  {correlation:7}  {100 * float(np.mean(flagged)):6.1f} %")
+
+
 def _print_drift(generator: np.random.Generator, runs: int) -> None:
     print("\nflagged as drifting, by how steps vary and hang together, and by blocks")
     print("blocks  noise  hanging    steady  slide 10 %  slide 30 %  step 30 %")
@@ -167,6 +201,8 @@ def main() -> None:
                 told = "  ".join(f"{100 * fraction:6.1f} %" for fraction in found)
                 print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f} %  {told}")
     _print_changing_machine(generator, asked.comparisons)
+    _print_slow_repeats(generator, asked.comparisons)
+    _print_drift_of_repeats(generator, asked.comparisons)
     _print_drift(generator, asked.comparisons)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.statistics import paired_ratio_interval, ratio_interval, student, value_interval
+from engine.statistics import Interval, paired_ratio_interval, ratio_interval, student, value_interval
 
 Floats = NDArray[np.float64]
 BLOCK_STEPS, STEPS = 20, 200
@@ -43,6 +45,18 @@ def test_repeats_that_are_not_in_pairs_cover_the_truth_too() -> None:
     mine = 1.89 * np.exp(0.02 * generator.standard_normal((2_000, 3)))
     theirs = np.exp(0.01 * generator.standard_normal((2_000, 5)))
     found = [ratio_interval(one, other) for one, other in zip(mine, theirs, strict=True)]
+    covered = [interval is not None and interval[0] <= 1.89 <= interval[1] for interval in found]
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
+@pytest.mark.parametrize("interval_of", [ratio_interval, paired_ratio_interval])
+def test_ten_repeats_cover_the_truth_where_some_of_one_side_are_slow(
+    interval_of: Callable[[Floats, Floats], Interval | None],
+) -> None:
+    generator = np.random.default_rng(6)
+    mine = 1.89 * np.exp(0.02 * (1 - generator.exponential(1, (2_000, 10))))
+    theirs = np.exp(0.004 * generator.standard_normal((2_000, 10)))
+    found = [interval_of(one, other) for one, other in zip(mine, theirs, strict=True)]
     covered = [interval is not None and interval[0] <= 1.89 <= interval[1] for interval in found]
     assert 0.93 <= np.mean(covered) <= 0.97
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.statistics import drift, steadiness
+from engine.statistics import drift, drifts, steadiness
 
 
 def test_a_run_is_less_steady_than_its_blocks_say_where_they_hang_together() -> None:
@@ -49,6 +49,22 @@ def test_a_steady_run_does_not_drift_however_its_blocks_vary() -> None:
             deviation[block] = 0.5 * deviation[block - 1] + np.sqrt(0.75) * deviation[block]
         hanging.append(drift(100 * np.exp(0.05 * deviation)))
     assert sum(change is not None for change in hanging) <= 12
+
+
+@pytest.mark.parametrize(("repeats", "most"), [(1, 12), (2, 3), (10, 0)])
+def test_steps_with_a_heavy_tail_are_no_drift_however_many_repeats(repeats: int, most: int) -> None:
+    """Lognormal steps that hang together (AR(1), 0.95), in blocks of 20; 300 comparisons of two sides."""
+    generator = np.random.default_rng(10)
+    deviation = generator.standard_normal((300, 2 * repeats, 15 * 20))
+    for step in range(1, deviation.shape[-1]):
+        fresh = np.sqrt(1 - 0.95**2) * deviation[..., step]
+        deviation[..., step] = 0.95 * deviation[..., step - 1] + fresh
+    speeds = 1 / np.exp(0.5 * deviation).reshape(300, 2, repeats, 15, 20).mean(axis=-1)
+    flagged = [
+        any(change is not None for side in comparison for change in drifts(list(side)))
+        for comparison in speeds
+    ]
+    assert sum(flagged) <= most
 
 
 def test_a_change_that_hardly_matters_is_no_drift_and_a_hold_up_in_the_middle_is_none_either() -> None:

@@ -164,6 +164,24 @@ def test_a_speed_that_slides_is_told(record: Record, end: float, words: str) -> 
     assert not found.reports[-1].spoilers, "what it gained may be concluded, with the doubt beside it"
 
 
+def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(record: Record) -> None:
+    base, steady = record(1, FP32, **SPEED), np.ones(40)
+    repeats = [record(n, FP16.model_copy(update={"seed": n}), **SPEED) for n in (2, 3, 4)]
+    sliding = np.concatenate((np.ones(20), np.full(20, 0.7)))
+
+    def about(*courses: np.ndarray) -> list[str]:
+        found = [Evidence(run, blocks, ()) for run, blocks in zip(repeats, courses, strict=True)]
+        last = compare([Evidence(base, steady, ()), *found], base.id).reports[-1]
+        return [doubt.sentence for doubt in last.doubts if doubt.kind == "drift"]
+
+    assert about(sliding, steady, steady) == []
+    assert about(sliding, steady, sliding[::-1]) == [], "one way and the other is no drift"
+    assert about(steady, sliding, sliding) == [
+        "“Run 3” (FP16 AMP) was 30 % slower at its end than at its beginning. The same kind of doubt applies "
+        "to 1 more of its runs."
+    ]
+
+
 def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     def run(number: int, experiment: Experiment) -> RunRecord:
         made = record(number, experiment.model_copy(update={"seed": number}), **SPEED)
