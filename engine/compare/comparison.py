@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.compare.evidence import Doubt, Evidence, doubts_of
+from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
 from engine.compare.figures import (
     FIGURES,
     NET_ENERGY,
@@ -263,8 +263,7 @@ def _reports(
         cells = {row.figure.name: row.cells[place] for row in rows}
         doubts = doubts_of(side, baseline, by_id)
         # a disturbed measurement has no gain to split
-        is_spoiled = any(doubt.spoils for doubt in doubts)
-        split = None if is_spoiled else split_of(side, baseline, speeds, ratios[side.id])
+        split = None if is_disturbed(doubts) else split_of(side, baseline, speeds, ratios[side.id])
         verdict = verdict_of(
             side, baseline, cells, base_cells, doubts, split, by_id, is_alone=len(sides) == 1
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.compare.evidence import Doubt
+from engine.compare.evidence import Doubt, is_disturbed
 from engine.compare.figures import ENERGY, Cell, energy_of
 from engine.compare.sides import Side
 from engine.protocol.timing.energy import Energy
@@ -30,7 +30,9 @@ def claimed_energy(
     """
     cell = cells.get(ENERGY.name)
     ratio = None if cell is None else cell.ratio
-    if cell is None or ratio is None or any(doubt.spoils or doubt.kind == "workload" for doubt in doubts):
+    if cell is None or ratio is None or is_disturbed(doubts):
+        return None
+    if any(doubt.kind == "workload" for doubt in doubts):
         return None
     energies = [energy_of(run) for run in (*side.runs, *baseline.runs)]
     if any(energy is None or energy.seconds < _LEAST_SECONDS for energy in energies):

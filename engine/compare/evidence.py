@@ -6,7 +6,7 @@ A doubt qualifies a figure or spoils it: a spoiled measurement gives no verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -145,6 +145,14 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
     if side is not baseline:
         doubts += [*_of_side(baseline, evidence), *_between(side, baseline)]
     return tuple(doubts)
+
+
+def is_disturbed(doubts: Iterable[Doubt]) -> bool:
+    """Whether any of the doubts spoils the measurement, so that nothing may be concluded from its times.
+
+    This is the one rule of comparisons, sweeps and searches for the fastest settings.
+    """
+    return any(doubt.spoils for doubt in doubts)
 
 
 def is_spoiled(summary: Measured | None) -> bool:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.compare.energy import claimed_energy, energy_words
-from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, likely_reason
+from engine.compare.evidence import (
+    LITTLE_GAIN,
+    Doubt,
+    Evidence,
+    first_begun,
+    is_disturbed,
+    likely_reason,
+)
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Cell
 from engine.compare.sides import Side, differing_axes, differing_work
 from engine.compare.split import Split
@@ -126,7 +133,7 @@ def verdict_of(
 def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
     if speed.ratio is None:
         return "no-speed"
-    if any(doubt.spoils for doubt in doubts):
+    if is_disturbed(doubts):
         return "spoiled"
     if any(doubt.kind == "workload" for doubt in doubts):
         return "unlike"

@@ -41,7 +41,8 @@ class TuningTrial(Message):
     """A short run of a candidate in a fresh worker; `changes` are its settings by dotted keys.
 
     `round` counts from 1; trials that measure the gains are of no round, 0. A trial that failed has a
-    `problem` and no speed, one that cannot be used has both. `words` name the candidate.
+    `problem` and no speed, one that cannot be used has both. `words` name the candidate. Other programs, heat
+    or power slowed it down where it `is_disturbed`.
     """
 
     round: Whole
@@ -54,6 +55,7 @@ class TuningTrial(Message):
     problem: Problem | None = None
     words: Line = ""
     steps_per_epoch: Positive | None = None
+    is_disturbed: bool = False
 
     @property
     def is_usable(self) -> bool:
@@ -76,7 +78,8 @@ class Proof(Message):
     The runs are those of `comparison`; `changes` are the winner's.
 
     `is_loss_alike` says whether the winner's losses stay within the band of FP32's own repeats; None where
-    that cannot be told. It `is_broken` if a run of the winner failed. `sentence` says it all.
+    that cannot be told. It `is_broken` if a run of the winner failed. `sentence` says it all. From disturbed
+    runs no speed-up follows.
     """
 
     changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)

@@ -11,7 +11,10 @@ from engine.words.numbers import counted, pace_text, range_text
 
 
 def answers(results: Results) -> tuple[str, ...]:
-    """The cells by their states, the fastest cell, and the cell that gains most over its baseline."""
+    """The cells by their states, the fastest cell, and the cell that gains most over its baseline.
+
+    Nothing is concluded from a disturbed measurement.
+    """
     sentences = [_states(results)]
     speed = next((figure for figure in results.figures if figure.name == SPEED.name), None)
     fastest = None if speed is None else best_of(results.cells, speed)
@@ -22,6 +25,8 @@ def answers(results: Results) -> tuple[str, ...]:
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
         sentences.append(_gain(gain, gain.ratio, results))
+    if disturbed := sum(cell.is_disturbed for cell in results.cells):
+        sentences.append(_disturbed(disturbed, len(results.cells)))
     diverged = [cell.name for cell in results.cells if cell.has_diverged]
     if diverged:
         more = f", and {counted(len(diverged) - 1, 'more cell')}" if len(diverged) > 1 else ""
@@ -44,3 +49,11 @@ def _states(results: Results) -> str:
     counts = Counter(cell.status for cell in results.cells)
     parts = [f"{count:,} {status}" for status, count in counts.most_common()]
     return f"{counted(len(results.cells), 'cell')}: {', '.join(parts)}."
+
+
+def _disturbed(count: int, cells: int) -> str:
+    of_cells = "all cells" if count == cells > 1 else counted(count, "cell")
+    return (
+        f"Other programs, heat or power disturbed {of_cells}, so nothing follows from the speed there. Train "
+        "again on a quiet machine."
+    )

@@ -9,6 +9,8 @@ from typing import Any
 from engine.compare.figures import Figure
 from engine.experiment.sweep.grid import Axis
 from engine.sweep.pictures.picture import (
+    DISTURBED_MARK,
+    MARK_WORDS,
     RATIO_FIGURE,
     bare_text,
     figure_text,
@@ -47,6 +49,17 @@ def columns_of(results: Results) -> tuple[Column, ...]:
     return tuple(_columns(results))
 
 
+def notes_of(results: Results) -> tuple[str, ...]:
+    """What the marks in the columns mean, where there are any."""
+    figures = shown_figures(results)
+    is_any = any(
+        cell.is_disturbed_in(figure) and cell.value(figure.name) is not None
+        for cell in results.cells
+        for figure in figures
+    )
+    return (f"{MARK_WORDS}.",) if is_any else ()
+
+
 def _columns(results: Results) -> Iterator[Column]:
     for place, axis in enumerate(results.grid.axes):
         yield _of_axis(place, axis)
@@ -80,7 +93,7 @@ def _of_figure(figure: Figure) -> Column:
         interval = interval_of(cell, figure) if figure is RATIO_FIGURE else None
         beside = "" if interval is None else f" [{', '.join(bare_text(figure, end) for end in interval)}]"
         shown = figure_text(figure, value) if figure is RATIO_FIGURE else figure.text(value)
-        return f"{shown}{beside}{'*' if cell.is_disturbed_in(figure) else ''}"
+        return f"{shown}{beside}{DISTURBED_MARK if cell.is_disturbed_in(figure) else ''}"
 
     return Column(
         f"{heading}{unit}",

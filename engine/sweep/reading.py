@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.compare.evidence import Evidence, doubts_of
+from engine.compare.evidence import Evidence, doubts_of, is_disturbed
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Blocks, figures, own_cell, row_of
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
@@ -53,7 +53,7 @@ class _Reader:
         places = self._grid.places(cell.index)
         status = self._status(cell)
         known = self._of_runs(side) if side is not None else _Figures(self._of_pilot(cell.pilot), {})
-        baseline_cell = self._baseline(cell)
+        baseline_cell = self._baseline(places)
         baseline = self._sides[baseline_cell.index]
         ratio, ratio_interval = self._ratio(cell, baseline_cell)
         return CellResult(
@@ -68,8 +68,10 @@ class _Reader:
             ratio=ratio,
             ratio_interval=ratio_interval,
             is_piloted=side is None and bool(known.values),
-            is_disturbed=_is_disturbed(side),
-            is_ratio_disturbed=_is_disturbed(side) or _is_disturbed(baseline),
+            is_disturbed=side is not None and is_disturbed(doubts_of(side, side, {})),
+            is_ratio_disturbed=side is not None
+            and baseline is not None
+            and is_disturbed(doubts_of(side, baseline, {})),
         )
 
     def _of_runs(self, side: Side) -> _Figures:
@@ -94,13 +96,12 @@ class _Reader:
         }
         return {name: value for name, value in known.items() if value is not None}
 
-    def _baseline(self, cell: CellRecord) -> CellRecord:
-        places = list(self._grid.places(cell.index))
-        places[self._grid.compared] = 0
-        return self._record.cells[self._grid.index(places)]
+    def _baseline(self, places: Sequence[int]) -> CellRecord:
+        at = [0 if axis == self._grid.compared else place for axis, place in enumerate(places)]
+        return self._record.cells[self._grid.index(at)]
 
     def _ratio(self, cell: CellRecord, baseline_cell: CellRecord) -> tuple[float | None, Interval | None]:
-        side, baseline = (self._sides[either.index] for either in (cell, baseline_cell))
+        side, baseline = self._sides[cell.index], self._sides[baseline_cell.index]
         if side is not None and baseline is not None:
             ratio = row_of(self._speed, (side,), baseline, self._blocks).cells[0]
             return ratio.ratio, ratio.ratio_interval
@@ -148,10 +149,6 @@ def _side(cell: CellRecord) -> Side | None:
     """Its finished runs; None without any."""
     runs = tuple(run for run in cell.runs if run.status is Status.FINISHED)
     return Side(runs, runs[0].experiment.precision.label) if runs else None
-
-
-def _is_disturbed(side: Side | None) -> bool:
-    return side is not None and any(doubt.spoils for doubt in doubts_of(side, side, {}))
 
 
 def _in_unit(mib: float | None, unit: str) -> float | None:

@@ -20,7 +20,8 @@ class CellResult:
 
     `values` are by the names of the figures, over the finished runs; until there is one, those of its pilot
     (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's, with its interval where there
-    are repeats.
+    are repeats. From the times of a cell that `is_disturbed` nothing follows, nor from the ratio if either
+    cell is.
     """
 
     index: int

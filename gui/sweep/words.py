@@ -66,7 +66,8 @@ def facts_of(cell: CellResult, results: Results) -> str:
     """A cell's figures in a line, its ratio with the interval first."""
     parts, grid = [], results.grid
     if cell.ratio is not None and grid.baseline(grid.cells[cell.index]).index != cell.index:
-        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}")
+        unclean = ", not clean" if cell.is_ratio_disturbed else ""
+        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}{unclean}")
     for figure in results.figures:
         if (value := cell.value(figure.name)) is not None and figure.name in _ON_CARD:
             interval = (cell.intervals or {}).get(figure.name)

@@ -56,6 +56,7 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "ratio": entry.ratio,
         "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
         "clean": not entry.is_disturbed,
+        "ratio_clean": not entry.is_ratio_disturbed,
     }
 
 
@@ -76,4 +77,5 @@ def _row(results: Results, entry: CellResult) -> dict[str, Any]:
         }
     low, high = entry.ratio_interval or (None, None)
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
-    return row | {"is_disturbed": entry.is_disturbed, "runs": entry.run_ids}
+    row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}
+    return row | {"runs": entry.run_ids}

@@ -14,7 +14,7 @@ from engine.export.sections.section import Section, first_rows
 from engine.export.sweep.pictures import HEAT_MAP, LINES, PARALLEL, SCATTER, drawings, subject
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.answers import answers
-from engine.sweep.columns import columns_of
+from engine.sweep.columns import columns_of, notes_of
 from engine.sweep.reading import results_of
 from engine.sweep.results import Results
 
@@ -58,7 +58,8 @@ def cells_section(results: Results, most_rows: int | None = None) -> Section:
     rows = [tuple(column.text(cell) for column in columns) for cell in results.cells]
     kept, left_out = first_rows(rows, most_rows)
     right = tuple(column.heading for column in columns if column.is_number)
-    return Section("Cells", (), tuple(column.heading for column in columns), kept, right, left_out)
+    headings = tuple(column.heading for column in columns)
+    return Section("Cells", (), headings, kept, right, left_out, notes_of(results))
 
 
 def write_markdown(record: SweepRecord, path: Path) -> None:
@@ -74,6 +75,8 @@ def _lines(record: SweepRecord) -> Iterator[str]:
         yield f"{escaped(sentence)}\n"
     section = cells_section(results)
     yield from table_lines(section.headings, section.rows)
+    for note in section.notes:
+        yield f"{escaped(note)}\n"
     yield f"{escaped(f'Made by Ammeter {__version__} from sweep {record.id}')}."
 
 

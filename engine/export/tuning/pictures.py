@@ -21,9 +21,8 @@ def picture(record: TuningRecord) -> Drawing:
     """The waterfall under its title. Raises ProblemError where there are no gains."""
     tuning = record.tuning
     if not tuning.gains:
-        message = "There are no gains to draw: " + (
-            "the search is not over." if tuning.proof is None else "nothing is faster than plain FP32."
-        )
+        why = "the proof shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
+        message = f"There are no gains to draw: {'the search is not over' if tuning.proof is None else why}."
         raise ProblemError(request_problem(message, "Export another format.", key="to"))
     drawn = waterfall_drawing(tuning, _WIDTH - 2 * _MARGIN)
     shapes = (

@@ -74,10 +74,11 @@ def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
     ratio = typical_ratio(speeds, base_speeds)
     interval = paired_ratio_interval(speeds, base_speeds)
     alike = is_alike(baseline, winner)
+    is_disturbed = baseline.is_disturbed or winner.is_disturbed
     return proof.model_copy(
         update={
-            "speedup": ratio,
-            "speedup_ci": interval,
+            "speedup": None if is_disturbed else ratio,
+            "speedup_ci": None if is_disturbed else interval,
             "is_loss_alike": alike,
             "sentence": _sentence(ratio, interval, alike, pairs, baseline, winner),
         }
@@ -125,15 +126,19 @@ def _sentence(
         return "It could not be proven: a side has no speed."
     sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
     by = f"{pairs:,} runs of each side in turns"
-    if interval is None or interval[0] <= 1.0 <= interval[1]:
+    if baseline.is_disturbed or winner.is_disturbed:
+        parts = [
+            "Not a clean measurement: the machine was disturbed during the proof, so nothing follows from "
+            f"it. As measured, the winner trains {pace_text(ratio)} as the plain FP32 loop, by {by}. Search "
+            "again when it is quiet."
+        ]
+    elif interval is None or interval[0] <= 1.0 <= interval[1]:
         parts = [
             f"Whether the winner is faster than the plain FP32 loop remains open: by {by} it trains "
             f"{pace_text(ratio)}{sure}."
         ]
     else:
         parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {by}."]
-    if baseline.is_disturbed or winner.is_disturbed:
-        parts.append("The machine was disturbed meanwhile: search again when it is quiet.")
     if is_alike is None:
         parts.append("Whether its losses are like FP32's cannot be told.")
     else:

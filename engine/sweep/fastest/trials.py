@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from engine.compare.evidence import is_spoiled
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.settings import LEAST_BLOCKS
@@ -79,6 +80,7 @@ def shown(
         "samples_per_second": pilot.samples_per_second or by_steps,
         "peak_mib": pilot.peak_mib,
         "final_loss": pilot.final_loss,
+        "is_disturbed": is_spoiled(last.summary),
     }
     known = trial.model_copy(update=figures)
     return known.model_copy(update={"problem": _why_unusable(known, last.summary, tuning)})

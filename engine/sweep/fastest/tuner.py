@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
-from engine.compare.evidence import is_spoiled
+from engine.compare.evidence import doubts_of, is_disturbed
+from engine.compare.sides import Side
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
@@ -259,19 +260,20 @@ class Tuner(Inspector):
         return proof.model_copy(update=kept)
 
     def _side(self, run_ids: tuple[str, ...]) -> SideRuns:
-        runs = [self._store.run(run_id) for run_id in run_ids]
+        runs = tuple(self._store.run(run_id) for run_id in run_ids)
+        side = Side(runs, label="")
         speeds = [run.summary.samples_per_second for run in runs if run.summary is not None]
         return SideRuns(
             tuple(speed for speed in speeds if speed is not None),
             tuple(tuple(self._store.samples(run.id).get("loss", ())) for run in runs),
             runs[0].experiment.step_samples,
-            is_disturbed=any(is_spoiled(run.summary) for run in runs),
+            is_disturbed=is_disturbed(doubts_of(side, side, {})),
         )
 
     def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
         """Measures what each change gained, and saves it."""
         tuning, space = known.tuning, known.space
-        if tuning.proof is None or not tuning.winner_changes:
+        if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:
             return
         steps = path(space, space.of_changes(tuning.winner_changes))
         done = sum(1 for trial in tuning.trials if not trial.round)

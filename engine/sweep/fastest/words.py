@@ -13,7 +13,7 @@ from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.halving import ranking
 from engine.sweep.fastest.trials import known_speed
 from engine.words.names import dataset_words
-from engine.words.numbers import memory_text, pace_text, seconds_text
+from engine.words.numbers import counted, memory_text, pace_text, seconds_text
 from engine.words.settings import as_typed, setting_text
 
 
@@ -46,9 +46,16 @@ def _effort(tuning: Tuning) -> str:
     if not tried:
         return f"None of {tuning.candidates:,} combinations has been tried yet."
     took = "It took" if tuning.phase == "over" else "So far it has taken"
-    return (
+    effort = (
         f"{took} {tuning.runs:,} {'run' if tuning.runs == 1 else 'runs'} in {seconds_text(tuning.seconds)}; "
         f"{tried:,} of {tuning.candidates:,} combinations were tried."
+    )
+    disturbed = sum(trial.is_disturbed for trial in tuning.trials)
+    if not disturbed:
+        return effort
+    return (
+        f"{effort} The machine was disturbed in {counted(disturbed, 'short run')}, so that a faster "
+        "combination may have been passed over."
     )
 
 
@@ -57,6 +64,10 @@ def _so_far(tuning: Tuning) -> str | None:
     best = next(iter(ranking(tuning.trials)), None)
     if best is None or plain is None or not best.changes:
         return None
+    if any(trial.is_disturbed for trial in tuning.trials if trial.changes in ({}, best.changes)):
+        return (
+            f"So far {best.words} looks fastest, but something disturbed the runs: nothing follows from them."
+        )
     pace = pace_text(best.speed / plain)
     return f"So far {best.words} is the fastest: in short runs it trains {pace} as the plain FP32 loop."
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.compare.figures import Figure
-from engine.sweep.pictures.picture import finite, is_higher_better
+from engine.sweep.pictures.picture import conclusive, is_higher_better
 from engine.sweep.results import CellResult
 
 
 def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
     """The cells of which no other is as good in all of these figures and better in some.
 
-    They are in the order of the first figure. Cells without a value of each do not count, nor
-    those that cannot be the best (`CellResult.can_be_best`).
+    They are in the order of the first figure. Cells without a conclusive value of each do not count.
     """
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:
-        if not all(map(cell.can_be_best, figures)):
-            continue
-        values = [finite(cell, figure) for figure in figures]
+        values = [conclusive(cell, figure) for figure in figures]
         if all(value is not None for value in values):
             score = tuple(sign * (value or 0.0) for sign, value in zip(signs, values, strict=True))
             known.append((score, cell))

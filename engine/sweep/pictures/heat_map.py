@@ -19,6 +19,8 @@ from engine.drawing.shapes import (
     text_width,
 )
 from engine.sweep.pictures.picture import (
+    DISTURBED_MARK,
+    MARK_WORDS,
     RATIO_FIGURE,
     CellPicture,
     CellSpot,
@@ -37,7 +39,7 @@ _HEAD, _TITLES, _BELOW = 26.0, 18.0, 40.0
 _BAR_ROOM, _LONGEST_NAME = 24.0, 150.0
 _MOST_WIDE, _MOST_HIGH = 280.0, 150.0
 _HATCH_PITCH, _LINE = 6.0, 15.0
-_ROUGHLY, _DISTURBED = "≈", "*"
+_ROUGHLY = "≈"
 _ENDED = ("failed", "stopped", "left out")
 _WORD = {
     "failed": "failed",
@@ -109,6 +111,11 @@ class _Picture:
     def _free(self) -> tuple[int, ...]:
         return (self._x,) if self._y is None else (self._x, self._y)
 
+    @property
+    def _written_figures(self) -> tuple[Figure, ...]:
+        has_ratio = self._figure.name == SPEED.name
+        return (self._figure, RATIO_FIGURE) if has_ratio else (self._figure,)
+
     def picture(self) -> CellPicture:
         spots = tuple(map(self._spot, self._cells))
         shapes = [*self._head(), *self._names()]
@@ -168,9 +175,9 @@ class _Picture:
             yield from _written(box, [_word(cell)], "text2", "bg1")
             return
         yield Box(box.left, box.top, box.width, box.height, self._shades.ink(value))
-        lines = [_marked(cell, self._figure)]
-        if self._figure.name == SPEED.name and cell.ratio is not None and not self._is_baseline(cell):
-            lines.append(_marked(cell, RATIO_FIGURE))
+        lines = [_marked(cell, self._figure, bare_text(self._figure, value))]
+        if RATIO_FIGURE in self._written_figures and cell.ratio is not None and not self._is_baseline(cell):
+            lines.append(_marked(cell, RATIO_FIGURE, figure_text(RATIO_FIGURE, cell.ratio)))
         yield from _written(box, lines, f"on-heat-{self._shades.step(value)}")
 
     def _is_baseline(self, cell: CellResult) -> bool:
@@ -189,8 +196,8 @@ class _Picture:
         shown = [cell for cell in self._cells if finite(cell, self._figure) is not None]
         if any(cell.is_piloted for cell in shown):
             yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
-        if any(cell.is_disturbed_in(self._figure) for cell in shown):
-            yield LegendEntry(_no_sample, 0, f"{_DISTURBED} measured while disturbed")
+        if any(cell.is_disturbed_in(figure) for cell in shown for figure in self._written_figures):
+            yield LegendEntry(_no_sample, 0, MARK_WORDS)
 
     def _description(self) -> str:
         words = f"{self._figure.title} over {self._across.title}"
@@ -209,9 +216,9 @@ def _word(cell: CellResult) -> str:
     return "diverged" if cell.values and cell.status == "done" else _WORD[cell.status]
 
 
-def _marked(cell: CellResult, figure: Figure) -> str:
-    text = bare_text(figure, cell.value(figure.name))
-    return f"{_ROUGHLY if cell.is_piloted else ''}{text}{_DISTURBED if cell.is_disturbed_in(figure) else ''}"
+def _marked(cell: CellResult, figure: Figure, text: str) -> str:
+    mark = DISTURBED_MARK if cell.is_disturbed_in(figure) else ""
+    return f"{_ROUGHLY if cell.is_piloted else ''}{text}{mark}"
 
 
 def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:

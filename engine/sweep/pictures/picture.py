@@ -88,9 +88,18 @@ def finite(cell: CellResult, figure: Figure) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+DISTURBED_MARK = "*"
+MARK_WORDS = f"{DISTURBED_MARK} measured while the machine was disturbed: nothing follows from it"
+
+
+def conclusive(cell: CellResult, figure: Figure) -> float | None:
+    """The cell's value, unless it is unknown or the cell cannot be the best in it."""
+    return finite(cell, figure) if cell.can_be_best(figure) else None
+
+
 def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
-    """The cell with the best value; None while no cell `can_be_best`."""
-    known = [cell for cell in cells if finite(cell, figure) is not None and cell.can_be_best(figure)]
+    """The cell with the best value that is conclusive; None while there is none."""
+    known = [cell for cell in cells if conclusive(cell, figure) is not None]
     sign = 1 if is_higher_better(figure) else -1
     return max(known, key=lambda cell: sign * (finite(cell, figure) or 0.0), default=None)
 

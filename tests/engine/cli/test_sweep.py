@@ -50,7 +50,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
     last = found["cells"][-1]
     assert list(last) == [
         "index", "name", "values", "status", "reason", "runs", "figures", "figures_ci", "ratio", "ratio_ci",
-        "clean",
+        "clean", "ratio_clean",
     ]  # fmt: skip
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4
@@ -102,6 +102,23 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
     (sentence,) = not_reached(Plan(precision_percent=2), small_results())
     assert sentence.startswith("Not known to within 2 %: BF16 AMP, batch size 32, learning rate 0.001; BF16")
     assert sentence.count(";") == 4
+
+
+def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heat = ("throttled", "was disturbed: the card's clocks were held down by heat")
+    monkeypatch.setattr("engine.compare.evidence.about_machine", lambda summary: [heat])
+    # enough steps for a speed
+    assert main(["compare", *TINY, *GRID, "--set", "measure.block_steps=1", "--steps", "15"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    mark = "* measured while the machine was disturbed: nothing follows from it."
+    assert lines.count(mark) == 1 and sum("*" in line for line in lines) == 1 + 4
+    assert not any("fastest cell" in line or "gains most" in line for line in lines)
+    with Store() as store:
+        (record,) = store.sweeps.newest()
+    main(["export", record.id, "--to", str(tmp_path / "x.md")])
+    assert f"\\{mark}" in (tmp_path / "x.md").read_text(encoding="utf-8")
 
 
 def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture) -> None:

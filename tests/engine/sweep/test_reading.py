@@ -18,6 +18,7 @@ from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.answers import answers
+from engine.sweep.columns import columns_of, notes_of
 from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.picture import RATIO_FIGURE, best_of, usual_places
@@ -190,6 +191,28 @@ def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[R
     cells = {0: cell(0, *repeats(0, [1_000.0])), 6: cell(6, *repeats(6, [900.0], **hot))}
     results = results_of(sweep(cells))
     assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
+
+
+def test_nothing_is_concluded_from_disturbed_cells(
+    repeats: Callable[..., tuple[RunRecord, ...]],
+) -> None:
+    hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
+    slow, fast = cell(0, *repeats(0, [1_000.0], **hot)), cell(6, *repeats(6, [4_300.0]))
+    quiet, faster = cell(1, *repeats(1, [1_000.0])), cell(7, *repeats(7, [1_400.0]))
+    results = results_of(sweep({0: slow, 6: fast, 1: quiet, 7: faster}))
+    said = answers(results)
+    # the fastest is itself undisturbed, but what it gains over a disturbed baseline is not known
+    assert said[1].startswith(f"The fastest cell is {results.cells[6].name}: 4,300")
+    assert said[2].startswith(f"{results.cells[7].name} gains most") and "1.40 times as fast" in said[2]
+    assert said[3].startswith("Other programs, heat or power disturbed 1 cell, so nothing follows")
+    ratio = next(column for column in columns_of(results) if column.heading.startswith("Ratio"))
+    assert [ratio.text(results.cells[index]) for index in (6, 7)] == ["4.30×*", "1.40×"]
+    assert notes_of(results) == ("* measured while the machine was disturbed: nothing follows from it.",)
+    all_hot = results_of(sweep({0: slow, 6: cell(6, *repeats(6, [4_300.0], **hot))}))
+    assert not any("fast" in sentence for sentence in answers(all_hot))
+    assert best_of(all_hot.cells, SPEED) is None and best_of(all_hot.cells, PEAK_MEMORY) is not None
+    assert pareto_front(all_hot.cells, (PEAK_MEMORY, SPEED)) == ()
+    assert notes_of(results_of(sweep({1: quiet, 7: faster}))) == ()
 
 
 def test_a_gain_within_its_interval_of_none_is_doubted(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:

@@ -112,11 +112,25 @@ def test_a_band_needs_repeats() -> None:
     assert is_alike(one, one) is None
 
 
-def test_a_proof_whose_interval_reaches_below_one_is_open_and_a_disturbed_one_says_so() -> None:
+def test_a_proof_whose_interval_reaches_below_one_is_open() -> None:
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     fp32 = SideRuns((100, 100, 100), losses, 32)
     unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
-    sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32, is_disturbed=True))
+    sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32))
     assert "remains open" in unsure.sentence
-    assert sure.sentence.startswith("The winner trains 2.0 times as fast")
-    assert "disturbed" in sure.sentence
+    assert sure.sentence.startswith("The winner trains 2.0 times as fast") and sure.speedup is not None
+
+
+def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs() -> None:
+    losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
+    disturbed = SideRuns((200, 201, 199), losses, 32, is_disturbed=True)
+    found = proven(Proof(), SideRuns((100, 100, 100), losses, 32), disturbed)
+    assert found.sentence.startswith("Not a clean measurement: ") and "As measured" in found.sentence
+    assert (found.speedup, found.speedup_ci) == (None, None)
+    (plain, fast) = TUNING.trials
+    unclean = TUNING.model_copy(
+        update={"proof": None, "trials": (plain, fast.model_copy(update={"is_disturbed": True}))}
+    )
+    said = " ".join(answers(unclean))
+    assert "times as fast" not in said and "nothing follows from them" in said
+    assert "disturbed in 1 short run, so that a faster combination may have been passed over" in said
