@@ -82,10 +82,10 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
 
         return Column(heading, tip, width, value, shown, side, shows_units, is_in_tip)
 
-    step, units = profile.step_ms or 1.0, profile.matrix_units
+    units = profile.matrix_units
     ms_tip, share_tip = "Milliseconds per step, a mean of the recorded steps", "The share of the step's time"
     columns = [
-        column("Share", share_tip, 64, lambda cell: cell.ms / step, share_text, is_in_tip=True),
+        column("Share", share_tip, 64, profile.share_of_step, share_text, is_in_tip=True),
         column("ms", ms_tip, 56, lambda cell: cell.ms, ms_text),
         column("Calls", "Calls per step", 50, lambda cell: cell.calls, count_text, is_in_tip=True),
     ]

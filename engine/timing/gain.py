@@ -11,7 +11,7 @@ from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.remedies import other_precision
 from engine.protocol.timing.timing import Timing, TimingSide
 from engine.timing.names import part_phrase, side_names
-from engine.timing.verdict import Verdict, matrix_share_of_peak, milliseconds, verdict_of
+from engine.timing.verdict import Verdict, milliseconds, verdict_of
 from engine.words.numbers import number, share_text, throughput_text, times
 
 
@@ -104,7 +104,8 @@ are the same."""
 def _gain(side: _Side, first: _Side) -> Gain:
     disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
     if disturbed is not None:
-        return Gain(None, _not_compared(side, first, disturbed))
+        why = f"the steps of {disturbed.name} were disturbed"
+        return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
     scale = first.profile.samples / side.profile.samples
     works = _works(side, first, scale)
     before, now = first.profile.step_ms, side.profile.step_ms * scale
@@ -121,13 +122,6 @@ def _gain(side: _Side, first: _Side) -> Gain:
         lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
         reason = _why_slower(works, before, side, first)
     return Gain(ratio, f"{lead}: {reason}.")
-
-
-def _not_compared(side: _Side, first: _Side, disturbed: _Side) -> str:
-    return (
-        f"{side.name} is not compared with {first.name}, as the steps of {disturbed.name} were disturbed: "
-        f"{disturbed.profile.disturbance}. Profile again when nothing else runs."
-    )
 
 
 def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
@@ -193,17 +187,14 @@ def _reason(work: _Work, side: _Side, first: _Side) -> str:
 
 def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
     names = f"{profile.format.upper()}", f"{first.format.upper()}"
-    peaks = [
-        None if profile.limits is None else profile.limits.tflops(name)
-        for name in (profile.format, first.format)
-    ]
-    if peaks[0] and peaks[1] and peaks[0] < 1.1 * peaks[1]:
+    peak, first_peak = profile.peak_tflops, first.peak_tflops
+    if peak and first_peak and peak < 1.1 * first_peak:
         device = "processor" if profile.device_type == "cpu" else "device"
         return (
-            f", since this {device} multiplies matrices in {names[0]} at {throughput_text(peaks[0])} "
-            f"and in {names[1]} at {throughput_text(peaks[1])}"
+            f", since this {device} multiplies matrices in {names[0]} at {throughput_text(peak)} "
+            f"and in {names[1]} at {throughput_text(first_peak)}"
         )
     if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
         return f", since most of it does not run on {profile.matrix_units}"
-    reached = matrix_share_of_peak(profile)
+    reached = profile.matrix_share_of_peak
     return "" if reached is None else f", whose products run at {share_text(reached)} of their measured peak"

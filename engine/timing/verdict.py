@@ -39,6 +39,8 @@ class Bound(StrEnum):
     DATA = "data"
     BALANCED = "balanced"
     """Nothing by itself."""
+    UNKNOWN = "unknown"
+    """The steps were disturbed, or have no times."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ class _NextStep:
 
 MFU = (
     "MFU (model FLOPs utilisation) is the model's FLOPs per second over the measured peak of matrix products "
-    "in its format. The model's FLOPs are those of its forward and backward pass, with a multiply-add as two "
-    "and recomputed activations once; the second is of the whole step, with all its waits."
+    "and convolutions in its format. The model's FLOPs are those of its forward and backward pass, with a "
+    "multiply-add as two and recomputed activations once; the second is of the whole step, with all its "
+    "waits."
 )
 
 _BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
@@ -74,16 +77,18 @@ _NOTED_SHARE = 0.15
 """Parts of less are not worth a remedy."""
 _MUCH_FASTER = 1.3
 _FAR_FROM_PEAK = 0.4
-_MOST_SHARE = 1.05
 _LONG_FORMATS = ("fp32", "tf32")
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
-    """What bounds the step of an experiment's profile."""
+    """What bounds the step of an experiment's profile; nothing is concluded from a disturbed one."""
     bar = profile.bar
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:
-        return Verdict(Bound.BALANCED, "The profile has no times.", "Profile the experiment again.")
+        return Verdict(Bound.UNKNOWN, "The profile has no times.", "Profile the experiment again.")
+    if profile.disturbance is not None:
+        sentence = f"Its steps were disturbed: {profile.disturbance}."
+        return Verdict(Bound.UNKNOWN, sentence, "Profile again when nothing else runs.")
     longest = parts[0].part
     enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
     bound = Bound.BALANCED
@@ -99,14 +104,19 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
 
 
 def mfu_sentence(profile: StepProfile) -> str | None:
-    """The profile's MFU with the figures that it is made of; None where it is unknown."""
-    mfu, limits, flops = profile.mfu, profile.limits, profile.flops
-    peak = None if limits is None else limits.tflops(profile.format)
+    """The profile's MFU with the figures that it is made of, or that it is withheld; None where it is
+    unknown."""
+    mfu, peak, flops, name = profile.mfu, profile.peak_tflops, profile.flops, profile.format.upper()
+    if flops and profile.limits is not None and profile.format in profile.limits.withheld:
+        return (
+            f"There is no MFU: the peak in {name} could not be measured reliably. Profile again when nothing "
+            "else runs."
+        )
     if mfu is None or peak is None or flops is None:
         return None
     return (
         f"MFU {share_text(mfu)}: the model's {number(flops / 1e9)} GFLOPs a step are "
-        f"{throughput_text(flops / profile.step_ms / 1e9)}, and products in {profile.format.upper()} reach "
+        f"{throughput_text(flops / profile.step_ms / 1e9)}, and products in {name} reach "
         f"{throughput_text(peak)} on this device."
     )
 
@@ -114,20 +124,6 @@ def mfu_sentence(profile: StepProfile) -> str | None:
 def milliseconds(value: float) -> str:
     """A time with three significant figures: "14.2 ms"."""
     return f"{number(value)} ms"
-
-
-def matrix_share_of_peak(profile: StepProfile) -> float | None:
-    """The model's FLOPs over those that its matrix work could have done at the measured peak, if known."""
-    peak = None if profile.limits is None else profile.limits.tflops(profile.format)
-    matrix_ms = profile.bar.ms(StepPart.MATRIX_UNITS) + profile.bar.ms(StepPart.MATRIX)
-    if not (peak and matrix_ms and profile.flops):
-        return None
-    return _plausible(profile.flops / matrix_ms / 1e9 / peak)
-
-
-def _plausible(share: float) -> float | None:
-    """A share of a measured limit; None where what was reached shows that the limit is higher."""
-    return None if share > _MOST_SHARE else min(1.0, share)
 
 
 def _capitalised(part: StepPart, profile: StepProfile) -> str:
@@ -156,7 +152,7 @@ def _bounding(part: StepPart, profile: StepProfile) -> str:
         case StepPart.MEMORY:
             at_bandwidth = _share_of_bandwidth(profile)
             return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
-    reached = matrix_share_of_peak(profile)
+    reached = profile.matrix_share_of_peak
     at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
     return f"{part_title(part, profile)} bounds it: products and convolutions take {of_step}{at_peak}."
 
@@ -167,8 +163,9 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
     if profile.limits is None or not spent:
         return ""
     per_ms = sum(row.moved_bytes or 0.0 for row in rows) / spent
-    reached = _plausible(per_ms / 1e6 / profile.limits.gb_per_second)
-    return "" if reached is None else f", at {share_text(reached)} of the measured bandwidth"
+    reached = per_ms / 1e6 / profile.limits.gb_per_second
+    # a cache delivers more than the memory could
+    return "" if reached > 1 else f", at {share_text(reached)} of the measured bandwidth"
 
 
 def _balanced(profile: StepProfile) -> str:
@@ -186,7 +183,7 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
     """That no setting shortens the longest part; another part may still have advice."""
     if any(advice.changes for advice in profile.advice):
         return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
-    reached = matrix_share_of_peak(profile)
+    reached = profile.matrix_share_of_peak
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
         return (
             "No setting is known to help: most of it is products that the model needs. They run at "
@@ -196,10 +193,11 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
 
 
 def _for_data(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
-    remedy = more_workers(experiment)
-    if remedy is None:
+    workers = more_workers(experiment, profile)
+    if workers is None:
         return _on_device(profile, experiment)
-    return _NextStep(f"{remedy.action}: {_without(StepPart.DATA, profile)}.", remedy)
+    remedy, least_ms = workers
+    return _NextStep(f"{remedy.action}: a step {_at_best(least_ms, profile)}.", remedy)
 
 
 def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
@@ -207,7 +205,9 @@ def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     if remedy is None:
         return _on_device(profile, experiment)
     sentence = "Pin the batches' memory, so that they are copied while the device computes"
-    return _NextStep(f"{sentence}: {_without(StepPart.COPIES, profile)}.", remedy)
+    copies_ms = profile.bar.ms(StepPart.COPIES)
+    least_ms = max(copies_ms, profile.bar.total_ms - copies_ms)
+    return _NextStep(f"{sentence}: a step {_at_best(least_ms, profile)}.", remedy)
 
 
 def _on_device(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
@@ -223,7 +223,7 @@ def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
     if remedy is None:
         return _with_larger_batch(experiment, "the same operations then do twice the work")
     sentence = "Use the recipe fast, which launches a whole step at once"
-    return _NextStep(f"{sentence}: {_without(StepPart.HOST, profile)}.", remedy)
+    return _NextStep(f"{sentence}: {_without_wait(profile)}.", remedy)
 
 
 def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
@@ -252,7 +252,7 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     faster = _faster_format(profile)
     if faster is not None:
         return faster
-    reached = matrix_share_of_peak(profile)
+    reached = profile.matrix_share_of_peak
     if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
         return None
     figure = f"the products run at {share_text(reached)} of their measured peak"
@@ -265,8 +265,7 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
 
 def _faster_format(profile: StepProfile) -> _NextStep | None:
     """The precision whose products are much faster than the profile's, by the measured peaks."""
-    limits = profile.limits
-    own = None if limits is None else limits.tflops(profile.format)
+    limits, own = profile.limits, profile.peak_tflops
     if limits is None or own is None:
         return None
     others = ("fp16", "bf16", "tf32") if profile.format in _LONG_FORMATS else ("fp32",)
@@ -287,13 +286,17 @@ def _has_convolutions(profile: StepProfile) -> bool:
     return any("conv" in f"{row.name} {row.operation}".lower() for row in rows)
 
 
-def _without(part: StepPart, profile: StepProfile) -> str:
+def _without_wait(profile: StepProfile) -> str:
     whole = profile.bar.total_ms
-    rest = whole - profile.bar.ms(part)
-    what = "the copies" if part is StepPart.COPIES else "the wait"
+    rest = whole - profile.bar.ms(StepPart.HOST)
     if rest <= 0.02 * whole:
-        return f"{what} {'are' if part is StepPart.COPIES else 'is'} nearly all of the step"
-    return f"without {what} a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+        return "the wait is nearly all of the step"
+    return f"without the wait a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+
+
+def _at_best(least_ms: float, profile: StepProfile) -> str:
+    ratio = times(profile.bar.total_ms / least_ms)
+    return f"takes {milliseconds(least_ms)} at best, {ratio} times as fast"
 
 
 _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | None]] = {

@@ -28,9 +28,9 @@ _HOW_TO_READ = (
     "Each mark is a kernel, or an operation where kernels cannot be counted: the larger it is, the more of "
     "the step it takes. The further right, the more it computes for every byte that it moves; the higher, "
     "the more it computes in a second. The lines are the limits measured on this device: the slope is what "
-    "memory delivers, and the level lines are what matrix products reach. A mark close below a line cannot "
-    "become much faster; one far below all of them waits for something else, or is too small to fill the "
-    "device."
+    "memory delivers, and the level lines are what products and convolutions reach. A mark close below a "
+    "line cannot become much faster; one far below all of them waits for something else, or is too small to "
+    "fill the device."
 )
 _NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
 _NO_FLOPS = "The model's FLOPs cannot be counted{names}, so there is no MFU."
@@ -58,12 +58,12 @@ class Roofline(Picture[Mark]):
     def tip(self, spot: Mark) -> str:
         row, profile = spot.row, self._timing.sides[spot.place].profile
         assert profile is not None and row.flops and row.moved_bytes  # else there is no mark
-        share = share_text(row.ms / profile.step_ms) if profile.step_ms else ""
+        share = profile.share_of_step(row)
         name = f"{self._names[spot.place]}: " if len(self._names) > 1 else ""
         return "\n".join(
             [
                 row.name,
-                f"{name}{number(row.ms)} ms, {share} of the step",
+                f"{name}{number(row.ms)} ms{'' if share is None else f', {share_text(share)} of the step'}",
                 f"{number(row.tflops)} TFLOP/s, {number(row.gb_per_second)} GB/s, "
                 f"{number(row.flops / row.moved_bytes)} FLOPs per byte",
             ]

@@ -131,8 +131,10 @@ class RowsModel(TableModel):
             if cell is None or side.profile is None:
                 continue
             calls = f"{count_text(cell.calls)} call{'' if cell.calls == 1 else 's'}"
-            share = share_text(cell.ms / (side.profile.step_ms or 1.0))
-            facts = [f"{ms_text(cell.ms)} ms", f"{share} of the step", calls]
+            share = side.profile.share_of_step(cell)
+            facts = [f"{ms_text(cell.ms)} ms", calls]
+            if share is not None:
+                facts.insert(1, f"{share_text(share)} of the step")
             facts.append(part_phrase(cell.part, side.profile))
             if cell.format is not None:
                 facts.append(f"in {cell.format.upper()}")

@@ -96,7 +96,7 @@ _LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, 
 
 def _limit_cells(name: str, profile: StepProfile) -> Cells:
     limits, flops = profile.limits, profile.flops
-    peak = None if limits is None else limits.tflops(profile.format)
+    peak = profile.peak_tflops
     reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
     return (
         name,

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import FAST, RecipePart, joined
 from engine.protocol.numerics.advice import Changes
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.profile import StepProfile
 
 _WORKERS, _MOST_WORKERS = 4, 32
+_LEAST_GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -19,12 +22,30 @@ class Remedy:
     action: str
 
 
-def more_workers(experiment: Experiment) -> Remedy | None:
-    """Twice as many processes that load; None where these would be too many."""
-    workers = 2 * experiment.data.workers or _WORKERS
-    if workers > _MOST_WORKERS:
+def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, float] | None:
+    """Twice as many processes that load, up to the processor's cores, and the milliseconds that a step takes
+    at best with them; None where they would gain nothing."""
+    before, cores = experiment.data.workers, profile.cores or _MOST_WORKERS
+    workers = min(2 * before or _WORKERS, cores, _MOST_WORKERS)
+    least_ms = _least_ms(min(before, cores), workers, profile)
+    if workers <= before or least_ms > (1 - _LEAST_GAIN) * profile.step_ms:
         return None
-    return Remedy((("data.workers", str(workers)),), f"Load with {workers:,} workers")
+    return Remedy((("data.workers", str(workers)),), f"Load with {workers:,} workers"), least_ms
+
+
+def _least_ms(before: int, workers: int, profile: StepProfile) -> float:
+    """What a step takes at best with so many processes that load at once, instead of as many as before.
+
+    Without any, loading takes what the training waits for; with some that do not keep up, it takes all of a
+    step in each. A CPU that also trains divides its cores between both.
+    """
+    wait_ms = profile.bar.ms(StepPart.DATA)
+    rest_ms = max(0.0, profile.step_ms - wait_ms)
+    loading_ms = before * profile.step_ms if before else wait_ms
+    least_ms = max(rest_ms, loading_ms / workers)
+    if profile.threads is not None and profile.cores is not None:
+        least_ms = max(least_ms, (profile.threads * rest_ms + loading_ms) / profile.cores)
+    return least_ms
 
 
 def kept_on_device(experiment: Experiment) -> Remedy | None:

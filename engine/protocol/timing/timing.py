@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.text import Line
 from engine.experiment.value import Message, Whole
+from engine.protocol.timing.limits import Limits
 from engine.protocol.timing.profile import StepProfile
 
 MOST_SIDES = 8
@@ -25,9 +27,15 @@ class TimingSide(Message):
 
 
 class Timing(Message):
-    """The sides in the order shown; the first is the baseline."""
+    """The sides in the order shown; the first is the baseline. Those of one device share its limits."""
 
     sides: Annotated[tuple[TimingSide, ...], Field(max_length=MOST_SIDES)] = ()
+
+    @field_validator("sides")
+    @classmethod
+    def _with_shared_limits(cls, sides: tuple[TimingSide, ...]) -> tuple[TimingSide, ...]:
+        shared = {device: _best(sides, device) for device in {side.experiment.device for side in sides}}
+        return tuple(_with_limits(side, shared[side.experiment.device]) for side in sides)
 
     def with_side(self, place: int, **changes: Any) -> Timing:
         """The timing with these fields of a side changed."""
@@ -60,3 +68,27 @@ class SideFailed(Message):
     event: Literal["side-failed"] = "side-failed"
     side: Whole
     problem: Problem
+
+
+def _best(sides: Sequence[TimingSide], device: str) -> Limits | None:
+    """The limits of a device, each the best that was measured, without peaks that a step exceeds."""
+    profiles = [side.profile for side in sides if side.profile and side.experiment.device == device]
+    best: Limits | None = None
+    for limits in filter(None, (profile.limits for profile in profiles)):
+        best = limits if best is None else _better(best, limits)
+    for profile in profiles:
+        best = best and profile.with_limits(best).limits
+    return best
+
+
+def _better(limits: Limits, other: Limits) -> Limits:
+    for peak in other.peaks:
+        limits = limits.with_peak(peak.format, max(peak.tflops, limits.tflops(peak.format) or 0.0))
+    return limits.model_copy(update={"gb_per_second": max(limits.gb_per_second, other.gb_per_second)})
+
+
+def _with_limits(side: TimingSide, limits: Limits | None) -> TimingSide:
+    profile = side.profile
+    if profile is None or limits is None or profile.limits in (None, limits):
+        return side
+    return side.model_copy(update={"profile": profile.with_limits(limits)})

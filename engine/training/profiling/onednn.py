@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,11 +100,16 @@ def verbose_primitives(work: Callable[[], object]) -> tuple[Primitive, ...]:
         return primitives_in(file.read().decode("utf-8", errors="replace"), matrix_units())
 
 
-def primitive_rows(primitives: Iterable[Primitive]) -> tuple[TimeRow, ...]:
-    """A row for each implementation of each kind in each format, the longest first."""
+def primitive_rows(primitives: Sequence[Primitive], step_ms: float) -> tuple[TimeRow, ...]:
+    """A row for each implementation of each kind in each format, the longest first.
+
+    The calls are of another step than the one of `step_ms`; where they exceed it they are scaled down to it.
+    """
+    whole = sum(each.ms for each in primitives)
+    scale = min(1.0, step_ms / whole) if whole else 1.0
     groups: defaultdict[tuple[str, str, KernelClass], list[float]] = defaultdict(list)
     for each in primitives:
-        groups[each.kind, each.implementation, each.kernel_class].append(each.ms)
+        groups[each.kind, each.implementation, each.kernel_class].append(scale * each.ms)
     rows = [
         TimeRow(
             name=f"{kind} {implementation}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -11,6 +12,7 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import torch
 from torch import nn
 
@@ -25,7 +27,7 @@ from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profiling.bar import step_bar
 from engine.training.profiling.flops import count_flops
-from engine.training.profiling.limits import measure_limits
+from engine.training.profiling.limits import measure_again, measure_limits
 from engine.training.profiling.onednn import (
     Primitive,
     formats_on_units,
@@ -111,7 +113,8 @@ def _profile(
         format=recorded.format,
         matrix_units=_matrix_units(plan, recorded.format),
         threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
-        kernels=rows.kernels or primitive_rows(recorded.primitives),
+        cores=_cores(),
+        kernels=rows.kernels or primitive_rows(recorded.primitives, timed.step_ms),
         operations=rows.operations,
         modules=rows.modules,
         flops=flops,
@@ -120,6 +123,9 @@ def _profile(
         notes=(*recorded.notes, *bar.notes),
         trace=kept.name if kept is not None and kept.exists() else None,
     )
+    if found.limits is not None and found.flops and found.format in found.limits.withheld:
+        yield _profiling(f"measuring the peak in {found.format.upper()} again", 0.97)
+        found = found.with_limits(measure_again(found.limits, found.format, plan.device, control))
     return found.model_copy(update={"advice": advise(trace, found, plan.experiment)})
 
 
@@ -253,6 +259,14 @@ def _matrix_units(plan: Plan, name: str) -> str | None:
         units = matrix_units()
         return units.get(name) or next(iter(units.values()), None)
     return "Tensor Cores" if plan.device_entry.tensor_cores else None
+
+
+def _cores() -> int:
+    """The cores that this process may use; two threads of a core count once."""
+    allowed = (
+        len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
+    )
+    return min(psutil.cpu_count(logical=False) or 1, allowed or 1)
 
 
 def _profiling(detail: str, fraction: float) -> Phase:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-import psutil
-
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice
 from engine.protocol.timing.profile import StepProfile
@@ -29,24 +25,14 @@ _LEAST_SHARE = 0.01
 """Advice that could save less of a step is kept back."""
 
 
-def advise(
-    trace: Trace, profile: StepProfile, experiment: Experiment, cores: int | None = None
-) -> tuple[Advice, ...]:
-    """The advice, what could save most first; `cores` are those of the processor, by default as measured."""
+def advise(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
+    """The advice, what could save most first."""
     if not profile.step_ms:
         return ()
-    case = Case(trace, profile, experiment, _cores() if cores is None else cores)
+    case = Case(trace, profile, experiment)
     found = [found for pattern in _PATTERNS for found in pattern(case)]
     telling = [
         entry for entry in found if entry.saved_ms >= _LEAST_SHARE * profile.step_ms and entry.saved_ms
     ]
     telling.sort(key=lambda entry: entry.saved_ms, reverse=True)
     return tuple(entry.advice for entry in telling)
-
-
-def _cores() -> int:
-    """The cores that this process may use; two threads of a core count once."""
-    allowed = (
-        len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
-    )
-    return min(psutil.cpu_count(logical=False) or 1, allowed or 1)

@@ -37,12 +37,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Case:
-    """A recording, the profile made of it, and the experiment; `cores` are those that the program may use."""
+    """A recording, the profile made of it, and the experiment."""
 
     trace: Trace
     profile: StepProfile
     experiment: Experiment
-    cores: int
 
     @cached_property
     def work(self) -> tuple[DeviceWork, ...]:
@@ -55,8 +54,8 @@ class Case:
         return max(1, len(self.trace.steps))
 
     def ms(self, parts: Iterable[_Timed]) -> float:
-        """What these take of a step."""
-        return sum(part.us for part in parts) / 1e3 / self.steps
+        """What these take of a step; recorded ones are longer, so no more than all of it."""
+        return min(self.profile.step_ms, sum(part.us for part in parts) / 1e3 / self.steps)
 
     def count(self, parts: Sized, noun: str) -> str:
         """How many of these a step has: "12 copies"."""

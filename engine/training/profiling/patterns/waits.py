@@ -29,16 +29,19 @@ _LEAST_BYTES = 4_096
 
 def starved(case: Case) -> Iterator[Found]:
     """A loader that does not keep up."""
-    workers, ms = more_workers(case.experiment), case.profile.bar.ms(StepPart.DATA)
-    remedy = workers or kept_on_device(case.experiment)
+    ms, evidence = case.profile.bar.ms(StepPart.DATA), ""
+    message, remedy, saved_ms = "keep the dataset on the device.", kept_on_device(case.experiment), ms
+    if (workers := more_workers(case.experiment, case.profile)) is not None:
+        message, (remedy, least_ms) = "let more processes load samples.", workers
+        saved_ms = case.profile.step_ms - least_ms
+        evidence = f" With {dict(remedy.changes)['data.workers']} a step takes {number(least_ms)} ms at best."
     yield Found(
-        ms,
+        saved_ms,
         Advice(
             kind=AdviceKind.STARVED,
-            message="The loader does not keep up: "
-            + ("let more processes load samples." if workers else "keep the dataset on the device."),
+            message=f"The loader does not keep up: {message}",
             evidence=f"Training waits for data {case.of_step(ms)}, with "
-            f"{counted(case.experiment.data.workers, 'loader worker')}.",
+            f"{counted(case.experiment.data.workers, 'loader worker')}.{evidence}",
             **trying(remedy),
         ),
     )
@@ -137,8 +140,8 @@ def tiny_kernels(case: Case) -> Iterator[Found]:
 
 def idle_threads(case: Case) -> Iterator[Found]:
     """Cores of the processor that do not compute."""
-    threads, cores = case.profile.threads, case.cores
-    if threads is None or threads >= cores:
+    threads, cores = case.profile.threads, case.profile.cores
+    if threads is None or cores is None or threads >= cores:
         return
     bar = case.profile.bar
     computing = (StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY, StepPart.OPTIMIZER)

@@ -33,7 +33,7 @@ onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:bf16,undef,src:bf16::bl
 
 
 def test_calls_are_grouped_by_implementation_and_format() -> None:
-    rows = primitive_rows(primitives_in(LINES, ["bf16"]))
+    rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=4.0)
     told = [(row.name, row.part, row.format, row.ms, row.calls) for row in rows]
     assert told == [
         ("matmul brg_matmul:avx512_core_amx", StepPart.MATRIX_UNITS, "bf16", 2.0, 2),
@@ -44,8 +44,13 @@ def test_calls_are_grouped_by_implementation_and_format() -> None:
     assert formats_on_units(primitives_in(LINES, ["bf16"])) == {"bf16"}
 
 
+def test_calls_of_a_slower_step_are_scaled_down_to_the_one_that_was_timed() -> None:
+    rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=1.3)
+    assert sum(row.ms for row in rows) == pytest.approx(1.3) and rows[0].ms == pytest.approx(0.8)
+
+
 def test_a_processor_without_units_emulates_them() -> None:
-    (row, *_) = primitive_rows(primitives_in(LINES, []))
+    (row, *_) = primitive_rows(primitives_in(LINES, []), step_ms=4.0)
     assert row.part is StepPart.MATRIX and row.format == "bf16"
     assert not formats_on_units(primitives_in(LINES, []))
 

@@ -45,10 +45,13 @@ def profile(name: str = "fp32", *, peaks: dict[str, float] = PEAKS, **parts_ms: 
     )
 
 
-def of_cpu(threads: int = 2, kernels: tuple[TimeRow, ...] = (), **parts_ms: float) -> StepProfile:
+def of_cpu(
+    threads: int = 2, kernels: tuple[TimeRow, ...] = (), cores: int = 2, **parts_ms: float
+) -> StepProfile:
     changes = {
         "device_type": "cpu",
         "threads": threads,
+        "cores": cores,
         "matrix_units": None,
         "kernels": kernels,
         "limits": None,
@@ -77,11 +80,11 @@ def told(tmp_path: Path) -> Any:
     """The advice of a kind on a recording, if there is any."""
 
     def of_kind(
-        kind: AdviceKind, recorded: Recorded | Trace, profile: StepProfile, cores: int = 2, **settings: Any
+        kind: AdviceKind, recorded: Recorded | Trace, profile: StepProfile, **settings: Any
     ) -> Advice | None:
         trace = recorded.read(tmp_path) if isinstance(recorded, Recorded) else recorded
         experiment = Experiment.model_validate({"precision": "fp32", "device": "cuda:0", **settings})
-        found = [entry for entry in advise(trace, profile, experiment, cores) if entry.kind is kind]
+        found = [entry for entry in advise(trace, profile, experiment) if entry.kind is kind]
         assert len(found) <= 1
         return found[0] if found else None
 
@@ -198,6 +201,28 @@ def test_a_loader_that_starves_the_device_gets_more_workers(told: Any) -> None:
     assert told(AdviceKind.STARVED, a_step(), profile(data=0.05)) is None
 
 
+def test_more_workers_are_worth_what_they_and_the_cores_can_load(told: Any) -> None:
+    starved = profile(data=9).model_copy(update={"cores": 8})
+    advice = told(AdviceKind.STARVED, a_step(), starved)
+    assert advice.evidence.endswith("with 0 loader workers. With 4 a step takes 2.25 ms at best.")
+    of_two = told(AdviceKind.STARVED, a_step(), starved.model_copy(update={"cores": 2}))
+    assert of_two.evidence.endswith("With 2 a step takes 4.50 ms at best.")
+    # two workers that do not keep up take all of two cores
+    none_left = starved.model_copy(update={"cores": 2})
+    on_device = told(AdviceKind.STARVED, a_step(), none_left, data={"workers": 2})
+    assert on_device.changes == (("data.on_device", "true"),)
+    # a processor that trains on both cores has none to load with
+    busy = of_cpu(threads=2, cores=2, data=4)
+    assert told(AdviceKind.STARVED, Trace(), busy, device="cpu").evidence.endswith("takes 8.00 ms at best.")
+
+
+def test_what_was_recorded_takes_no_more_than_the_step(told: Any) -> None:
+    recorded = a_step()
+    recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 42_800, launched=1_200, count=6_000_000)
+    advice = told(AdviceKind.PAGEABLE_COPY, recorded, profile(copies=5))
+    assert "10.0 ms of a step of 10.0 ms (100\N{NO-BREAK SPACE}%)" in advice.evidence
+
+
 def test_tiny_kernels_are_launched_at_once(told: Any) -> None:
     recorded = a_step()
     for at in range(1_000, 2_000, 100):
@@ -242,7 +267,7 @@ def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any, tmp_path: Path) 
         told(AdviceKind.UNFUSED_OPTIMIZER, recorded, profile(optimizer=2), step={"recipe": "fused"}) is None
     )
     own = with_code({"model": str(model_file(tmp_path))}, names_model=True, names_dataset=True)
-    (entry,) = advise(recorded.read(tmp_path), profile(optimizer=2), Experiment.model_validate(own), cores=2)
+    (entry,) = advise(recorded.read(tmp_path), profile(optimizer=2), Experiment.model_validate(own))
     assert entry.changes == (), "no setting fuses the model file's own"
     fused = optimizer_step("aten::_fused_adamw_")
     assert told(AdviceKind.UNFUSED_OPTIMIZER, fused, profile(optimizer=2)) is None
@@ -286,20 +311,20 @@ def test_onednns_reorders_around_convolutions_are_conversions_too(told: Any) -> 
 
 
 def test_idle_cores_are_told(told: Any) -> None:
-    advice = told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=1, matrix=8), cores=4, device="cpu")
+    advice = told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=1, cores=4, matrix=8), device="cpu")
     assert "1 of 4 cores" in advice.message and "8.00 ms of a step" in advice.evidence
-    assert told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=4, matrix=8), cores=4, device="cpu") is None
-    assert told(AdviceKind.IDLE_THREADS, a_step(), profile(matrix=8), cores=4) is None, "no CPU computes"
+    assert told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=4, cores=4, matrix=8), device="cpu") is None
+    assert told(AdviceKind.IDLE_THREADS, a_step(), profile(matrix=8)) is None, "no CPU computes"
 
 
 def test_what_could_save_most_comes_first(tmp_path: Path) -> None:
     recorded = a_step()
     product(recorded, SGEMM, FLOATS)
     trace = recorded.read(tmp_path)
-    kinds = [entry.kind for entry in advise(trace, profile(data=5), Experiment(precision="fp32"), cores=2)]
+    kinds = [entry.kind for entry in advise(trace, profile(data=5), Experiment(precision="fp32"))]
     assert kinds == [AdviceKind.STARVED, AdviceKind.COULD_BE_TF32]
 
 
 def test_an_empty_recording_gives_no_advice() -> None:
     nothing = profile().model_copy(update={"step_ms": 0.0, "bar": Bar()})
-    assert advise(Trace(), nothing, Experiment(), cores=2) == ()
+    assert advise(Trace(), nothing, Experiment()) == ()

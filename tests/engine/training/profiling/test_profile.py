@@ -104,6 +104,21 @@ def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_
     assert list(folder.iterdir()) == [folder / "trace.json.gz"]
 
 
+def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{__name__}.LIMITS", LIMITS.with_peak("fp32", 1e-9))
+    monkeypatch.setattr(profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e3))
+    found = profiled()
+    assert found.limits is not None and found.limits.tflops("fp32") == 1e3 and found.mfu is not None
+    monkeypatch.setattr(
+        profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e-8)
+    )
+    withheld = profiled()
+    assert withheld.limits is not None and withheld.limits.withheld == ("fp32",)
+    assert withheld.mfu is None
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"precision": "bf16", "step": {"recipe": "fused", "clip_norm": 1.0}}]
 )
