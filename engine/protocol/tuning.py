@@ -18,6 +18,9 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 MOST_PROOF_REPEATS = 20
 
+Reasons = Annotated[dict[Line, Line], Field(max_length=100)]
+"""Parts of a recipe, each with the reason why it is not possible, as a clause."""
+
 _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -42,7 +45,8 @@ class TuningTrial(Message):
 
     `round` counts from 1; trials that measure the gains are of no round, 0. A trial that failed has a
     `problem` and no speed, one that cannot be used has both. `words` name the candidate. Other programs, heat
-    or power slowed it down where it `is_disturbed`.
+    or power slowed it down where it `is_disturbed`. `left_out` has the parts of its recipe that are not
+    possible here.
     """
 
     round: Whole
@@ -56,6 +60,7 @@ class TuningTrial(Message):
     words: Line = ""
     steps_per_epoch: Positive | None = None
     is_disturbed: bool = False
+    left_out: Reasons = Field(default_factory=dict)
 
     @property
     def is_usable(self) -> bool:
@@ -99,7 +104,8 @@ class Tuning(Message):
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
     that make sense here; once the search is over `leaders` has the changes of the last, the fastest first.
     `proofs` has those that broke the guard before the `proof` that counts. `not_tried` says what was left out
-    and why, in sentences. `runs` counts every process that trained.
+    and why, in sentences; `left_out` has the parts of the recipe that were not possible before anything was
+    trained. `runs` counts every process that trained.
     """
 
     experiment: Experiment
@@ -116,5 +122,6 @@ class Tuning(Message):
     proof: Proof | None = None
     proofs: Annotated[tuple[Proof, ...], Field(max_length=100)] = ()
     not_tried: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
+    left_out: Reasons = Field(default_factory=dict)
     runs: Whole = 0
     seconds: Seconds = 0.0

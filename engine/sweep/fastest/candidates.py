@@ -14,7 +14,8 @@ from typing import Any
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
-from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, joined
+from engine.experiment.own.library_models import library_of
+from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
@@ -68,6 +69,10 @@ class Space:
         """The settings that differ from the baseline's."""
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
+    def recipe_parts(self, places: Places) -> frozenset[str]:
+        """The parts of the candidate's recipe."""
+        return frozenset(Step(recipe=self.changes(places).get("step.recipe", PLAIN)).parts)
+
     def of_changes(self, changes: Changes) -> Places:
         """The candidate with these changes."""
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
@@ -106,21 +111,27 @@ def baseline_of(experiment: Experiment) -> Experiment:
     return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
 
 
-def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, cap_gib: float | None) -> Space:
-    """The candidates for a resolved experiment on its device."""
+def space_of(
+    baseline: Experiment,
+    plan: TuningPlan,
+    catalog: Catalog,
+    cap_gib: float | None,
+    left_out: Mapping[str, str],
+) -> Space:
+    """The candidates for a resolved experiment on its device, without the parts of recipes in `left_out`."""
     device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
     model = catalog.model(baseline.model)
     assert device is not None and dataset is not None and model is not None  # the experiment is resolved
-    values = _Values(baseline, plan, device, dataset, model)
+    values = _Values(baseline, plan, device, dataset, model, left_out)
     options = {
         kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
         for kind in CHANGE_KINDS
     }
-    left_out = [_UNWANTED[kind] for kind in CHANGE_KINDS if kind not in plan.kinds]
+    unwanted = [_UNWANTED[kind] for kind in CHANGE_KINDS if kind not in plan.kinds]
     return Space(
         baseline,
         options,
-        (*values.not_tried, *left_out),
+        (*values.not_tried, *unwanted),
         cap_mib=None if cap_gib is None else cap_gib * MIB_PER_GIB,
         careful_mib=None if device.is_gpu else device.memory_mib,
     )
@@ -145,8 +156,10 @@ class _Values:
         device: DeviceEntry,
         dataset: DatasetEntry,
         model: ModelEntry,
+        left_out: Mapping[str, str],
     ) -> None:
         self.not_tried: list[str] = []
+        self._left_out = left_out
         self._experiment, self._plan = experiment, plan
         self._device, self._dataset, self._model = device, dataset, model
 
@@ -231,9 +244,12 @@ class _Values:
 
     def _why_not(self, part: RecipePart) -> str | None:
         """Why a part of the recipe makes no sense here."""
-        is_own = self._model.family == OWN_FAMILY
+        if part in self._left_out:
+            return f"{recipe_title(part)}: {self._left_out[part]}."
         code = self._experiment.own_code
-        if part == "channels_last" and not (self._model.is_convolutional or is_own):
+        # of a file's or a library's model only a worker knows
+        is_known = self._model.family != OWN_FAMILY and library_of(self._model.name) is None
+        if part == "channels_last" and is_known and not self._model.is_convolutional:
             return "Channels last: the model has no convolutions."
         if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:
             return f"{recipe_title(part)}: the optimizer is the model file's own."

@@ -38,11 +38,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial showed; without a speed the candidate drops out."""
+    """What a trial showed; without a speed the candidate drops out, and all others with the parts of its
+    recipe that were `left_out`."""
 
     speed: float | None
     peak_mib: float | None = None
     is_out_of_memory: bool = False
+    left_out: frozenset[str] = frozenset()
 
 
 Steps = Generator[Ask, Outcome, tuple[Places, ...]]
@@ -123,6 +125,7 @@ class _Search:
         self._space = space
         self._round = 0
         self._failed: set[Places] = set()
+        self._impossible: frozenset[str] = frozenset()
         self._needs_memory: list[Places] = []
         self._peaks: dict[Places, float] = {}
 
@@ -223,7 +226,10 @@ class _Search:
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}
         for places in order if self._round % 2 else reversed(order):
+            if self._impossible & self._space.recipe_parts(places):
+                continue
             outcome = yield Ask(places, self._round, seconds)
+            self._impossible |= outcome.left_out
             if outcome.peak_mib is not None:
                 self._peaks[places] = outcome.peak_mib
             if outcome.speed is not None:

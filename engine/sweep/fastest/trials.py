@@ -81,6 +81,7 @@ def shown(
         "peak_mib": pilot.peak_mib,
         "final_loss": pilot.final_loss,
         "is_disturbed": is_spoiled(last.summary),
+        "left_out": last.summary.left_out,
     }
     known = trial.model_copy(update=figures)
     return known.model_copy(update={"problem": _why_unusable(known, last.summary, tuning)})
@@ -91,8 +92,8 @@ def _why_unusable(trial: TuningTrial, summary: Summary, tuning: Tuning) -> Probl
     if peak is not None and cap is not None and peak > cap * MIB_PER_GIB:
         message = f"It needs {memory_text(peak)}, more than the cap of {memory_text(cap * MIB_PER_GIB)}."
         return Problem(kind=Kind.OUT_OF_MEMORY, message=message, remedy="Allow more memory.")
-    if summary.left_out:
-        message = left_out_words(summary.left_out).replace("\n", "; ")
+    if trial.left_out:
+        message = left_out_words(trial.left_out).replace("\n", "; ")
         return request_problem(f"Not possible here: {message}.", "Choose another recipe.")
     if tuning.plan.guard == "alike" and summary.first_nan_step is not None:
         message = f"Its loss is not a number at step {summary.first_nan_step:,}."
@@ -109,4 +110,4 @@ def outcome_of(trial: TuningTrial) -> Outcome:
     """What the search learns of a trial."""
     speed = trial.samples_per_second if trial.is_usable else None
     is_out = trial.problem is not None and trial.problem.kind is Kind.OUT_OF_MEMORY
-    return Outcome(speed, trial.peak_mib, is_out)
+    return Outcome(speed, trial.peak_mib, is_out, frozenset(trial.left_out))

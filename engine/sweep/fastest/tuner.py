@@ -10,9 +10,10 @@ from engine.compare.sides import Side
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.settings import RECIPE_PARTS, joined
 from engine.inspector import Inspector
 from engine.protocol import jobs
-from engine.protocol.events import Event, Failed, Finished, Summary
+from engine.protocol.events import Event, Failed, Finished, Phase, PhaseName, Summary
 from engine.protocol.tuning import Proof, Tuning, TuningPlan, TuningTrial
 from engine.runner import Runner
 from engine.store.record import Status
@@ -93,7 +94,9 @@ class Tuner(Inspector):
         return self._carried_on(known, lambda: self._stop_asked.is_set() or gives_way())
 
     def _space(self, tuning: Tuning) -> Space:
-        return space_of(tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib)
+        return space_of(
+            tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib, tuning.left_out
+        )
 
     def _carried_on(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
         problem: Problem | None = None
@@ -114,6 +117,10 @@ class Tuner(Inspector):
             yield Finished(summary=Summary(), stopped=not known.is_over)
 
     def _steps(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
+        if known.tuning.phase == "candidates":
+            yield from self._looked_at(known)
+            if is_to_end():
+                return None
         if known.tuning.phase in ("candidates", "halving"):
             yield known.keep(phase="halving")
             problem = yield from self._searched(known, is_to_end)
@@ -131,6 +138,26 @@ class Tuner(Inspector):
         if not is_to_end():
             yield known.keep(phase="over")
         return None
+
+    def _looked_at(self, known: Known) -> Iterator[TuningEvent]:
+        """Drops the parts of the recipe that are not possible, before anything is trained.
+
+        A worker that builds a step with all of them knows; it is stopped before the first step. Compiling,
+        which would begin with that, is left out.
+        """
+        if "recipe" not in known.tuning.plan.kinds:
+            return
+        parts = joined(part for part in RECIPE_PARTS if part != "compile")
+        experiment = short_run(changed(known.tuning.experiment, {"step.recipe": parts}), 0.0, None)
+        last: Event | None = None
+        for last in self._events(jobs.Train(experiment=experiment)):
+            session = self._session
+            is_building = isinstance(last, Phase) and last.name is PhaseName.BUILDING
+            if session is not None and not session.is_over and is_building:
+                session.stop()
+        left_out = last.summary.left_out if isinstance(last, Finished) else {}
+        known.space = self._space(known.tuning.model_copy(update={"left_out": left_out}))
+        yield known.keep(left_out=left_out, candidates=known.space.size, not_tried=known.space.not_tried)
 
     def _searched(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
         """Runs the trials that the search asks for; those of an earlier time are known already."""

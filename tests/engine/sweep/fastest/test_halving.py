@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -93,6 +94,24 @@ def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing() -> 
     too_large = [ask.places for ask in asked if ask.places[3] and not ask.places[2]]
     assert len(too_large) == len(set(too_large)) == 1
     assert any(ask.places[2] for ask in asked)
+
+
+def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once() -> None:
+    recipes = ("", "fused+compile", "fused", "compile")
+    options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
+    of, asked = space(batch=1, loader=1, checkpointing=1), list[str]()
+    of = replace(of, options={**of.options, "recipe": options})
+    steps = search(of)
+    ask = next(steps)
+    with pytest.raises(StopIteration):
+        while True:
+            recipe = recipes[ask.places[1]]
+            asked.append(recipe)
+            is_impossible = "compile" in recipe
+            ask = steps.send(
+                Outcome(None, left_out=frozenset({"compile"})) if is_impossible else Outcome(100.0)
+            )
+    assert sum("compile" in recipe for recipe in asked) == 1 and "fused" in asked
 
 
 def test_where_the_baseline_fails_nothing_else_is_tried() -> None:

@@ -16,6 +16,7 @@ from engine.store.store import Store
 from engine.sweep.fastest.events import TrialStarted, TuningKnown, TuningStarted
 from engine.sweep.fastest.gains import REMAINDER
 from engine.sweep.fastest.tuner import Tuner
+from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher
 from tests.engine.sweep.fastest.conftest import WORKER
 
@@ -50,6 +51,40 @@ def test_the_fastest_is_found_proven_and_explained(
     assert product == pytest.approx(proof.speedup)
     assert tuning.runs == sum(isinstance(event, TrialStarted) for event in events)
     assert any("FP16 AMP" in sentence for sentence in tuning.not_tried)
+
+
+NO_CONVOLUTIONS = WORKER.replace(
+    "peak_resident_mib",
+    "left_out={'channels_last': 'the model has no convolutions'} if 'channels_last' in recipe else {}, "
+    "peak_resident_mib",
+).replace("speed *= 0.9", "speed *= 3.0")
+
+
+def test_what_cannot_apply_is_dropped_before_anything_is_trained(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    assert "left_out" in NO_CONVOLUTIONS
+    list(Tuner(store, scripted(NO_CONVOLUTIONS), catalog).tune(GIVEN, QUICK))
+    tuning = newest(store)
+    assert not any("channels_last" in trial.changes.get("step.recipe", "") for trial in tuning.trials)
+    assert tuning.winner_changes == {"precision": "bf16", "step.recipe": "fused"}
+    assert "Channels last: the model has no convolutions." in tuning.not_tried
+    # plain and fused, in FP32, FP16 and BF16 of which FP16 is emulated
+    assert tuning.candidates == 4
+
+
+def test_a_worker_knows_what_cannot_apply(store: Store) -> None:
+    known = read_catalog()
+    unsure = [model.model_copy(update={"is_convolutional": True}) for model in known.models]
+    linear = Experiment(
+        model="linear", dataset="synthetic-regression", samples=64, batch_size=4, steps=40, device="cpu"
+    )
+    with Launcher() as launcher:
+        tuner = Tuner(store, launcher, known.model_copy(update={"models": tuple(unsure)}))
+        next(event for event in tuner.tune(linear, QUICK) if isinstance(event, TrialStarted))
+    (saved,) = store.tunings.newest()
+    assert saved.tuning.left_out["channels_last"] == "the model has no convolutions"
+    assert "fused" not in saved.tuning.left_out and saved.tuning.trials == ()
 
 
 def test_it_gives_way_and_goes_on_where_it_stood(store: Store, catalog: Catalog, scripted: Scripted) -> None:
