@@ -143,8 +143,10 @@ class Queue(QObject):
         if isinstance(work, Order):
             ordered = self._orders[work.kind]
             ordered.stop(key)
-            back: Callable[[], object] | None = lambda: ordered.submit_order(work)  # noqa: E731
-        elif (back := self._remove_run(work)) is None:
+            back: Callable[[], object] = lambda: ordered.submit_order(work)  # noqa: E731
+        elif (requeue := self._remove_run(work)) is not None:
+            back = requeue
+        else:
             return None
         # the thread's own signal came before the run left the store
         self.changed.emit()
