@@ -94,7 +94,7 @@ def row(model: str, device: str, options: argparse.Namespace) -> tuple[str, ...]
         settings = {"model": model, "device": device, **MODELS[model], **steps, **NOT_VALIDATED}
         given = experiment_from(settings)
         plan = TuningPlan(kinds=tuple(options.kinds or kinds_for(device)), guard="none", repeats=2)
-        space = space_of(resolve(baseline_of(given), catalog), plan, catalog, None)
+        space = space_of(resolve(baseline_of(given), catalog), plan, catalog, None, {})
         print(f"{model} on {device}: {space.size:,} cells", flush=True)
         began = time.monotonic()
         speeds = grid_speeds(launcher, space, options.repeats)

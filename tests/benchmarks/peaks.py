@@ -2,8 +2,9 @@
 
     uv run python tests/benchmarks/peaks.py [--device cpu] [--rounds 5] [--size 8192]
 
-By hand: products of two square random matrices, 8192 wide (1024 on a CPU), the best of five loops; bandwidth
-by copying an array of 512 MiB (128 on a CPU) in the same way.
+Ours may be higher, as convolutions count too. By hand: products of two square random matrices, 8192 wide
+(1024 on a CPU), the best of five loops; bandwidth by copying an array of 512 MiB (128 on a CPU) in the same
+way.
 """
 
 from __future__ import annotations
