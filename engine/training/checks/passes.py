@@ -19,7 +19,7 @@ from engine.training.checks.places import Place, forward_place, place_of, trace_
 from engine.training.checks.static import definition_place
 from engine.training.checks.subject import CPU, Subject
 from engine.training.checks.tree import Tree, described
-from engine.training.checks.watches import LossWatch, WaitWatch
+from engine.training.checks.watches import CastWatch, EpsilonWatch, LossWatch, NonfiniteWatch, WaitWatch
 from engine.training.checks.weights import GradientWatch
 from engine.training.data.batches import Batch
 from engine.training.models.own import own_frames
@@ -51,8 +51,15 @@ class Pass:
         self.tree = Tree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = WaitWatch()
-        self._losses = LossWatch(self.tree, is_cuda=subject.is_cuda)
+        self._losses = LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
         self._gradients = GradientWatch(subject.model)
+        self._formats: list[CastWatch | EpsilonWatch] = []
+        if not precision.is_autocast:
+            self._formats.append(CastWatch())
+        elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
+            # perhaps tried in BF16, which is quicker
+            self._formats.append(EpsilonWatch(is_cuda=subject.is_cuda))
+        self._infinite_loss: float | None = None
 
     def run(self) -> None:
         """Makes the pass; whatever the model raises becomes a finding."""
@@ -60,15 +67,19 @@ class Pass:
         try:
             with ExitStack() as stack:
                 stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
-                for watch in (self._gradients, self._losses, self._waits, self.tree.watching()):
+                for watch in (self._gradients, self._losses, self._waits, *self._formats):
                     stack.enter_context(watch)
+                stack.enter_context(self.tree.watching())
                 self._make()
             self.is_complete = True
+            if self._infinite_loss is not None:
+                self.findings.append(self._not_finite(self._infinite_loss))
             if self._goes_back:
                 self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings += self._raised(error)
-        self.findings = [*self._waits.findings(), *self._losses.findings(), *self.findings]
+        watches = (self._waits, self._losses, *self._formats)
+        self.findings = [*(found for watch in watches for found in watch.findings()), *self.findings]
 
     def _make(self) -> None:
         if self._subject.workload.body is not None:
@@ -86,6 +97,27 @@ class Pass:
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
             loss.backward()
+
+    def _not_finite(self, loss: float) -> Finding:
+        """The finding on a loss that is not finite; the pass is made again to see where that began."""
+        subject, watch = self._subject, NonfiniteWatch()
+        inputs, targets = self._batch
+        with (
+            AsOnCuda() if subject.is_cuda else nullcontext(),
+            watch,
+            autocast(self._precision, CPU),
+            torch.no_grad(),
+        ):
+            subject.loss(subject.workload.call(subject.model, inputs), targets)
+        why, remedy = watch.explained()
+        found = self._of_loss(
+            FindingKind.LOSS_NOT_FINITE,
+            "warning",
+            f"The loss of a first batch is {loss} in {self._precision.label}{why}.",
+            remedy,
+        )
+        place = watch.place
+        return found if place is None else found.model_copy(update={"file": place.file, "line": place.line})
 
     def _own_step(self) -> None:
         """The file's own step, on a model that is thrown away."""
@@ -128,12 +160,7 @@ class Pass:
                 "Compute it from the outputs without .detach(), .item() or torch.no_grad().",
             )
         elif not bool(torch.isfinite(loss)):
-            yield self._of_loss(
-                FindingKind.LOSS_NOT_FINITE,
-                "warning",
-                f"The loss of a first batch is {float(loss)} in {self._precision.label}.",
-                "Look for a logarithm of 0, a division by 0, or inputs that are too large.",
-            )
+            self._infinite_loss = float(loss)
         elif loss.dtype in (torch.float16, torch.bfloat16) and self._precision.is_autocast:
             yield self._of_loss(
                 FindingKind.HALF_IN_LOSS,

@@ -1,13 +1,15 @@
-"""Watches a pass call by call: where it waits for the device, and what its loss computes in 16 bits."""
+"""Watches a pass call by call: where it waits for the device, and what it computes in 16 bits."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from engine.protocol.findings import Finding, FindingKind
 from engine.training.checks.places import Place, caller
@@ -88,19 +90,102 @@ _SENSITIVE = frozenset(
 _REFUSED_ON_CUDA = "binary_cross_entropy"
 
 
+class CastWatch(TorchFunctionMode):
+    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._casts: Counter[tuple[str, Place]] = Counter()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if args and getattr(function, "__name__", "") in _CASTS and isinstance(args[0], torch.Tensor):
+            is_cast = args[0].dtype in (torch.float32, torch.float64) and result.dtype in _HALF
+            if is_cast and (place := caller()) is not None:
+                self._casts[dtype_text(result), place] += 1
+        return result
+
+    def findings(self) -> Iterator[Finding]:
+        """A finding for each line of the user's; those in a library are notes."""
+        for (dtype, place), count in self._casts.items():
+            yield Finding(
+                kind=FindingKind.HALF_IN_FORWARD,
+                severity="warning" if place.is_users else "note",
+                message=f"The code itself casts to {dtype}, so that what follows is computed in it whatever "
+                "precision is chosen.",
+                remedy="Leave the cast out: autocast casts what it should.",
+                file=place.file,
+                line=place.line,
+                count=count,
+            )
+
+
+_CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
+
+
+class EpsilonWatch(TorchFunctionMode):
+    """Notes small numbers that FP16 rounds to 0, so that they guard against no division by 0."""
+
+    def __init__(self, *, is_cuda: bool) -> None:
+        super().__init__()
+        self._is_cuda = is_cuda
+        self._lost: Counter[tuple[float, Place]] = Counter()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        settings = kwargs or {}
+        given = [args[0] if args else settings.get("input"), *args[1:]]
+        epsilon = self._epsilon(getattr(function, "__name__", ""), given, settings)
+        is_lost = isinstance(epsilon, float) and 0 < abs(epsilon) <= _LOST_IN_FP16
+        is_half = any(isinstance(part, torch.Tensor) and part.dtype in _HALF for part in given)
+        if is_lost and is_half and (place := caller()) is not None:
+            self._lost[epsilon, place] += 1
+        return function(*args, **settings)
+
+    def _epsilon(self, name: str, given: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+        if name == "normalize":
+            # CUDA's autocast computes the norm in float32
+            return None if self._is_cuda else settings.get("eps", given[3] if len(given) > 3 else 1e-12)
+        if name.rstrip("_") not in _GUARDS:
+            return None
+        return settings.get("min", settings.get("other", given[1] if len(given) > 1 else None))
+
+    def findings(self) -> Iterator[Finding]:
+        """A finding for each line of the user's; those in a library are notes."""
+        for (epsilon, place), count in self._lost.items():
+            yield Finding(
+                kind=FindingKind.EPSILON,
+                severity="warning" if place.is_users else "note",
+                message=f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it prevents no "
+                "division by 0 here.",
+                remedy="Compute this in float32, as by .float(), or take 1e-6.",
+                file=place.file,
+                line=place.line,
+                count=count,
+            )
+
+
+_LOST_IN_FP16 = 2.0**-25
+_GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
+
+
 class LossWatch(TorchFunctionMode):
     """Notes logarithms, exponentials and softmaxes that a loss computes in 16 bits on the device.
 
     What `tree`'s model computes is left out. Enter it within `AsOnCuda` for CUDA, whose autocast computes
-    most of them in float32.
+    most of them in float32. `counts`: what CUDA's autocast refuses ends the run.
     """
 
-    def __init__(self, tree: Tree, *, is_cuda: bool) -> None:
+    def __init__(self, tree: Tree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
         self._tree = tree
-        self._is_cuda = is_cuda
+        self._is_cuda, self._counts = is_cuda, counts
         self._halves: Counter[tuple[str, str, Place | None]] = Counter()
-        self._refused: Place | None = None
+        self._refused: dict[Place | None, bool] = {}
+        """Where a loss is called that CUDA's autocast refuses, and whether with numbers of 16 bits."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -112,8 +197,8 @@ class LossWatch(TorchFunctionMode):
             is_ours = not is_cast and not self._tree.is_in_forward
             if is_ours and not self._is_in_float32(name, settings):
                 self._halves[name.strip("_"), dtype_text(first), caller()] += 1
-        if name == _REFUSED_ON_CUDA and self._is_cuda and torch.is_autocast_enabled("cpu"):
-            self._refused = caller()
+        if name == _REFUSED_ON_CUDA and torch.is_autocast_enabled("cpu"):
+            self._refused[caller()] = isinstance(first, torch.Tensor) and first.dtype in _HALF
         return function(*args, **settings)
 
     def _is_in_float32(self, name: str, settings: dict[str, Any]) -> bool:
@@ -132,12 +217,75 @@ class LossWatch(TorchFunctionMode):
                 line=None if place is None else place.line,
                 count=count,
             )
-        if self._refused is not None:
+        for place, is_half in self._refused.items():
+            is_error = self._is_cuda and self._counts
+            here = " Here it takes probabilities that are rounded to 16 bits." if is_half else ""
             yield Finding(
-                kind=FindingKind.RAISES,
-                severity="error",
-                message="binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.",
+                kind=FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS,
+                severity="error" if is_error else "warning" if self._is_cuda or is_half else "note",
+                message=f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}",
                 remedy="Leave the sigmoid out, and use binary_cross_entropy_with_logits.",
-                file=self._refused.file,
-                line=self._refused.line,
+                file=None if place is None else place.file,
+                line=None if place is None else place.line,
             )
+
+
+class NonfiniteWatch(TorchFunctionMode):
+    """Notes the first call that gives NaN or Inf though it is given neither."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place: Place | None = None
+        self._name = ""
+        self._overflown: str | None = None
+        """The format that cannot hold the result, if it is finite in float32."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        settings = kwargs or {}
+        is_first = not self._name and _are_finite((args, settings))
+        result = function(*args, **settings)
+        if is_first and not _are_finite(result):
+            self._name, self.place = getattr(function, "__name__", "").strip("_"), caller()
+            if isinstance(result, torch.Tensor) and result.dtype in _HALF:
+                wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))
+                with torch.autocast("cpu", enabled=False):
+                    is_held = self._name in _CASTS or _are_finite(function(*wide, **wide_settings))
+                self._overflown = dtype_text(result) if is_held else None
+        return result
+
+    def explained(self) -> tuple[str, str]:
+        """Where it came from, as the end of a sentence, and a remedy."""
+        name = self._name
+        if self._overflown is not None:
+            most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"
+            return f": {name} gives more than {self._overflown} can hold, {most}", (
+                f"Compute {name} in float32, as by .float() on what it is given."
+            )
+        if name in ("log", "log2", "log10", "log1p"):
+            return (
+                f": {name} is given 0 or less",
+                "Add a small number before it, or use log_softmax or logsigmoid.",
+            )
+        if name in ("div", "rdiv", "reciprocal", "rsqrt"):
+            return (
+                f": {name} divides by 0",
+                "Add a small number to what is divided by, before any root is taken.",
+            )
+        if name:
+            return f": {name} is the first to give such a value", f"Look at what {name} is given."
+        return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
+
+
+def _are_finite(value: Any) -> bool:
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not bool(leaf.isfinite().all()):
+            return False
+        if isinstance(leaf, float) and not math.isfinite(leaf):
+            return False
+    return True
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in _HALF else tensor

@@ -91,7 +91,22 @@ LOSS = "return nn.functional.cross_entropy(outputs, targets)"
         (LOSS, "return outputs.relu().mean()", "def loss", FindingKind.HALF_IN_LOSS, "warning"),
         (LOSS, "return outputs.float()", "def loss", FindingKind.LOSS_NOT_SCALAR, "error"),
         (LOSS, "return outputs.detach().float().mean()", "def loss", FindingKind.NO_GRADIENT, "error"),
-        (LOSS, "return outputs.float().mean() / 0", "def loss", FindingKind.LOSS_NOT_FINITE, "warning"),
+        (LOSS, "return outputs.float().mean() / 0", ".mean() / 0", FindingKind.LOSS_NOT_FINITE, "warning"),
+        (FORWARD, f"{FORWARD}.half().relu().float()", ".half()", FindingKind.HALF_IN_FORWARD, "warning"),
+        (
+            FORWARD,
+            f"{FORWARD}; hidden = hidden.to(torch.bfloat16).relu().float()",
+            "bfloat16",
+            FindingKind.HALF_IN_FORWARD,
+            "warning",
+        ),
+        (
+            LOSS,
+            "return nn.BCELoss()(outputs.sigmoid(), torch.rand(outputs.shape))",
+            "BCELoss",
+            FindingKind.HALF_IN_LOSS,
+            "warning",
+        ),
         (LOSS, "return undefined", "undefined", FindingKind.RAISES, "error"),
         (LOSS, "import sys; sys.exit(3)", "sys.exit", FindingKind.RAISES, "error"),
         (
@@ -118,6 +133,49 @@ def test_a_mistake_is_found_with_its_line(own, before, after, part, kind, severi
     if part:
         lines = [number for number, line in enumerate(dedent(text).splitlines(), 1) if part in line]
         assert ("net.py", lines[0]) in [(finding.file, finding.line) for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("after", "part"),
+    [
+        ("hidden = hidden / (hidden.sum(-1, keepdim=True) + 1e-12)", "1e-12"),
+        ("hidden = hidden / hidden.norm(dim=-1, keepdim=True).clamp(min=1e-8)", "1e-8"),
+        ("hidden = nn.functional.normalize(hidden)", "normalize"),
+    ],
+)
+@pytest.mark.parametrize(("precision", "is_told"), [("fp16", True), ("bf16", False), ("fp32", False)])
+def test_an_epsilon_that_fp16_rounds_to_0_is_found(own, after, part, precision, is_told) -> None:
+    text = CLEAN.replace(FORWARD, f"{FORWARD}\n        {after}")
+    found = [one for one in alarms(checked_file(own, text, precision=precision)) if one.kind == "epsilon"]
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+    assert [finding.place for finding in found] == ([f"net.py:{line}"] if is_told else [])
+    text = text.replace("1e-12", "1e-6").replace("1e-8", "1e-6").replace("(hidden)\n", "(hidden.float())\n")
+    assert not [one for one in alarms(checked_file(own, text, precision=precision)) if one.kind == "epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "why", "remedy"),
+    [
+        (
+            "(outputs.half() * 0 + 300).square().sum().float()",
+            "square gives more than float16 can",
+            "float32",
+        ),
+        (
+            "(outputs.half() * 0 + 9e3).sum().float()",
+            "sum gives more than float16 can hold, 65,504",
+            "float32",
+        ),
+        ("(outputs.float() * 0).log().mean()", "log is given 0", "small number"),
+        ("(1 / (outputs.float() * 0)).mean()", "divides by 0", "small number"),
+        ("(outputs.float() * 0 - 1).sqrt().mean()", "sqrt is the first", "sqrt"),
+    ],
+)
+def test_where_a_loss_began_not_to_be_finite_is_told(own, loss, why, remedy) -> None:
+    told = alarms(checked_file(own, CLEAN.replace(LOSS, f"return {loss}"), precision="fp16"))
+    found = next(finding for finding in told if finding.kind is FindingKind.LOSS_NOT_FINITE)
+    assert why in found.message and remedy in found.remedy, found
+    assert "logarithm" not in found.message
 
 
 def test_weights_in_half_are_an_error_where_the_scaler_would_fail_on_them(own) -> None:
