@@ -1,4 +1,4 @@
-"""The verbs as one program, and its exit status however a verb ends."""
+"""The verbs as one program, and its exit status however a verb ends, by Ctrl+C or a signal too."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import functools
 import inspect
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from types import FrameType, TracebackType
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -24,7 +27,10 @@ from engine.experiment.text import printable, shortened
 from engine.store.backup import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-"""Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C."""
+"""Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C.
+
+Ended by SIGTERM it is 143, by SIGHUP 129.
+"""
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
@@ -63,7 +69,56 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit status. With no verb it prints the help and returns 2."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    with _Ends() as ends:
+        status = _run(list(sys.argv[1:] if argv is None else argv))
+    return ends.status if status == INTERRUPTED else status
+
+
+class _Ends:
+    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own.
+
+    They come from a service manager, a scheduler, or a terminal that is closed.
+    """
+
+    def __init__(self) -> None:
+        self.status = INTERRUPTED
+        self._heard: list[signal.Signals] = []
+        self._on_terminal: list[int] = []
+
+    def __enter__(self) -> Self:
+        # Python allows handlers in the main thread only
+        if threading.current_thread() is threading.main_thread():
+            signals = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+            # one that is ignored stays so: nohup means that a program goes on without its terminal
+            self._heard = [
+                number for number in signals if number and signal.getsignal(number) is signal.SIG_DFL
+            ]
+            self._on_terminal = [number for number in (1, 2) if os.isatty(number)]
+        for number in self._heard:
+            signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._heard:
+            signal.signal(number, signal.SIG_DFL)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.status = _BY_SIGNAL + number
+        if number != signal.SIGTERM:
+            # what is written to a closed terminal fails
+            for descriptor in self._on_terminal:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        on_ctrl_c = signal.getsignal(signal.SIGINT)
+        (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(signal.SIGINT, frame)
+
+
+_BY_SIGNAL = 128
+"""The exit status of a program that a signal ended is by custom this plus the signal's number."""
+
+
+def _run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     _write_what_can_be_written()
     try:

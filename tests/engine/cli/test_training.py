@@ -104,12 +104,17 @@ def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
     assert run.problem.message == found["error"]["message"]
 
 
+SIGNALS = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+
+
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """What is started hears Ctrl+C, also where the tests were started in the background of a shell."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """What is started hears signals, also where the tests were started in the background or by nohup."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -156,6 +161,72 @@ def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> No
     assert set(json.loads(out)) == {"error"}
     with Store() as store:
         assert store.runs() == () and store.comparisons() == ()
+
+
+LONG = ["run", "--preset", "hello-amp", *ON_CPU, "--steps", "1000000"]
+
+
+def has_trained(store: Store) -> bool:
+    return bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send to one process")
+@pytest.mark.usefixtures("heard")
+def test_sigterm_stops_the_run_as_ctrl_c_does_with_its_own_status() -> None:
+    with start(*LONG) as process, Store() as store:
+        wait_until(lambda: has_trained(store))
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        (run,) = store.runs()
+    assert (process.returncode, err) == (143, "")
+    assert json.loads(out)["status"] == run.status == Status.STOPPED
+    assert run.summary is not None and 0 < run.summary.steps < 1_000_000
+    assert workers and not psutil.wait_procs(workers, timeout=30)[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.usefixtures("heard")
+def test_without_its_terminal_a_run_stops_and_is_saved() -> None:
+    ours, its = os.openpty()
+    # the first terminal that the leader of a session opens is its own
+    on_terminal = (
+        "import os, runpy, sys\n"
+        f"terminal = os.open({os.ttyname(its)!r}, os.O_RDWR)\n"
+        "for number in range(3): os.dup2(terminal, number)\n"
+        "runpy.run_module('engine', run_name='__main__', alter_sys=True)"
+    )
+    command = [sys.executable, "-P", "-c", on_terminal, *LONG]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, start_new_session=True, env=environment) as process, Store() as store:
+        os.close(its)
+        is_enough = threading.Event()
+        reader = threading.Thread(target=read_until, args=(ours, is_enough))
+        reader.start()
+        wait_until(lambda: has_trained(store))
+        is_enough.set()
+        assert process.wait(timeout=60) == 129
+        reader.join()
+        (run,) = store.runs()
+    assert run.status is Status.STOPPED and run.summary is not None
+
+
+def read_until(terminal: int, is_enough: threading.Event) -> None:
+    """Reads what is shown on a terminal, so that nobody waits to write there, and closes it in the end."""
+    while not is_enough.is_set():
+        os.read(terminal, 4_096)
+    os.close(terminal)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.usefixtures("heard")
+def test_with_nohup_a_run_outlives_its_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with start("run", "--preset", "hello-amp", *ON_CPU, "--steps", "600") as process, Store() as store:
+        wait_until(lambda: has_trained(store))
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=100)
+    assert (process.returncode, json.loads(out)["status"]) == (0, "finished")
 
 
 def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(
