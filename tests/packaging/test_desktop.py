@@ -67,6 +67,9 @@ def test_the_flatpaks_manifest_names_the_archive_and_the_programs_id(tmp_path: P
     if shutil.which("flatpak-builder") is None:
         pytest.skip("flatpak-builder is not installed")
     command = ["flatpak-builder", "--show-manifest", manifest]
-    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    # it makes a folder of its own where it is started
+    read = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path
+    ).stdout
     source = json.loads(read)["modules"][0]["sources"][0]
     assert (source["path"], source["sha256"]) == ("ammeter.tar.xz", "0" * 64)
