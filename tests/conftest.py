@@ -34,7 +34,7 @@ sys.dont_write_bytecode = False
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-pytest_plugins = ["tests.profiles", "tests.installations"]
+pytest_plugins = ["tests.profiles", "tests.installations", "tests.cards"]
 
 _MIB_SIDE_BY_SIDE = 3_000
 """What tests take that run beside others, with the processes that they start."""

@@ -20,8 +20,6 @@ from engine.training.data.own import seeded
 from engine.training.data.pictures import Colours, PreparePictures, ShiftAndFlip
 from engine.training.doctor import read_catalog
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
-
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
 

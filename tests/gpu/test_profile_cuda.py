@@ -16,8 +16,6 @@ from engine.protocol.timing.profile import StepProfile
 from engine.training.profiling.profile import profile
 from engine.training.runs.control import Control
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
-
 LIMITS = Limits(peaks=(Peak(format="fp32", tflops=20.0),), gb_per_second=1_000)
 PICTURES: dict[str, Any] = {"dataset": "fakedata", "image_size": 224, "batch_size": 32}
 MODELS: dict[str, dict[str, Any]] = {

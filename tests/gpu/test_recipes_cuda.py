@@ -20,7 +20,6 @@ from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card"),
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
     # torch 2.11 uses what it deprecates as it loads its compiler
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),

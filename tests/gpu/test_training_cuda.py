@@ -1,4 +1,4 @@
-"""Training on a CUDA card: the formats, the scaler, the clock and the memory. Skips without one."""
+"""Training on a CUDA card: the formats, the scaler, the clock and the memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from engine.training.precision import float32_mode
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.steps.recipe import build_step
-
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
 
 CARD = {"device": "cuda:0", "measure": {"warmup_steps": 5, "block_steps": 2}}
 HELLO: dict[str, Any] = {
