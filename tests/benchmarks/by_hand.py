@@ -107,7 +107,7 @@ def _scaled(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.de
         optimizer.zero_grad()
         with torch.autocast(device.type, dtype=torch.float16):
             loss = cross_entropy(model(inputs), targets)
-        scaler.scale(loss).backward()
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         scaler.step(optimizer)
         scaler.update()
 
@@ -119,7 +119,7 @@ def _unscaled(model: nn.Module, optimizer: torch.optim.Optimizer, workload: Work
         optimizer.zero_grad()
         with _autocast(workload):
             loss = cross_entropy(model(inputs), targets)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     return step
@@ -139,7 +139,7 @@ def captured(workload: Workload) -> list[float]:
         optimizer.zero_grad(set_to_none=True)
         with _autocast(workload, cache_enabled=False):
             loss = loss_of(inputs, targets)
-        scaler.scale(loss).backward()
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         scaler.step(optimizer)
         scaler.update()
 
@@ -150,7 +150,7 @@ def captured(workload: Workload) -> list[float]:
 
 def _in_a_graph(step: Step, workload: Workload) -> Step:
     inputs, targets = (tensor.clone() for tensor in workload.batches(torch.channels_last)[0])
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(workload.warmup):
@@ -201,7 +201,7 @@ def _speeds(step: Step, workload: Workload, memory_format: torch.memory_format) 
 def _mark(device: torch.device) -> float | torch.cuda.Event:
     if device.type != "cuda":
         return time.perf_counter()
-    event = torch.cuda.Event(enable_timing=True)
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record()
     return event
 

@@ -76,6 +76,28 @@ def work(device: torch.device, size: int, seconds: float) -> None:
             torch.cuda.synchronize(device)
 
 
+def measured(device: torch.device, size: int, seconds: float) -> tuple[float, float] | None:
+    """The joules counted while it works, and its power's integral; None where nothing can be measured."""
+    counter = energy_counter(device)
+    if counter is None:
+        print("It has neither NVML's counter of energy nor RAPL's that may be read: nothing to measure.")
+        return None
+    meter, sampler = EnergyMeter(counter), Sampler(sensor(device))
+    work(device, size, seconds / 10)
+    meter.count(True)
+    sampler.start()
+    work(device, size, seconds)
+    sampler.stop()
+    energy = meter.over(1, 1, seconds)
+    meter.close()
+    if energy is None:
+        print("The stretch was too short for the counter.")
+        return None
+    idle = "unknown" if energy.idle_watts is None else f"{energy.idle_watts:.1f} W"
+    print(f"source {energy.source}, {len(sampler.points)} samples, idle {idle}")
+    return energy.joules, sampler.mean_watts() * seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
@@ -84,29 +106,14 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     print(f"energy of {device} over {options.seconds:g} s")
-    counter = energy_counter(device)
-    if counter is None:
-        print("It has neither NVML's counter of energy nor RAPL's that may be read: nothing to measure.")
-        return
-    meter, sampler = EnergyMeter(counter), Sampler(sensor(device))
     size = options.size or (8192 if device.type == "cuda" else 1024)
-    work(device, size, options.seconds / 10)
-    meter.count(True)
-    sampler.start()
-    work(device, size, options.seconds)
-    sampler.stop()
-    energy = meter.over(1, 1, options.seconds)
-    meter.close()
-    if energy is None:
-        print("The stretch was too short for the counter.")
-        return
-    integral = sampler.mean_watts() * options.seconds
-    ratio = energy.joules / integral
-    verdict = "within" if abs(ratio - 1) <= AIM else "not within"
-    idle = "unknown" if energy.idle_watts is None else f"{energy.idle_watts:.1f} W"
-    print(f"source {energy.source}, {len(sampler.points)} samples, idle {idle}")
-    print(f"counter {energy.joules:,.1f} J, integral of power {integral:,.1f} J")
-    print(f"ratio {ratio:.4f}: {verdict} {AIM:.0%} of 1")
+    found = measured(device, size, options.seconds)
+    if found is not None:
+        counted, integral = found
+        ratio = counted / integral
+        verdict = "within" if abs(ratio - 1) <= AIM else "not within"
+        print(f"counter {counted:,.1f} J, integral of power {integral:,.1f} J")
+        print(f"ratio {ratio:.4f}: {verdict} {AIM:.0%} of 1")
 
 
 if __name__ == "__main__":

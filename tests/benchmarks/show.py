@@ -16,7 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -26,6 +27,7 @@ import numpy as np
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.pictures.animation import write_gif, write_webp
 from engine.protocol.events import Environment, Finished, Samples, Started, Summary
@@ -33,7 +35,7 @@ from engine.protocol.pictures import patterns
 from engine.race.race import Race
 from engine.race.replay import race_of
 from engine.store.store import Store
-from engine.worker.launcher import Launcher
+from engine.worker.launcher import Launcher, Target
 from gui.show.panel import ShowPanel
 from gui.theme.motion import set_reduced_motion
 from gui.theme.theme import theme
@@ -122,26 +124,53 @@ def print_saved(made: Content, folder: Path) -> None:
         print(f"{name:<12}   {(folder / name).stat().st_size / 1e6:>7.2f}   {taken:>12.1f}")
 
 
-def show_me_seconds(folder: Path, most_seconds: float) -> float:
-    """From the press to the end of the race, with a worker that stands ready, as a moment after the start."""
-    with Launcher() as launcher, Store(folder / "runs.sqlite") as store:
-        window = MainWindow(store, launcher, Settings(folder / "window.json"))
-        window.show()
+@dataclass(frozen=True)
+class Shown:
+    """A race that was shown, and the seconds from the press to its end."""
+
+    seconds: float
+    race: Race
+    run_ids: tuple[str, ...]
+
+
+def show_me(
+    store: Store,
+    launcher: Launcher,
+    folder: Path,
+    most_seconds: float,
+    look: Callable[[MainWindow, str], None] = lambda window, page: None,
+) -> Shown:
+    """Presses "Show me", with a worker that stands ready, as a moment after the start; plays the race.
+
+    `look` is called with the window and the name of the page while the second run is measured and at the
+    race's end. Raises SystemExit where there is no race, and TimeoutError.
+    """
+    window = MainWindow(store, launcher, Settings(folder / "window.json"))
+    window.resize(1440, 900)
+    window.show()
+    if launcher.target is Target.PROCESS:
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
-        refusals: list[str] = []
-        window.others.shows.reader.refused.connect(refusals.append)
-        ended: list[bool] = []
-        window.others.show_panel.race.clock.ended.connect(lambda: ended.append(True))
-        begun = time.perf_counter()
-        window.others.show_panel.show_me_wanted.emit()
-        run_until(lambda: bool(ended or refusals), within_seconds=most_seconds)
-        taken = time.perf_counter() - begun
-        if refusals:
-            raise SystemExit(f"There was no race: {refusals[0]}")
-        window.close_without_asking()
-        window.deleteLater()
-        QApplication.processEvents()
-    return taken
+    shows, panel = window.others.shows, window.others.show_panel
+    refusals: list[Problem] = []
+    for source in (shows.show_me, shows.reader):
+        source.refused.connect(refusals.append)
+    ended: list[bool] = []
+    panel.race.clock.ended.connect(lambda: ended.append(True))
+    begun = time.perf_counter()
+    panel.show_me_wanted.emit()
+    run_until(lambda: bool(len(store.runs()) == 2 or refusals), within_seconds=most_seconds)
+    look(window, "measuring")
+    run_until(lambda: bool(ended or refusals), within_seconds=most_seconds)
+    taken = time.perf_counter() - begun
+    if refusals:
+        raise SystemExit(f"There was no race: {refusals[0].message}")
+    look(window, "race")
+    raced = shows.reader.raced
+    assert raced is not None  # it has just ended
+    window.close_without_asking()
+    window.deleteLater()
+    QApplication.processEvents()
+    return Shown(taken, raced.race, tuple(raced.choice.run_ids))
 
 
 def main() -> None:
@@ -162,7 +191,8 @@ def main() -> None:
             if not options.not_saved:
                 print_saved(made, folder)
         if options.show_me:
-            taken = show_me_seconds(folder, options.seconds)
+            with Launcher() as launcher, Store(folder / "runs.sqlite") as store:
+                taken = show_me(store, launcher, folder, options.seconds).seconds
             print(f"\nfrom “Show me” to the end of the race: {taken:.0f} s")
     application.processEvents()
 

@@ -93,15 +93,16 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
-def engine(workload: Workload, recipe: str) -> list[float]:
+def engine(workload: Workload, recipe: str, experiment: Experiment | None = None) -> list[float]:
     """The engine's own loop under a recipe, drained as its worker drains it: speeds of its blocks.
 
     Times are those of its samples, so that all it does between two steps counts. It trains longer than its
-    own warm-up, for that ends before compiling and capturing are done.
+    own warm-up, for that ends before compiling and capturing are done. `experiment` is trained in place of
+    the workload's own.
     """
     measured = workload.warmup + workload.steps
     ends: list[float] = []
-    for event in train(experiment_of(workload, recipe), Control()):
+    for event in train(experiment or experiment_of(workload, recipe), Control()):
         if isinstance(event, Samples):
             ends += event.seconds
         if isinstance(event, Finished):

@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -31,23 +33,56 @@ from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
+Kind = tuple[Target, int]
+"""Where the engine runs, and the window's repaints a second."""
 
-def workload(has_gpu: bool, options: argparse.Namespace) -> Experiment:
+
+def workload(
+    has_gpu: bool, *, model: str | None = None, precision: str | None = None, steps: int | None = None
+) -> Experiment:
+    """What is trained; what is given replaces its own."""
+    steps = steps or (600 if has_gpu else 150)
+    few = min(10, max(1, steps // 6))  # so that there are blocks enough for a speed
+    settings: dict[str, Any] = {"steps": steps, "measure": {"warmup_steps": few, "block_steps": few}}
     if has_gpu:
-        settings = {"model": "resnet18", "dataset": "synthetic", "image_size": 32, "num_classes": 100}
-        settings |= {"batch_size": 128, "precision": "fp16", "steps": 600}
+        settings |= {"model": "resnet18", "dataset": "synthetic", "image_size": 32, "num_classes": 100}
+        settings |= {"batch_size": 128, "precision": "fp16"}
     else:
-        settings = {"model": "small-cnn", "dataset": "fashion", "batch_size": 64, "precision": "fp32"}
-        settings |= {"steps": 150}
-    given = {name: getattr(options, name) for name in ("model", "precision", "steps")}
+        settings |= {"model": "small-cnn", "dataset": "fashion", "batch_size": 64, "precision": "fp32"}
+    given = {"model": model, "precision": precision}
     settings |= {name: value for name, value in given.items() if value is not None}
-    few = min(10, max(1, settings["steps"] // 6))  # so that there are blocks enough for a speed
-    measure = {"warmup_steps": few, "block_steps": few}
-    return experiment_from({**settings, "measure": measure, "validation": {"every": 0}})
+    return experiment_from({**settings, "validation": {"every": 0}})
 
 
-def speed_without(experiment: Experiment, folder: Path) -> float:
-    with Store(folder / "without.sqlite") as store, Launcher() as launcher:
+def ratios_of(
+    application: QApplication,
+    experiment: Experiment,
+    kinds: Sequence[Kind],
+    folder: Path,
+    pairs: int,
+    seconds: float | None = None,
+    without: Target = Target.PROCESS,
+) -> dict[Kind, list[float]]:
+    """The speed with the window over that without it, pair after pair, for each place of the engine and rate.
+
+    No pair but the first begins after so many seconds.
+    """
+    ratios: dict[Kind, list[float]] = {kind: [] for kind in kinds}
+    for pair in within(range(pairs), seconds):
+        for target, hz in kinds:
+            speeds: dict[bool, float] = {}
+            for has_window in (True, False) if pair % 2 == 0 else (False, True):
+                speeds[has_window] = (
+                    speed_with(application, experiment, folder, hz, target)
+                    if has_window
+                    else speed_without(experiment, folder, without)
+                )
+            ratios[target, hz].append(speeds[True] / speeds[False])
+    return ratios
+
+
+def speed_without(experiment: Experiment, folder: Path, target: Target) -> float:
+    with Store(folder / "without.sqlite") as store, Launcher(target) as launcher:
         record = store.add(experiment)
         for _ in Runner(store, launcher).run(record.id):
             pass
@@ -100,21 +135,13 @@ def main() -> None:
         with Store(folder / "catalog.sqlite") as store, Launcher() as launcher:
             catalog = Runner(store, launcher).catalog()
         application = make_application([])
-        experiment = workload(catalog.has_gpu, options)
+        experiment = workload(
+            catalog.has_gpu, model=options.model, precision=options.precision, steps=options.steps
+        )
         rates = options.hz or ([30, 60] if catalog.has_gpu else [CPU_REPAINT_HZ])
-        kinds = [(Target.PROCESS, hz) for hz in rates]
-        kinds += [(Target.THREAD, hz) for hz in rates if options.thread]
-        ratios: dict[tuple[Target, int], list[float]] = {kind: [] for kind in kinds}
-        for pair in within(range(options.pairs), options.seconds):
-            for target, hz in kinds:
-                arms = [
-                    lambda target=target, hz=hz: speed_with(application, experiment, folder, hz, target),
-                    lambda: speed_without(experiment, folder),
-                ]
-                first, second = arms if pair % 2 == 0 else arms[::-1]
-                one, other = first(), second()
-                with_window, without = (one, other) if pair % 2 == 0 else (other, one)
-                ratios[target, hz].append(with_window / without)
+        targets = [Target.PROCESS, *([Target.THREAD] if options.thread else [])]
+        kinds = [(target, hz) for target in targets for hz in rates]
+        ratios = ratios_of(application, experiment, kinds, folder, options.pairs, options.seconds)
     pairs = max(len(values) for values in ratios.values())
     what = f"{experiment.model}, batch {experiment.batch_size}, {pairs} pairs"
     print(f"{catalog.devices[0].title}, {what}")
