@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from day.waits import WARM, waits_in
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import PhaseName
 from engine.training.measuring.validation import validate
@@ -28,8 +28,6 @@ pytestmark = [
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 CARD = torch.device("cuda:0")
-WARM = 8
-"""Steps after which every recipe here is steady."""
 STEADY = {"measure": {"warmup_steps": 3}}
 RECIPES = ("plain", "fused", "fused+capture", "fast")
 
@@ -76,22 +74,6 @@ def train(step: TrainingStep, groups: list[list[Batch]], rates: list[float] | No
 def column(step: TrainingStep, rows: torch.Tensor, name: str) -> list[float]:
     found: list[float] = rows[:, step.columns.index(name)].tolist()
     return found
-
-
-def waits_in(step: TrainingStep, batches: list[Batch]) -> int:
-    """How often the host waits for the device in steps that are steady."""
-    train(step, [[batch] for batch in batches[:1] * WARM])
-    torch.cuda.synchronize()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            for number, batch in enumerate(batches):
-                step.set_learning_rate(1e-3 / (number + 1))
-                step([batch])
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    return sum("called a synchronizing CUDA operation" in str(warning.message) for warning in told)
 
 
 @pytest.mark.parametrize("clip_norm", [None, 1.0])

@@ -1,0 +1,127 @@
+"""The figures that the steps tell, each with its aim and what is known of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Sign = Literal["≥", "≤", "<", "="]
+_HOLDS: Mapping[Sign, Callable[[float, float], bool]] = {
+    "≥": operator.ge,
+    "≤": operator.le,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of `step`; its aim is `sign` and `bound`, in `unit`. `known` is of an H200, by hand.
+
+    A figure that `is_optional` is told only where what it needs is there.
+    """
+
+    step: str
+    title: str
+    sign: Sign
+    bound: float
+    unit: str = ""
+    known: str = ""
+    is_optional: bool = False
+
+    @property
+    def aim(self) -> str:
+        return f"{self.sign} {self.text(self.bound)}"
+
+    def is_met(self, value: float) -> bool:
+        return _HOLDS[self.sign](value, self.bound)
+
+    def text(self, value: float) -> str:
+        """The value with its unit."""
+        digits = f"{value:,.3f}".rstrip("0").rstrip(".")
+        return f"{digits} {self.unit}" if self.unit else digits
+
+
+def _speed(name: str, title: str, bound: float, known: str) -> dict[str, Figure]:
+    of = "of compile and capture by hand"
+    return {f"{name}-fast": Figure(f"speed {name}", f"{title}, `fast`, {of}", "≥", bound, known=known)}
+
+
+_LARGEST = "the largest batch of ResNet-50 under 24 GiB"
+FIGURES: Mapping[str, Figure] = {
+    **_speed("resnet50-64", "ResNet-50, batch 64, FP16", 0.97, "5,660 images/s"),
+    "resnet50-64-plain": Figure(
+        "speed resnet50-64",
+        "ResNet-50, batch 64, FP16, `plain`, of the guides' loop",
+        "≥",
+        0.98,
+        known="1,663 images/s",
+    ),
+    **_speed("resnet50-256", "ResNet-50, batch 256, FP16", 0.97, "6,919 images/s"),
+    **_speed("resnet18-128", "ResNet-18 on 32x32, batch 128, FP16", 0.95, "105,041 images/s"),
+    **_speed("vit-64", "ViT-B/16, batch 64, BF16", 0.97, "3,016 images/s"),
+    "lightning": Figure(
+        "speed frameworks",
+        "ResNet-50, batch 64, FP16, `fast`, over Lightning",
+        "≥",
+        2.3,
+        "times",
+        "Lightning 2,110 images/s",
+        is_optional=True,
+    ),
+    "accelerate": Figure(
+        "speed frameworks",
+        "ResNet-50, batch 64, FP16, `fast`, over accelerate",
+        "≥",
+        2.3,
+        "times",
+        "accelerate 2,167 images/s",
+        is_optional=True,
+    ),
+    "telemetry-plain": Figure("tax", "telemetry on over off, `plain`", "≥", 0.99),
+    "telemetry-fast": Figure("tax", "telemetry on over off, `fast`", "≥", 0.99),
+    "waits-fast": Figure("tax", "times the host waits in a step, `fast`", "=", 0),
+    "waits-fused": Figure("tax", "times the host waits in a step, `plain` with a fused optimizer", "=", 0),
+    **{
+        f"window-{hz}": Figure(
+            "window", f"with the live window at {hz} Hz, over without", "≥", 0.98, known="own process 1.0"
+        )
+        for hz in (10, 30, 60)
+    },
+    "limit-fp32": Figure("limit", f"{_LARGEST}, FP32", "=", 289, known="Lightning 270"),
+    "limit-fp32-trials": Figure("limit", f"{_LARGEST}, FP32: trials", "≤", 8, known="Lightning 18"),
+    "limit-fp32-seconds": Figure("limit", f"{_LARGEST}, FP32: time", "≤", 7, "s", "Lightning 17 s"),
+    "limit-fp16": Figure("limit", f"{_LARGEST}, FP16", "=", 561, known="Lightning 530"),
+    "limit-fp16-trials": Figure("limit", f"{_LARGEST}, FP16: trials", "≤", 8, known="Lightning 21"),
+    "limit-fp16-seconds": Figure("limit", f"{_LARGEST}, FP16: time", "≤", 7, "s", "Lightning 26 s"),
+    "ooms-answer": Figure("ooms", "1,000 out-of-memory errors in one worker: the answer moved by", "=", 0),
+    "ooms-held": Figure("ooms", "1,000 out-of-memory errors in one worker: memory grew by", "≤", 1, "MiB"),
+    "forecast-before": Figure(
+        "forecast", "forecast off the allocator's peak, ten models, before any run", "≤", 10, "%"
+    ),
+    "forecast-after": Figure(
+        "forecast", "forecast off the allocator's peak, ten models, after one run", "≤", 3, "%"
+    ),
+    "bar": Figure("profile", "the bar off the unprofiled step", "≤", 3, "%"),
+    "unnamed": Figure("profile", "kernels above 1 % of the time without a family", "=", 0),
+    "mfu": Figure("profile", "the highest MFU", "<", 1),
+    "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),
+    "show": Figure("show", "from *Show me* to the end of the race", "<", 60, "s"),
+    "diagnosis": Figure("numerics", "map and ranges of ResNet-50", "≤", 20, "s"),
+    "planted": Figure("numerics", "planted overflows and NaNs not named", "=", 0),
+    "energy": Figure(
+        "energy", "the counter of energy off the power's integral", "≤", 5, "%", is_optional=True
+    ),
+    "fastest": Figure("fastest", "the speed found, of the best of all combinations", "≥", 0.97),
+    "fastest-time": Figure("fastest", "the time it took to find, of that of all combinations", "≤", 0.334),
+    "kinds": Figure("check", "kinds of runs that failed", "=", 0),
+    "engine": Figure("engine", "cards that `engine show` or PyTorch does not see", "=", 0),
+    "doctor": Figure("engine", "problems that `doctor` tells", "=", 0),
+    "graph": Figure("suspects", "kernels recorded of a graph captured before the profiler began", "≥", 1),
+    "suspects": Figure("suspects", "suspects that could not be asked", "=", 0),
+    "tests": Figure("tests", "tests that failed or did not run", "=", 0),
+    "tests-slow": Figure("tests-slow", "tests that compile ResNet-50 that failed or did not run", "=", 0),
+}
+"""By key, in the order of the table."""

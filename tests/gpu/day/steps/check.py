@@ -1,0 +1,230 @@
+"""The command line on this card: every kind of run, a resumed one, a script, the engine and the doctor.
+
+The speeds are of runs beside each other and mean nothing: `speed` and `tax` measure.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from day.work import AMMETER, ROOT, StepError, Work, json_in, settings
+from engine.cli.options import asked
+from engine.experiment.experiment import experiment_from
+from engine.store.store import Store
+from engine.worker.launcher import Target
+
+_RESNET = {
+    "model": "resnet50",
+    "dataset": "synthetic",
+    "num_classes": 1000,
+    "image_size": 224,
+    "batch_size": 64,
+}
+_TEXT = {"model": "causal-lm-tiny", "dataset": "synthetic-tokens", "batch_size": 4, "steps": 70}
+_FASHION, _LOADED = "fashion", "resnet18-fakedata"
+_STOPPED, _START_SECONDS = "stopped half-way", 60.0
+_SHORT = {"steps": 20, "measure__warmup_steps": 5}
+MEANT_TO_FAIL = "ResNet-50 FP32 under 1 GiB"
+
+RUNS: Mapping[str, tuple[str | None, Mapping[str, Any]]] = {
+    "hello-amp": ("hello-amp", {}),
+    "small-cnn FP32": (_FASHION, {"precision": "fp32", "steps": 200}),
+    "small-cnn FP16": (_FASHION, {"precision": "fp16", "steps": 200}),
+    "small-cnn FP16 fast": (_FASHION, {"precision": "fp16", "recipe": "fast", "steps": 200}),
+    "small-cnn BF16 capture, SGD": (
+        _FASHION,
+        {"precision": "bf16", "recipe": "fused+capture", "optimizer__name": "sgd", "steps": 200},
+    ),
+    "small-cnn TF32": (_FASHION, {"precision": "tf32", "steps": 200}),
+    "small-cnn default": (_FASHION, {"precision": "default", "steps": 200}),
+    "small-cnn FP16 unscaled": (_FASHION, {"precision": "fp16-unscaled", "steps": 200}),
+    "ResNet-50 FP32": (None, {**_RESNET, "precision": "fp32", "steps": 70}),
+    "ResNet-50 FP16": (None, {**_RESNET, "precision": "fp16", "steps": 70}),
+    "ResNet-50 FP16 fast": (None, {**_RESNET, "precision": "fp16", "recipe": "fast", "steps": 70}),
+    "ResNet-50 FP16 capture": (
+        None,
+        {**_RESNET, "precision": "fp16", "recipe": "fused+capture", "steps": 70},
+    ),
+    "ResNet-50 FP16 capture, checkpointing": (
+        None,
+        {
+            **_RESNET,
+            "precision": "fp16",
+            "recipe": "fused+capture",
+            "step__activation_checkpointing": "true",
+            "steps": 30,
+        },
+    ),
+    "ResNet-50 BF16, layer4 in FP32": (
+        None,
+        {**_RESNET, "precision": "bf16", "step__fp32_modules": "layer4", "steps": 30},
+    ),
+    "causal LM FP16 fast, 4 batches, clipped": (
+        None,
+        {
+            **_TEXT,
+            "precision": "fp16",
+            "recipe": "fast",
+            "step__gradient_accumulation": 4,
+            "step__clip_norm": 1,
+        },
+    ),
+    "ResNet-18 FP16, 4 loaders": (_LOADED, _SHORT),
+    "ResNet-18 FP16 capture, 4 loaders": (_LOADED, {**_SHORT, "recipe": "fused+capture"}),
+    MEANT_TO_FAIL: (None, {**_RESNET, "precision": "fp32", "memory_cap_gib": 1, "steps": 30}),
+}
+IN_SMALL = {
+    "small-cnn FP32": (_FASHION, {"precision": "fp32", "steps": 12, "measure__warmup_steps": 2}),
+}
+
+
+def check(work: Work) -> None:
+    """Trains every kind of run, three at a time; continues a stopped one; runs an exported script."""
+    options = {name: _options(*run) for name, run in RUNS.items()}
+    if work.is_rehearsal:
+        for words in options.values():
+            _validate(words)
+        options = {name: _options(*run) for name, run in IN_SMALL.items()}
+    with ThreadPoolExecutor(work.small(3, 1)) as pool:
+        rows = dict(zip(options, pool.map(lambda name: _trained(work, options[name]), options), strict=True))
+    columns = "".join(f"{name:>8}" for name in ("peak", "whole", "compile", "capture", "others"))
+    print(f"{'':<40}{'ended':<10}{'loss':>7}{columns}  recipe")
+    for name, run in rows.items():
+        _show(name, run)
+    failed = [
+        name for name, run in rows.items() if (run.get("status") == "finished") is (name == MEANT_TO_FAIL)
+    ]
+    others = [what for what in (_script(work, rows), _resumed(work)) if what is not None]
+    work.tell("kinds", len(failed) + len(others), "; ".join([*failed, *others]))
+
+
+def engine(work: Work) -> None:
+    """Asks `engine show` and `doctor`; what these do not see of the card, and what they call a problem."""
+    shown = work.ammeter("engine", "show", seconds=60)
+    told = work.ammeter("doctor", seconds=120)
+    if not shown.told or not told.told:
+        raise StepError(f"no answer: {shown.stderr} {told.stderr}")
+    import torch
+
+    seen = min(torch.cuda.device_count(), len(shown.told["hardware"]["gpus"]))
+    for build in shown.told["builds"]:
+        print(f"{build['backend']}: {'fits' if build['fits'] else 'does not fit'}: {build['why']}")
+    checks = told.told["checks"]
+    for each in checks:
+        if each["status"] != "ok":
+            print(f"{each['status']}: {each['name']}: {each['detail']} {each['remedy']}")
+    work.tell("engine", work.small(1, 0) - min(seen, 1), f"torch {shown.told['torch']}")
+    problems = [each["name"] for each in checks if each["status"] == "problem"]
+    work.tell("doctor", len(problems), ", ".join(problems))
+
+
+def _where(work: Work) -> list[str]:
+    """A rehearsal trains in the verb's own process: each worker would import torch anew."""
+    return work.small([], ["--target", Target.THREAD.value])
+
+
+def _options(preset: str | None, values: Mapping[str, Any]) -> list[str]:
+    known = dict(values)
+    recipe = known.pop("recipe", None)
+    named = settings(**known, **({} if recipe is None else {"step__recipe": recipe}))
+    return [*(() if preset is None else ("--preset", preset)), *named]
+
+
+def _validate(words: Sequence[str]) -> None:
+    """Reads a run's options as the command line does, and trains nothing."""
+    parameters: dict[str, Any] = {"set_": [word for word in words if "=" in word]}
+    if "--preset" in words:
+        parameters["preset"] = words[words.index("--preset") + 1]
+    experiment_from(asked(parameters).settings(True))
+
+
+def _trained(work: Work, options: Sequence[str]) -> dict[str, Any]:
+    """The run as the command line prints it, with `remark` where there is something to say."""
+    if not work.has_time(30, " ".join(options)):
+        return {"status": "left out"}
+    try:
+        answer = work.ammeter("run", *options, *_where(work))
+    except StepError as error:
+        return {"status": "too slow", "remark": str(error)}
+    problem = answer.told.get("error", {})
+    run = answer.told.get("run", answer.told)
+    left_out = (run.get("summary") or {}).get("left_out", {})
+    remarks = [str(problem.get("message", ""))] + [f"without {part}: {why}" for part, why in left_out.items()]
+    if not run:
+        run, remarks = {"status": f"exit {answer.status}"}, [answer.stderr]
+    return {**run, "remark": "; ".join(filter(None, remarks))}
+
+
+def _show(name: str, run: Mapping[str, Any]) -> None:
+    summary = run.get("summary") or {}
+    keys = (
+        "peak_allocated_mib",
+        "whole_run_peak_mib",
+        "compile_seconds",
+        "capture_seconds",
+        "other_programs_mib",
+    )
+    figures = "".join(f"{_number(summary.get(key)):>8}" for key in keys)
+    loss = _number(summary.get("final_train_loss"), 2)
+    print(f"{name:<40}{run.get('status', '-'):<10}{loss:>7}{figures}  {summary.get('recipe') or '-'}")
+    if run.get("remark"):
+        print(f"    {run['remark'][:300]}")
+
+
+def _number(value: object, digits: int = 0) -> str:
+    return f"{value:,.{digits}f}" if isinstance(value, int | float) else "-"
+
+
+def _script(work: Work, rows: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """What went wrong when a run was exported as a script and run."""
+    name = work.small("small-cnn FP16 fast", "small-cnn FP32")
+    run_id = rows[name].get("id")
+    if run_id is None:
+        return "there was no run to export as a script"
+    script = work.folder / "run.py"
+    written = work.ammeter("export", run_id, "--to", str(script))
+    if written.status:
+        return f"the script was not written: {written.stderr}"
+    done = work.run(sys.executable, script, seconds=90)
+    last = (done.stdout.strip().splitlines() or ["nothing"])[-1]
+    print(f"script of {name}: exit status {done.returncode}: {last[:100]} {done.stderr.strip()[-300:]}")
+    return f"the script failed: {done.stderr.strip()[-200:]}" if done.returncode else None
+
+
+def _resumed(work: Work) -> str | None:
+    """What went wrong when a run was stopped half-way and continued."""
+    recipe, precision = work.small("fused+capture", "plain"), work.small("fp16", "fp32")
+    words = settings(precision=precision, steps=work.small(40_000, 300), batch_size=work.small(64, 4))
+    words += settings(step__recipe=recipe, checkpoint__last="true", validation__every=0)
+    command = [*AMMETER, "run", "--preset", _FASHION, *words, "--name", _STOPPED, *_where(work), "--json"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _await_steps(process)
+        process.send_signal(signal.SIGINT)
+        stopped = json_in(process.communicate(timeout=60)[0])
+    finally:
+        process.kill()
+    if stopped.get("status") != "stopped":
+        return f"a run could not be stopped: {stopped.get('status')}"
+    again = work.ammeter("resume", stopped["id"], *_where(work), seconds=120)
+    steps = [(run.get("summary") or {}).get("steps") for run in (stopped, again.told)]
+    print(f"a run that was stopped after {steps[0]} steps was {again.told.get('status')} after {steps[1]}")
+    return None if again.told.get("status") == "finished" else f"not resumed: {again.stderr}"
+
+
+def _await_steps(process: subprocess.Popen[str]) -> None:
+    """Waits until the run that the process trains has made steps, or has ended."""
+    with Store() as store:
+        until = time.monotonic() + _START_SECONDS
+        while process.poll() is None and time.monotonic() < until:
+            if any(
+                run.name == _STOPPED and len(store.samples(run.id).get("step", ())) for run in store.runs()
+            ):
+                return
+            time.sleep(0.1)

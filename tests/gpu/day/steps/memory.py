@@ -1,0 +1,137 @@
+"""Memory on the card: the largest batch, what out-of-memory errors leave behind, and forecasts."""
+
+from __future__ import annotations
+
+import time
+
+import forecast as forecasts
+import probe
+
+from day.work import StepError, Work
+from engine.experiment.experiment import experiment_from, layered
+from engine.experiment.problem import ProblemError
+from engine.limit.prober import Prober
+from engine.protocol.trials import ProbeResult, Tried
+from engine.runner import Runner
+from engine.store.store import Store
+
+_CAP_GIB = 24.0
+
+
+def limit(work: Work) -> None:
+    """Searches ResNet-50's largest batch under a cap, plain in two precisions, then captured."""
+    model, size = work.small(("resnet50", 224), ("small-cnn", 28))
+    base = {
+        "model": model,
+        "dataset": "synthetic",
+        "image_size": size,
+        "num_classes": 1_000,
+        "samples": 1_000_000,
+        "steps": 20,
+        "batch_size": 1,
+        "memory_cap_gib": work.small(_CAP_GIB, 0.25),
+        "device": work.device,
+    }
+    cases = [("fp32", "plain"), ("fp16", "plain"), ("fp16", "fused+capture"), ("fp32", "fused+capture")]
+    with _store(work) as store, work.launcher() as launcher:
+        prober = Prober(store, launcher, Runner(store, launcher).catalog())
+        for precision, recipe in work.small(cases, cases[:1]):
+            if not work.has_time(40, f"{precision} {recipe}"):
+                continue
+            asked = experiment_from(layered(base, {"precision": precision, "step": {"recipe": recipe}}))
+            result, _ = probe.search(prober, asked, work.small(work.left - 20, 0.0))
+            print(f"{precision}, {recipe}")
+            probe.show(result, probe.FINDER.get(precision))
+            if recipe == "plain":
+                _tell_limit(work, precision, result)
+    if work.is_rehearsal:
+        # a search on a CPU takes a process for each trial: one tells what two have to tell
+        _tell_limit(work, "fp16", result)
+
+
+def _tell_limit(work: Work, precision: str, result: ProbeResult) -> None:
+    verified = "proven" if result.verified else "NOT proven"
+    tried = ", ".join(f"{each.batch_size:,}{'' if each.fits else ' x'}" for each in result.trials)
+    work.tell(
+        f"limit-{precision}", result.largest_batch, f"({verified}, peak {result.peak_mib or 0:,.0f} MiB)"
+    )
+    work.tell(f"limit-{precision}-trials", len(result.trials), f"({tried})")
+    work.tell(f"limit-{precision}-seconds", result.seconds)
+
+
+def ooms(work: Work) -> None:
+    """Makes one worker run out of memory a thousand times; half of them in a captured step."""
+    moved: list[int] = []
+    grew: list[float] = []
+    count, failures = work.small(500, 1), 0
+    recipes = work.small(("plain", "fused+capture"), ("plain",))
+    for number, recipe in enumerate(recipes, 1):
+        base = {
+            "model": "small-cnn",
+            "dataset": "synthetic",
+            "image_size": 64,
+            "num_classes": 10,
+            "samples": 1_000_000,
+            "steps": 20,
+            "batch_size": 1,
+            "memory_cap_gib": work.small(1.0, 0.125),
+            "device": work.device,
+            "step": {"recipe": recipe},
+        }
+        with work.launcher() as launcher:
+            until = work.began + 0.9 * work.seconds * number / len(recipes)
+            process = probe.OneProcess(launcher, experiment_from(base))
+            try:
+                fits, fails = _answer(work, process, f"{recipe}, before")
+                told: list[Tried] = []
+                began = time.perf_counter()
+                while len(told) < count and (work.is_rehearsal or time.monotonic() < until):
+                    told.append(process.tried((fails, 2 * fails)[len(told) % 2]))
+                probe.show_baselines(told, f"{recipe}: fails and twice that", time.perf_counter() - began)
+                after, _ = _answer(work, process, f"{recipe}, after")
+            finally:
+                process.close()
+        failures += sum(not each.trial.fits for each in told)
+        moved.append(after - fits)
+        grew.append(told[-1].baseline_mib - told[0].baseline_mib)
+    work.tell("ooms-answer", max(moved, key=abs), f"{failures:,} errors, {', '.join(recipes)}")
+    work.tell("ooms-held", max(grew), f"{failures:,} errors, {', '.join(recipes)}")
+
+
+def _answer(work: Work, process: probe.OneProcess, label: str) -> tuple[int, int]:
+    """The largest batch that fits, and the smallest that does not; a rehearsal knows them."""
+    if work.is_rehearsal:
+        process.tried(1)
+        return 1, 50_000
+    return process.answer(label)
+
+
+def forecast(work: Work) -> None:
+    """Forecasts ten models before any run and after one of half the batch, beside what was measured."""
+    models = work.small(forecasts.MODELS, ("small-cnn",))
+    errors: dict[str, tuple[float, float]] = {}
+    longest = 0.0
+    with _store(work) as store, work.launcher() as launcher:
+        runner = Runner(store, launcher)
+        for model in models:
+            for precision in work.small(("fp32", "fp16"), ("fp32",)):
+                if not work.has_time(longest + 20, f"{model} in {precision}"):
+                    continue
+                began = time.monotonic()
+                try:
+                    errors[f"{model} in {precision}"] = forecasts.errors(
+                        runner, store, model, precision, work.device
+                    )
+                except ProblemError as error:
+                    print(f"{model} in {precision}: {error}", flush=True)
+                longest = max(longest, time.monotonic() - began)
+    if not errors:
+        raise StepError("no model was measured")
+    for key, column in (("forecast-before", 0), ("forecast-after", 1)):
+        off, name = max((abs(error[column]), name) for name, error in errors.items())
+        work.tell(key, 100 * off, f"({name}; {len(errors)} of {2 * len(models)} measured)")
+
+
+def _store(work: Work) -> Store:
+    """A store that no earlier step has told anything."""
+    return Store(work.told.parent / f"{work.name}.sqlite")

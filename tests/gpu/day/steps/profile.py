@@ -1,0 +1,70 @@
+"""Profiles on the card: the bar beside the unprofiled step, kernels without a family, MFU, and tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from day.steps.tests import run_tests
+from day.work import Work
+from engine.experiment.experiment import Experiment
+from engine.protocol import jobs
+from engine.protocol.events import Profiled
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.limits import Limits
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.rows import TimeRow
+from engine.training.profiling.profile import profile
+from engine.training.runs.control import Control
+
+_PICTURES: dict[str, Any] = {"dataset": "fakedata", "image_size": 224, "batch_size": 32}
+MODELS: dict[str, dict[str, Any]] = {
+    "resnet50": _PICTURES,
+    "vit_b_16": _PICTURES,
+    "causal-lm-tiny": {"dataset": "synthetic-tokens", "batch_size": 8},
+}
+_SMALL: dict[str, dict[str, Any]] = {"small-cnn": {"dataset": "fakedata", "image_size": 16, "batch_size": 4}}
+_MODEL_SECONDS = 60.0
+
+
+def profiled(model: str, precision: str, device: str, limits: Limits | None, **settings: Any) -> StepProfile:
+    """The profile of a model's step; the device's limits are measured where none are given."""
+    values = {"model": model, "precision": precision, "device": device, "steps": 60, **settings}
+    job = jobs.Profile(experiment=Experiment.model_validate(values), limits=limits)
+    (found,) = [event.profile for event in profile(job, Control()) if isinstance(event, Profiled)]
+    return found
+
+
+def unnamed(found: StepProfile) -> list[TimeRow]:
+    """The kernels of no known family that take more than a hundredth of the time."""
+    whole = sum(row.ms for row in found.kernels)
+    return [row for row in found.kernels if row.part is StepPart.OTHER and row.ms > 0.01 * whole]
+
+
+def profiles(work: Work) -> None:
+    """Profiles models in several precisions, on limits that are measured once; then the tests of profiles."""
+    found: dict[str, StepProfile] = {}
+    limits: Limits | None = None
+    for model, settings in work.small(MODELS, _SMALL).items():
+        for precision in work.small(("fp32", "tf32", "fp16", "bf16"), (work.half,)):
+            name = f"{model} in {precision}"
+            if not work.has_time(_MODEL_SECONDS, name):
+                continue
+            found[name] = profiled(model, precision, work.device, limits, **settings)
+            limits = found[name].limits
+            _show(name, found[name])
+    off = {name: 100 * abs(each.bar.total_ms / each.step_ms - 1) for name, each in found.items()}
+    work.tell("bar", max(off.values()), f"({max(off, key=off.__getitem__)}, {len(found)} profiles)")
+    without = [f"{row.name[:60]} ({name})" for name, each in found.items() for row in unnamed(each)]
+    work.tell("unnamed", len(without), "; ".join(without))
+    mfus = {name: each.mfu or 0.0 for name, each in found.items()}
+    work.tell("mfu", max(mfus.values()), f"({max(mfus, key=mfus.__getitem__)})")
+    outcome = run_tests(work, "profiles", "tests/gpu/test_profile_cuda.py", seconds=work.left - 20)
+    work.tell("profile-tests", outcome.bad, outcome.words)
+
+
+def _show(name: str, found: StepProfile) -> None:
+    parts = ", ".join(f"{entry.part.value} {entry.ms:.2f}" for entry in found.bar.parts)
+    mfu = "unknown" if found.mfu is None else f"{found.mfu:.3f}"
+    print(f"{name}: step {found.step_ms:.2f} ms, recorded {found.recorded_ms:.2f}, MFU {mfu}: {parts}")
+    for row in found.kernels[:5]:
+        print(f"    {row.ms:>8.3f} ms  {row.part.value:<13}{row.name[:90]}", flush=True)

@@ -1,0 +1,34 @@
+"""How often the host waits for the card in a step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+
+from engine.training.steps.plain import TrainingStep
+
+WARM = 8
+"""Steps after which every recipe here is steady."""
+
+
+def waits_in(step: TrainingStep, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> int:
+    """How often the host waits for the device in steps that are steady, one of each batch; 0 on a CPU."""
+    for _ in range(WARM):
+        step([batches[0]])
+    if not torch.cuda.is_available():
+        for batch in batches:
+            step([batch])
+        return 0
+    torch.cuda.synchronize()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            for number, batch in enumerate(batches):
+                step.set_learning_rate(1e-3 / (number + 1))
+                step([batch])
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return sum("called a synchronizing CUDA operation" in str(warning.message) for warning in told)

@@ -1,0 +1,228 @@
+"""The kit for a machine with a card: its table and its processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from day import command
+from day.figures import FIGURES
+from day.results import Ended, Results, Seen, read
+from day.steps import STEPS
+
+# A step that tells a figure, starts a process of its own, and never ends.
+_ENDLESS = """
+import subprocess, sys, time
+from pathlib import Path
+told = Path(sys.argv[sys.argv.index("--told") + 1])
+told.write_text('{{"key": "show", "value": 48.0, "detail": "by a stand-in"}}\\n')
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("begun", flush=True)
+Path({pid!r}).write_text(str(child.pid))
+time.sleep(600)
+"""
+_DONE = """
+import json, sys
+from pathlib import Path
+told = Path(sys.argv[sys.argv.index("--told") + 1])
+told.write_text(json.dumps({{"step": {name!r}, "seconds": 1.0, "problem": {problem!r}}}) + "\\n")
+"""
+
+_FILE = """
+made = Path(sys.argv[sys.argv.index("--out") + 1]) / {name!r}
+made.mkdir(parents=True)
+(made / "made.txt").touch()
+"""
+
+
+def seen(**values: float) -> Results:
+    return Results(figures={key.replace("_", "-"): Seen(value=value) for key, value in values.items()})
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def rows(results: Results) -> dict[str, list[str]]:
+    """The cells of the table's rows, by the figure's title."""
+    lines = [line for line in results.markdown().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.split(" | ")] for line in lines]
+    return {row[0].removeprefix("| "): row for row in cells}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "verdict"),
+    [
+        ("resnet50-64-fast", 0.97, "met"),
+        ("resnet50-64-fast", 0.969, "missed"),
+        ("limit-fp16", 561, "met"),
+        ("limit-fp16", 562, "missed"),
+        ("show", 60, "missed"),
+        ("mfu", 0.99, "met"),
+        ("mfu", float("nan"), "missed"),
+    ],
+)
+def test_a_figure_is_held_against_its_aim(key: str, value: float, verdict: str) -> None:
+    results = seen(**{key.replace("-", "_"): value})
+    assert results.verdict(key) == verdict
+    row = rows(results)[FIGURES[key].title]
+    assert row[1] == FIGURES[key].aim and row[3] == verdict
+
+
+def test_the_table_has_every_figure_measured_or_not() -> None:
+    table = rows(seen(show=48))
+    assert {figure.title for figure in FIGURES.values()} <= set(table)
+    assert table[FIGURES["show"].title][2:4] == ["**48 s**", "met"]
+    assert table[FIGURES["energy"].title][2:4] == ["", "not measured"]
+
+
+def test_every_figure_is_one_of_a_step_and_every_step_is_a_function() -> None:
+    assert {figure.step for figure in FIGURES.values()} <= set(STEPS)
+    for step in STEPS.values():
+        module, _, function = step.do.partition(":")
+        text = (Path(command.__file__).parent / "steps" / f"{module}.py").read_text(encoding="utf-8")
+        assert re.search(rf"^def {function}\(work: Work\)", text, re.MULTILINE), step.do
+
+
+def test_what_was_seen_in_several_calls_makes_one_table(tmp_path: Path) -> None:
+    results = seen(show=70, mfu=0.5)
+    results.save(tmp_path)
+    again = read(tmp_path / "day.json")
+    again.take(seen(show=48, tests=0))
+    assert {key: figure.value for key, figure in again.figures.items()} == {
+        "show": 48,
+        "mfu": 0.5,
+        "tests": 0,
+    }
+    again.take(Results(is_rehearsal=True, figures={"show": Seen(value=1.0)}))
+    assert again.figures["show"].value == 48, "a rehearsal's figures mean nothing"
+
+
+def test_a_step_that_does_not_tell_its_figures_is_found_out() -> None:
+    done = {"show": Ended(seconds=1.0), "tax": Ended(seconds=1.0), "energy": Ended(seconds=1.0)}
+    results = Results(steps=done, figures=seen(telemetry_plain=1, waits_fast=0, waits_fused=0).figures)
+    assert results.untold() == ["telemetry-fast", "show"], "energy needs a counter"
+
+
+@pytest.fixture
+def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., command.Day]:
+    """A day whose steps are done by the text of a script in place of the kit."""
+
+    def stand(script: str, results: Results | None = None, seconds: float = 60) -> command.Day:
+        kit = tmp_path / "tests" / "gpu" / "day"
+        kit.mkdir(parents=True, exist_ok=True)
+        (kit / "__main__.py").write_text(script, encoding="utf-8")
+        monkeypatch.setattr(command, "ROOT", tmp_path)
+        return command.Day(tmp_path, tmp_path, results or Results(), seconds)
+
+    return stand
+
+
+def test_a_step_that_outlasts_its_time_is_ended_with_all_that_it_started(
+    stand: Callable[..., command.Day], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+
+    class Impatient(subprocess.Popen[str]):
+        """Its time is over once it has begun, however long that takes."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout == 600 + command._MARGIN_SECONDS / 2:
+                while not (pid.exists() and pid.read_text()) and self.poll() is None:
+                    time.sleep(0.01)
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            return super().wait(timeout)
+
+    results = Results()
+    day = stand(_ENDLESS.format(pid=str(pid)), results, seconds=10_000)
+    monkeypatch.setattr(command.subprocess, "Popen", Impatient)
+    assert not day._process(["show"], 600, shows=True)
+    assert results.figures["show"].value == 48, "what was told before is kept"
+    assert results.steps["show"].problem == "ended after 600 s"
+    assert "begun" in (tmp_path / "day.log").read_text()
+    # whoever inherits it takes a moment to bury it
+    until = time.monotonic() + 30
+    while not is_gone(int(pid.read_text())):
+        assert time.monotonic() < until
+
+
+def test_a_step_that_dies_is_told_and_the_next_is_done(
+    stand: Callable[..., command.Day], capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results()
+    day = stand("import os; os._exit(7)", results)
+    assert not day.do(["show"]) and results.steps["show"].problem == "died with status 7"
+    assert stand(_DONE.format(name="tax", problem=""), results).do(["tax"])
+    assert list(results.steps) == ["show", "tax"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "figures", "is_well"), [("", "mfu", False), ("it broke", "show", False), ("", "show", True)]
+)
+def test_a_rehearsal_fails_by_a_problem_and_by_a_figure_that_is_not_told(
+    stand: Callable[..., command.Day], problem: str, figures: str, is_well: bool
+) -> None:
+    results = Results(is_rehearsal=True, figures={figures: Seen(value=1.0)})
+    day = stand(_DONE.format(name="show", problem=problem), results)
+    assert day.rehearse(["show"]) is is_well
+
+
+def test_files_of_earlier_calls_stay_beside_those_of_this_one(
+    stand: Callable[..., command.Day], tmp_path: Path
+) -> None:
+    for step in ("show", "tax"):
+        stand(_DONE.format(name=step, problem="") + _FILE.format(name=step)).do([step])
+        shutil.rmtree(tmp_path / "files")
+    with tarfile.open(tmp_path / "files.tar.gz") as packed:
+        names = {name for name in packed.getnames() if name.endswith("made.txt")}
+    assert names == {"files/show/made.txt", "files/tax/made.txt"}
+
+
+def test_without_time_a_step_is_left_out(
+    stand: Callable[..., command.Day], capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results()
+    assert not stand("", results, seconds=20).do(["show"])
+    assert not results.steps and "show: left out, no time left" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing"], "no step nothing"),
+        (["speed"], "no step speed"),
+        (["speed", "alexnet"], "no step speed alexnet"),
+    ],
+)
+def test_a_step_that_does_not_exist_is_refused(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["day", *words])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert said in capsys.readouterr().err
+
+
+def test_earlier_results_alone_make_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, results in (("first", seen(show=48)), ("second", seen(mfu=0.5))):
+        (tmp_path / f"{name}.json").write_text(results.model_dump_json(), encoding="utf-8")
+    earlier = [word for name in ("first", "second") for word in ("--earlier", str(tmp_path / f"{name}.json"))]
+    monkeypatch.setattr(sys, "argv", ["day", *earlier, "--out", str(tmp_path / "out")])
+    assert command.main() == 0
+    assert set(json.loads((tmp_path / "out" / "day.json").read_text())["figures"]) == {"show", "mfu"}
+    assert "**48 s**" in capsys.readouterr().out
