@@ -33,6 +33,7 @@ else:
 
 Interval = tuple[float, float]
 
+_MOST_SPREAD = 1.25
 _LEAST_DRIFT = 0.05
 _LEAST_END_BLOCKS = 5
 _LEAST_FOR_SKEWNESS, _LEAST_SKEWNESS = 8, 1e-6
@@ -56,6 +57,11 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
     reach = _NORMAL / 2 * math.sqrt(count * _correlation_time(is_high))
     low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
     return float(ordered[max(0, low)]), float(ordered[min(count - 1, high)])
+
+
+def is_wide(interval: Interval) -> bool:
+    """Whether the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
+    return interval[1] >= _MOST_SPREAD * interval[0]
 
 
 def drift(block_speeds: NDArray[np.float64]) -> float | None:

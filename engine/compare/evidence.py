@@ -18,10 +18,10 @@ from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
 from engine.experiment.text import in_sentence, shortened
 from engine.experiment.titles import named
 from engine.protocol.events import Epoch, Event, Started, Summary
-from engine.statistics import drifts
+from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from engine.words.numbers import memory_text
+from engine.words.numbers import memory_text, number
 from engine.words.settings import setting_text
 
 if TYPE_CHECKING:
@@ -85,6 +85,15 @@ def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
     return max(1, round(mean)) if math.isfinite(mean) else 1
 
 
+def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
+    """The 95 % interval of the run's speed within that run.
+
+    Its own knows how many samples each step took; without one it is that of its blocks.
+    """
+    own = run.summary.samples_per_second_ci if run.summary is not None else None
+    return steadiness(block_speeds) if own is None and block_speeds is not None else own
+
+
 def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
     """The rows of the warm-up, which compiling and capturing prolong."""
     merged = steps_a_row(samples)
@@ -102,6 +111,7 @@ DoubtKind = Literal[
     "throttled",
     "spilled",
     "drift",
+    "unsteady",
     "order",
     "device",
     "version",
@@ -166,12 +176,10 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     changes = dict(zip(measured, drifts([evidence[run].block_speeds for run in measured]), strict=True))
     for run in side.runs:
         kinds: list[DoubtKind] = []
-        about = (
-            *_about_end(run, evidence.get(run.id)),
-            *about_machine(run.summary),
-            *_about_drift(changes.get(run.id)),
-        )
-        for kind, what in about:
+        known = evidence.get(run.id)
+        # a drift is why the interval is wide
+        about_pace = [*_about_drift(changes.get(run.id))] or [*_about_steadiness(run, known)]
+        for kind, what in (*_about_end(run, known), *about_machine(run.summary), *about_pace):
             sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
@@ -235,6 +243,14 @@ def _about_drift(change: float | None) -> Iterator[tuple[DoubtKind, str]]:
     if change is not None:
         by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
         yield "drift", f"was {by} at its end than at its beginning"
+
+
+def _about_steadiness(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
+    interval = speed_interval(run, None if evidence is None else evidence.block_speeds)
+    has_speed = run.summary is not None and run.summary.samples_per_second is not None
+    if has_speed and interval is not None and is_wide(interval):
+        low, high = map(number, interval)
+        yield "unsteady", f"did not keep its pace: it trained between {low} and {high} samples a second"
 
 
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
+from engine.compare.evidence import speed_interval
 from engine.compare.sides import Side, is_in_turns
 from engine.experiment.catalog import task_of
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.timing.energy import Energy
-from engine.statistics import Interval, steadiness
+from engine.statistics import Interval
 from engine.store.record import RunRecord
 from engine.words.names import speed_unit
 from engine.words.numbers import number
@@ -315,10 +316,7 @@ def _interval(
 
 
 def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | None:
-    # the run's own interval knows how many samples each step took; its saved columns do not
-    interval = run.summary.samples_per_second_ci if run.summary is not None else None
-    if interval is None and run.id in blocks:
-        interval = steadiness(blocks[run.id])
+    interval = speed_interval(run, blocks.get(run.id))
     if interval is None or figure.name == "samples_per_second":
         return interval
     ms_samples = 1e3 * run.experiment.step_samples

@@ -215,8 +215,7 @@ _NO_SPEED = {
 
 def _outcome(race: Race) -> Outcome:
     ratio = race.ratio or 0.0
-    is_belied = (ratio < 1) is not (race.ahead == "full")
-    if race.claim is None or is_belied or _HARDLY <= ratio <= 1 / _HARDLY:
+    if race.claim is None or _HARDLY <= ratio <= 1 / _HARDLY:
         return "even"
     if ratio < 1:
         return "loss"

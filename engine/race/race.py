@@ -115,7 +115,11 @@ class Race:
 
     @cached_property
     def claim(self) -> float | None:
-        """The ratio, if it may be claimed: the same training, undisturbed, with a clear winner."""
+        """The ratio, if it may be claimed: the same training, undisturbed, a clear winner, and shown so."""
+        return self._claimed if self.matches_ratio else None
+
+    @property
+    def _claimed(self) -> float | None:
         return claim_of(self.full, self.mixed, self.ratio, self.ratio_interval, self.report)
 
     @cached_property
@@ -125,21 +129,18 @@ class Race:
 
     @cached_property
     def ahead(self) -> Which:
-        """The faster lane: by the comparison's ratio, or by the counts if these contradict it."""
-        ratio = self.claim
-        if not self.matches_ratio:
-            ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
-        return "full" if ratio is not None and ratio < 1 else "mixed"
+        """The faster lane, by the comparison's ratio."""
+        return "full" if self.claim is not None and self.claim < 1 else "mixed"
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """Whether the counts visibly come to the comparison's ratio."""
-        return counts_match(self.full, self.mixed, self.seconds, self.claim)
+        """Whether the counts visibly come to the comparison's ratio; if not, there is no number."""
+        return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
-    @cached_property
+    @property
     def figure(self) -> float | None:
-        """What the number ends at: the comparison's ratio, or that of the counts if these contradict it."""
-        return self.at(self.seconds).number
+        """What the number ends at: the comparison's ratio, or its inverse where mixed precision is slower."""
+        return None if self.claim is None else max(self.claim, 1.0 / self.claim)
 
     def at(self, seconds: float) -> Moment:
         """The race at that second of its clock, limited to 0 to `seconds`."""
@@ -162,11 +163,10 @@ class Race:
         return LaneMoment(round(samples), int(fraction * self.blocks + _HAIR), fraction, state)
 
     def _number_of(self, full: LaneMoment, mixed: LaneMoment, seconds: float) -> float | None:
-        claim = self.claim
-        if claim is None or self.passed(seconds) < _ENOUGH:
+        if self.claim is None or self.passed(seconds) < _ENOUGH:
             return None
-        if seconds >= self.seconds and self.matches_ratio:
-            return max(claim, 1.0 / claim)
+        if seconds >= self.seconds:
+            return self.figure
         if not min(full.samples, mixed.samples):
             return None
         by = mixed.samples / full.samples
@@ -183,7 +183,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Whether the lanes\' counts after so many seconds come to the ratio, as far as can be seen."""
+    """Whether the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
@@ -197,7 +197,7 @@ def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -
 def claim_of(
     full: Lane, mixed: Lane, ratio: float | None, interval: Interval | None, report: SideReport
 ) -> float | None:
-    """The ratio, if it may be claimed; see `Race.claim`."""
+    """The ratio, if it may be claimed but for the replay; see `Race.claim`."""
     is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
     return None if is_open or report.spoilers or _is_unlike(full, mixed) else ratio
 

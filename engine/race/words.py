@@ -100,12 +100,14 @@ def doubt_words(race: Race) -> tuple[str, ...]:
 
 def _unsteady(race: Race) -> str:
     """Says that the counts of the whole runs give another ratio than the comparison; "" if they do not."""
-    figure, ratio = race.figure, race.claim
-    if ratio is None or figure is None or race.matches_ratio:
+    if race.ratio is None or race.matches_ratio:
         return ""
-    counted = figure if race.ahead == "mixed" else 1.0 / figure
-    whole = f"these two whole runs come to {pace_text(counted)}"
-    return f"The speed was not steady: {whole}, and the comparison to {pace_text(ratio)}."
+    trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)
+    whole = f"these two whole runs come to {pace_text(trained)}"
+    return f"{_UNSTEADY}: {whole}, and the comparison to {pace_text(race.ratio)}."
+
+
+_UNSTEADY = "The speed was not steady"
 
 
 def _doubt_sentence(race: Race, doubt: Doubt) -> str:
@@ -136,6 +138,7 @@ _OF_ONE_RUN = {
     "no-speed": "has no speed that can be trusted.",
     "unfinished": "did not get to its end.",
     "drift": "was not equally fast from beginning to end.",
+    "unsteady": "did not keep its pace.",
     "nan": "went wrong: its loss stopped being a number.",
 }
 
@@ -200,6 +203,8 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
         return "No fair figure", f"since {continued(why_no_ratio(race))}"
     if race.is_unlike:
         return "No fair figure", "since they are two different trainings"
+    if not race.matches_ratio:
+        return "No fair figure", f"since {continued(_UNSTEADY)}"
     if race.claim is None and race.ratio_interval is not None:
         return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
     if moment.number is None:

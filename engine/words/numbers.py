@@ -89,9 +89,10 @@ _LARGEST, _SMALLEST = 1e9, 1e-6
 
 
 def number_text(value: float) -> str:
-    """A ratio in large type: "5.7", "1.03", "0.80", "0.004", "1,200".
+    """A ratio in large type or in a sentence: "5.70", "1.03", "0.80", "0.004", "1,200".
 
-    A ratio below 1 is never rounded up to 1: 0.996 is "0.996". NaN, infinity and negative ratios are "–".
+    It is rounded as by `times`, but a ratio below 1 is never rounded up to 1: 0.996 is "0.996". NaN, infinity
+    and negative ratios are "–".
     """
     if not math.isfinite(value) or value < 0:
         return NONE
@@ -101,9 +102,7 @@ def number_text(value: float) -> str:
         return _below_one(value)
     if value > _LARGEST:
         return f"over {_LARGEST:,.0f}"
-    if round(value, 2) < 2:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if round(value, 1) < 100 else f"{value:,.0f}"
+    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
 def pace_text(ratio: float) -> str:
@@ -130,7 +129,7 @@ def _below_one(value: float) -> str:
 
 
 def range_text(low: float, high: float) -> str:
-    """The ends of a range, with digits enough to tell them apart: "5.5 and 5.9"."""
+    """The ends of a range, with digits enough to tell them apart: "5.50 and 5.90"."""
     texts = [number_text(low), number_text(high)]
     for digits in (2, 3, 4):
         if texts[0] != texts[1]:

@@ -182,6 +182,26 @@ def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(re
     ]
 
 
+@pytest.mark.parametrize("from_blocks", [True, False])
+def test_a_wide_interval_within_a_run_is_told(record: Record, from_blocks: bool) -> None:
+    # without an order, or it would drift
+    uneven = np.tile([964.0, 1_500.0, 2_313.0], 4)
+    own = {} if from_blocks else {"samples_per_second_ci": (964.0, 2_313.0)}
+    base, other = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **own)
+    evidence = [Evidence(base, np.ones(9), ()), Evidence(other, uneven if from_blocks else np.ones(9), ())]
+    found = compare(evidence, base.id).reports[-1]
+    assert only(list(found.doubts)) == (
+        "unsteady",
+        "“Run 2” (FP16 AMP) did not keep its pace: it trained between 964 and 2,313 samples a second.",
+    )
+    assert not found.spoilers and "With caution" in found.text
+
+
+def test_a_steady_run_has_no_wide_interval(record: Record) -> None:
+    base, other = record(1, FP32, **SPEED), record(2, FP16, **SPEED, samples_per_second_ci=(90.0, 110.0))
+    assert doubts(base, other) == []
+
+
 def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     def run(number: int, experiment: Experiment) -> RunRecord:
         made = record(number, experiment.model_copy(update={"seed": number}), **SPEED)

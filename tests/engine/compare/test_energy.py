@@ -130,7 +130,7 @@ def test_energy_in_words() -> None:
     assert [energy_words(ratio) for ratio in (0.59, 1.12, 2.4)] == [
         "41 % less energy",
         "12 % more energy",
-        "2.4 times the energy",
+        "2.40 times the energy",
     ]
     assert step_energy_text(energy(6_400.0)) == "64.0 J a step, 320 W on average, 60 W of it idle"
     assert step_energy_text(energy(6_400.0, idle_watts=None)) == "64.0 J a step, 320 W on average"

@@ -125,11 +125,11 @@ def test_the_picture_says_what_was_measured_on_what_and_when(pair: Content, tmp_
     write_card_svg(pair, tmp_path / "x.svg")
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
     texts = [element.text or "" for element in root.iter(f"{SVG}text")]
-    assert "".join(text for text in texts if len(text) == 1) == "2.5\N{MULTIPLICATION SIGN}"
+    assert "".join(text for text in texts if len(text) == 1) == "2.50\N{MULTIPLICATION SIGN}"
     (what,) = [text for text in texts if text.startswith("small-cnn")]
     assert f"measured {pair.runs[0].created.astimezone():%Y-%m-%d}" in what
     assert any(text.startswith("a card") for text in texts)
-    assert "2.5 times as many images" in str(root.get("aria-label"))
+    assert "2.50 times as many images" in str(root.get("aria-label"))
 
 
 def test_doubts_stand_on_the_card(exports_store: Store, trained: Trained, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from engine.experiment.experiment import Precision
 from engine.race import words as words
 from engine.race.number import laid_out
 from engine.race.race import LONGEST_SECONDS, Race
-from engine.words.numbers import number_text
+from engine.words.numbers import number_text, times
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 
@@ -70,7 +70,7 @@ def test_the_first_moments_have_none(racers: Any) -> None:
     assert race.seconds == pytest.approx(8.0)
     assert race.at(0).number is None and race.at(0.79).number is None
     assert race.at(0.81).number == pytest.approx(2.5, rel=0.01)
-    assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.5"]
+    assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.50"]
     assert words.caption(race, race.at(0.7)) == ("Just begun", "")
 
 
@@ -101,17 +101,36 @@ def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers:
     race = racers.race()
     assert not race.matches_ratio and race.samples == 200 * 10 * 64
     assert race.seconds / race.playback_rate == pytest.approx(LONGEST_SECONDS)
-    assert_true_at_every_moment_of_whole(race)
-    assert race.ratio == 2.5 and words.spoken(race, race.at(race.seconds)).startswith("3.3 times as long")
-    (doubt,) = words.doubt_words(race)
-    assert doubt.startswith("The speed was not steady: these two whole runs come to 3.3 times as long, and")
-    assert doubt.endswith("the comparison to 2.5 times as fast.")
-
-
-def assert_true_at_every_moment_of_whole(race: Race) -> None:
-    for part in range(2, 11):
+    # the comparison holds 2.5 and not the 0.3 of the counts: no number is shown
+    assert race.ratio == 2.5 and race.claim is None and race.figure is None
+    for part in range(11):
         moment = race.at(race.seconds * part / 10)
-        assert moment.number == pytest.approx(moment.full.samples / moment.mixed.samples)
+        assert moment.number is None and words.counted_text(race, moment) is None
+        assert words.caption(race, moment) == ("No fair figure", "since the speed was not steady")
+    assert "vary too much" in words.sentence(race)
+    (doubt,) = words.doubt_words(race)
+    assert doubt.startswith("The speed was not steady: these two whole runs come to 3.28 times as long, and")
+    assert doubt.endswith("the comparison to 2.50 times as fast.")
+
+
+@pytest.mark.parametrize("full", [1_000, 997.3, 404.04])
+@pytest.mark.parametrize("ratio", [0.4, 0.63, 0.996, 1.004, 1.174, 2.48, 12.345, 120.4])
+def test_the_number_is_one_that_the_comparison_holds(racers: Any, full: float, ratio: float) -> None:
+    for precision, speed in ((FP32, full), (FP16, full * ratio)):
+        figures = {"step_ms": 64_000 / speed}
+        racers.add(precision, speed, figures=figures)
+    comparison, race = racers.compared(), racers.race()
+    held = {times(cell.ratio) for cell in comparison.cells(race.mixed.side.id).values() if cell.ratio}
+    assert words.counted_text(race, race.at(race.seconds)) in held
+
+
+def test_a_run_that_did_not_keep_its_pace_is_a_reason_for_caution(racers: Any) -> None:
+    racers.add(FP32, 1_000, figures={"samples_per_second_ci": (964.0, 2_313.0)})
+    racers.add(FP16, 1_170)
+    race = racers.race()
+    assert race.claim == 1.17 and words.caution(race) == "With caution"
+    assert words.doubt_words(race) == ("A run in full precision did not keep its pace.",)
+    assert words.sure_words(race).startswith("With caution: ")
 
 
 def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
@@ -119,13 +138,13 @@ def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
     end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
     assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
     assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
-    assert words.spoken(race, end) == "2.5 times as long with mixed precision"
+    assert words.spoken(race, end) == "2.50 times as long with mixed precision"
 
 
 def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
-    assert words.spoken(race, race.at(race.seconds / 2)) == "2.5 times as many images so far"
-    assert words.spoken(race, race.at(race.seconds)) == "2.5 times as many images in the same 8.0 seconds"
+    assert words.spoken(race, race.at(race.seconds / 2)) == "2.50 times as many images so far"
+    assert words.spoken(race, race.at(race.seconds)) == "2.50 times as many images in the same 8.0 seconds"
 
 
 @pytest.mark.parametrize("mine", [{"image_size": 64}, {"model": "resnet18"}, {"dataset": "mnist"}])

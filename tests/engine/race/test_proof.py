@@ -24,7 +24,7 @@ FP32, FP16 = Precision.FP32, Precision.FP16
         (910.0, ("91 %", "of the memory")),
         (990.0, ("About the same", "amount of memory")),
         (1_080.0, ("8 % more", "memory")),
-        (2_400.0, ("2.4 times", "the memory")),
+        (2_400.0, ("2.40 times", "the memory")),
         (None, ("No measurement", "of the memory")),
     ],
 )

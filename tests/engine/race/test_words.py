@@ -28,7 +28,7 @@ def test_the_race_of_the_picture(racers: Any) -> None:
     assert words.lane_name(race, "mixed") == "Mixed precision"
     assert words.lane_detail(race, "mixed") == "mostly 16-bit numbers (FP16) with the fast recipe"
     start, end = race.at(0), race.at(race.seconds)
-    assert words.counted_text(race, end) == "5.7"
+    assert words.counted_text(race, end) == "5.68"
     assert words.caption(race, end) == ("as many images", "in the same 2.6 seconds")
     told = [words.counter_words(race, "full", one) for one in (start, race.at(1.0), end)]
     assert told == ["images", "images so far", "images in 2.6 s"]
@@ -226,7 +226,7 @@ def test_mixed_precision_as_the_baseline(racers: Any) -> None:
     race = racers.race(baseline=racers.add(FP16, 2_500))
     assert words.lane_name(race, "full") == "Mixed precision"
     assert words.sentence(race) == (
-        "Full precision is measured against mixed precision: it took 2.5 times as long."
+        "Full precision is measured against mixed precision: it took 2.50 times as long."
     )
 
 

@@ -22,13 +22,13 @@ from engine.words.numbers import (
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (5.7, "5.7"),
-        (5.6818, "5.7"),
+        (5.7, "5.70"),
+        (5.6818, "5.68"),
         (1.03, "1.03"),
         (1.0, "1.00"),
-        (1.996, "2.0"),
-        (12.34, "12.3"),
-        (99.96, "100"),
+        (1.996, "2.00"),
+        (12.34, "12.34"),
+        (99.96, "99.96"),
         (120, "120"),
         (1_200, "1,200"),
         (1e12, "over 1,000,000,000"),
@@ -90,7 +90,7 @@ def test_a_time_in_words(seconds: float, text: str) -> None:
 
 
 def test_the_ends_of_an_interval_differ_where_they_can() -> None:
-    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.5 and 5.9", "5.68 and 5.72"]
+    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.50 and 5.90", "5.68 and 5.72"]
     assert range_text(2.0, 2.0) == "2.0000 and 2.0000"
 
 
@@ -113,9 +113,9 @@ def test_the_unit_of_an_amount_is_told_in_one_that_everybody_knows() -> None:
 
 def test_what_is_slower_is_told_by_how_much_longer_it_took() -> None:
     assert [pace_text(ratio) for ratio in (2.5, 1.0, 0.4, 0.0)] == [
-        "2.5 times as fast",
+        "2.50 times as fast",
         "1.00 times as fast",
-        "2.5 times as long",
+        "2.50 times as long",
         "– times as long",
     ]
 

@@ -42,13 +42,13 @@ class TestRace:
         full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
         assert 0 < full.lit < mixed.lit < mixed.blocks == usual.blocks
         assert room.words.count("images so far") == 3
-        assert room.race.stage.middle.number.shown == "5.0"
+        assert room.race.stage.middle.number.shown == "5.00"
 
     def test_at_the_end_the_number_is_the_comparisons_own(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds)
         assert usual.ratio == pytest.approx(5.0)
-        assert room.race.stage.middle.number.shown == "5.0"
+        assert room.race.stage.middle.number.shown == "5.00"
         full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
         assert mixed.lit == usual.blocks == 5 * full.lit
         assert room.words.count("images in 2.3 s") == 2
@@ -95,7 +95,7 @@ class TestRace:
         room.press(Qt.Key.Key_End)
         told = room.race.accessibleDescription()
         assert room.race.stage.middle.number.accessibleName() == (
-            "5.0 times as many images in the same 2.3 seconds"
+            "5.00 times as many images in the same 2.3 seconds"
         )
         assert "images in 2.3 s" in told and "The race is at the end." in told
 

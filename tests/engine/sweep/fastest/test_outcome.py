@@ -118,7 +118,7 @@ def test_a_proof_whose_interval_reaches_below_one_is_open() -> None:
     unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
     sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32))
     assert "remains open" in unsure.sentence
-    assert sure.sentence.startswith("The winner trains 2.0 times as fast") and sure.speedup is not None
+    assert sure.sentence.startswith("The winner trains 2.00 times as fast") and sure.speedup is not None
 
 
 def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs() -> None:
