@@ -35,8 +35,15 @@ of mixed precision, which has as many steps: it does not grow again. SECOND is f
 PATIENCE_SECONDS = 45.0
 """The longest that anybody has to watch a run of the fewest steps and the smallest workload."""
 
+LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)
+"""For both runs of a pair that is measured again because the race would have been too short."""
+
+LEAST_RACE_SECONDS = 2.0
+"""The shortest measured time of either run: in less, a single hold-up decides which is faster."""
+
 _LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB
 """A card sold with 12 GiB reports a little less."""
+_AIMED_RACE_SECONDS = 3.0
 _RESTART_SECONDS = 4.0
 _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
 
@@ -84,13 +91,14 @@ def showcase(catalog: Catalog) -> Showcase:
 
 
 def adapted(
-    case: Showcase, span: Span, steps_per_second: float | None, done: int
+    case: Showcase, span: Span, steps_per_second: float | None, done: int, other_pace: float | None = None
 ) -> Showcase | Problem | None:
     """What to start again with after `done` steps of a run of `case` at that pace; None to continue.
 
     A run too short to watch gets more steps; one that would keep people waiting gets fewer or, if even the
     fewest take too long, a smaller workload. A Problem says that this machine is too busy for the smallest.
-    The pace is None on a machine that was too slow to tell one.
+    The pace is None on a machine that was too slow to tell one. A run is not cut so short that the other one,
+    at `other_pace`, would be over too soon for a race.
     """
     experiment = case.sides[0][1]
     left = (experiment.steps or 0) - done
@@ -104,8 +112,33 @@ def adapted(
         return lighter
     if least / steps_per_second > PATIENCE_SECONDS:
         return busy(experiment, done) if is_hopeless(experiment, steps_per_second, done) else None
-    better = _better_fitted(experiment, span, steps_per_second, done)
+    fewest = 0 if other_pace is None else _steps_of_race(experiment, other_pace)
+    better = _better_fitted(experiment, span, steps_per_second, done, fewest)
     return None if better is None else case.of_length(better)
+
+
+def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
+    """What to measure again because the faster run was over too soon for a race; None where it was not.
+
+    `paces` are the steps per second of both runs.
+    """
+    experiment, fastest, slowest = case.sides[0][1], max(paces), min(paces)
+    counted = (experiment.steps or 0) - experiment.measure.warmup_steps
+    if counted / fastest >= LEAST_RACE_SECONDS:
+        return None
+    steps = max(_steps_of_race(experiment, fastest), round(slowest * FIRST.wanted))
+    return case.of_length(experiment.model_copy(update={"steps": steps, "epochs": None}))
+
+
+def _steps_of_race(experiment: Experiment, steps_per_second: float) -> int:
+    return experiment.measure.warmup_steps + round(steps_per_second * _AIMED_RACE_SECONDS)
+
+
+TOO_SHORT = request_problem(
+    "The pace of this machine keeps changing, so that each race was over too soon.",
+    "Close programs that use the processor or the card, then try again.",
+)
+"""Why nothing is shown after as many starts as anybody waits for."""
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
@@ -129,15 +162,19 @@ def busy(experiment: Experiment, done: int) -> Problem:
     )
 
 
-def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | None:
-    """Steps per second, from the speed of each step so far; None while there are too few.
+def pace_of(
+    experiment: Experiment, samples_per_second: ArrayLike, least_seconds: float | None = None
+) -> float | None:
+    """Steps per second, from the speed of each step so far; None while there are too few, or all that counted
+    took less than `least_seconds`.
 
     The warm-up counts only if it takes seconds by itself.
     """
+    least_seconds = _LEAST_SECONDS if least_seconds is None else least_seconds
     speeds = np.asarray(samples_per_second, dtype=np.float64)
     warmup = experiment.measure.warmup_steps
     counted = _seconds(experiment, speeds[warmup:])
-    if len(counted) >= _LEAST_COUNTED and counted.sum() >= _LEAST_SECONDS:
+    if len(counted) >= _LEAST_COUNTED and counted.sum() >= least_seconds:
         return float(len(counted) / counted.sum())
     # the first step loads and chooses kernels, so it says nothing of the others
     warm = _seconds(experiment, speeds[1:warmup])
@@ -147,14 +184,14 @@ def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | No
 
 
 def _better_fitted(
-    experiment: Experiment, span: Span, steps_per_second: float, done: int
+    experiment: Experiment, span: Span, steps_per_second: float, done: int, fewest: int
 ) -> Experiment | None:
     """The experiment at another length, if that is worth a new start after `done` steps."""
     steps = experiment.steps or done
     expected, left = steps / steps_per_second, (steps - done) / steps_per_second
     if span.shortest <= expected <= span.longest:
         return None
-    better = refitted(experiment, steps_per_second, span.wanted)
+    better = refitted(experiment, steps_per_second, max(span.wanted, fewest / steps_per_second))
     would_take = _RESTART_SECONDS + (better.steps or 0) / steps_per_second
     if expected > span.longest and would_take >= left:
         return None

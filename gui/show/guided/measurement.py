@@ -12,14 +12,17 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import Event, Phase, Pictures, Samples, Started
 from engine.race.showcase import (
     FIRST,
+    LENGTHENED,
     MOST_ATTEMPTS,
     PATIENCE_SECONDS,
     SECOND,
     SHORTENED,
+    TOO_SHORT,
     Showcase,
     adapted,
     busy,
     is_hopeless,
+    lengthened,
     showcase,
 )
 from engine.store.record import Status
@@ -66,7 +69,8 @@ class GuidedMeasurement(QObject):
         self._case: Showcase | None = None
         self._is_at_work, self._attempts = False, 0
         self._ending: _Ending = ""
-        self._lapses, self._is_held, self._is_shortened = 0, False, False
+        self._lapses, self._is_held = 0, False
+        self._span = FIRST
         self._problem: Problem | None = None
         self._refusal: Problem | None = None
         self._tiles: NDArray[np.uint8] | None = None
@@ -113,7 +117,7 @@ class GuidedMeasurement(QObject):
         if self._is_at_work:
             return
         self._pair.forget()
-        self._is_at_work, self._is_shortened, self._attempts, self._ending = True, False, 0, ""
+        self._is_at_work, self._span, self._attempts, self._ending = True, FIRST, 0, ""
         self._case = self._problem = self._refusal = self._tiles = None
         self.at_work.emit(True)
         self.show()
@@ -233,12 +237,13 @@ class GuidedMeasurement(QObject):
         pair, case = self._pair, self._case
         if case is None or self._ending or not pair.can_begin_anew:
             return False
-        span = SECOND if pair.is_on_second else SHORTENED if self._is_shortened else FIRST
-        better = adapted(case, span, pace, done)
+        is_second = pair.is_on_second
+        span = SECOND if is_second and self._span is not LENGTHENED else self._span
+        better = adapted(case, span, pace, done, pair.whole_pace(0) if is_second else None)
         if isinstance(better, Problem):
             self._refuse(better)
         elif better is not None and self._attempts < MOST_ATTEMPTS:
-            self._case, self._is_shortened = better, span is SECOND
+            self._case, self._span = better, SHORTENED if is_second else FIRST
             pair.take_out_waiting()
             self._end_run("again")
         return bool(self._ending)
@@ -257,19 +262,35 @@ class GuidedMeasurement(QObject):
         self._pair.running, ending, self._ending = None, self._ending, ""
         run = self._experiments.runs.record(run_id)
         if ending == "again" and self._case is not None:
-            for old in self._pair.forget():
-                self._pair.discard(old, even_whole=True)
-            self._submit(self._case)
+            self._begin_anew(self._case)
         elif ending == "given up" or (run is not None and run.status is Status.STOPPED):
             self._give_up()
         elif run is None or run.status is not Status.FINISHED:
             self._pair.leave(run_id)
             self._refuse((run.problem if run is not None else None) or self._problem or _LOST)
         elif run_id == self._pair.ids[-1]:
-            self._close_up()
-            self.measured.emit(self._pair.ids)
+            self._end_pair()
         else:
             self.show()
+
+    def _end_pair(self) -> None:
+        """Tells that both runs are measured, or measures them longer."""
+        full, mixed = self._pair.whole_pace(0), self._pair.whole_pace(1)
+        paces = None if full is None or mixed is None else (full, mixed)
+        longer = None if paces is None or self._case is None else lengthened(self._case, paces)
+        if paces is None or longer is None:
+            self._close_up()
+            self.measured.emit(self._pair.ids)
+        elif self._attempts < MOST_ATTEMPTS:
+            self._case, self._span = longer, LENGTHENED
+            self._begin_anew(longer)
+        else:
+            self._refuse(TOO_SHORT)
+
+    def _begin_anew(self, case: Showcase) -> None:
+        for old in self._pair.forget():
+            self._pair.discard(old, even_whole=True)
+        self._submit(case)
 
     def _look_for_deleted(self) -> None:
         if self._is_at_work and self._pair.is_one_gone:

@@ -71,6 +71,13 @@ class GuidedRuns:
             return None, 0
         return pace_of(live.experiment, live.column("samples_per_second")), live.step
 
+    def whole_pace(self, place: int) -> float | None:
+        """Steps per second of the first or the second run over all that counted; None without any."""
+        live = self.live(place)
+        if live is None or live.experiment is None:
+            return None
+        return pace_of(live.experiment, live.column("samples_per_second"), 0.0)
+
     def take_out_waiting(self) -> None:
         """Takes the runs that have not begun out of the queue."""
         waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]

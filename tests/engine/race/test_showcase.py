@@ -10,6 +10,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
 from engine.race.showcase import (
     FIRST,
+    LENGTHENED,
     MOST_ATTEMPTS,
     PATIENCE_SECONDS,
     SECOND,
@@ -18,6 +19,7 @@ from engine.race.showcase import (
     adapted,
     busy,
     is_hopeless,
+    lengthened,
     pace_of,
     refitted,
     showcase,
@@ -175,6 +177,24 @@ def test_a_machine_ten_times_slower_begins_anew_with_less_and_a_far_faster_one_w
     assert steps_of(adapted(CASE, FIRST, 5.5, 15)) == [50, 50]
     assert steps_of(adapted(CASE, FIRST, 550.0, 300)) == [4_950, 4_950]
     assert steps_of(adapted(CASE, SECOND, 5.5, 15)) == [99, 99]
+
+
+def test_a_race_of_which_a_run_was_over_in_a_moment_is_measured_longer() -> None:
+    short = CASE.of_length(EXPERIMENT.model_copy(update={"steps": 30}))
+    assert lengthened(CASE, (100.0, 60.0)) is None, "495 steps in 5 and 8 s"
+    # a busy machine told a slow pace, and 25 steps took 0.6 s
+    assert steps_of(lengthened(short, (45.0, 40.0))) == [360, 360], "8 and 9 s"
+    assert steps_of(lengthened(short, (450.0, 15.0))) == [1_355, 1_355], "3 s, and as long as it takes"
+    for paces in ((45.0, 40.0), (450.0, 15.0), (15.0, 9_000.0)):
+        longer = lengthened(short, paces)
+        assert longer is not None and lengthened(longer, paces) is None
+        assert adapted(longer, LENGTHENED, max(paces), 10) is None
+
+
+def test_a_run_is_not_cut_so_short_that_the_race_would_be() -> None:
+    assert steps_of(adapted(CASE, SECOND, 5.0, 15)) == [90, 90]
+    assert steps_of(adapted(CASE, SECOND, 5.0, 15, 45.0)) == [140, 140], "3 s in full precision"
+    assert adapted(CASE, SECOND, 5.0, 15, 450.0) is None, "it would be longer than it is"
 
 
 def test_nothing_is_begun_anew_that_would_take_longer_than_what_is_left() -> None:

@@ -78,6 +78,8 @@ def workspace(
     qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> Iterator[Workspace]:
     monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: shown(tiny))
+    # its runs are over in a moment
+    monkeypatch.setattr("engine.race.showcase.LEAST_RACE_SECONDS", 0.0)
     with Store(home / "ammeter.sqlite") as store:
         experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
         qtbot.addWidget(panel)
@@ -292,6 +294,32 @@ def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_
     runs = workspace.store.runs()
     assert {run.id for run in runs} == set(ids) and workspace.store.deleted() == ()
     assert {(run.experiment.steps, run.status) for run in runs} == {(30, Status.FINISHED)}
+
+
+def test_a_race_that_was_over_too_soon_is_measured_longer(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
+) -> None:
+    longer, paces = tiny.model_copy(update={"steps": 60}), []
+
+    def lengthened(case: Showcase, seen: tuple[float, float]) -> Showcase | None:
+        paces.append(seen)
+        return once(case.of_length(longer), case)
+
+    monkeypatch.setattr("gui.show.guided.measurement.lengthened", lengthened)
+    workspace.show_me.begin()
+    ids = workspace.until_measured()
+    assert {(run.id, run.experiment.steps) for run in workspace.store.runs()} == {(run, 60) for run in ids}
+    assert len(paces) == 2 and min(map(min, paces)) > 0 and workspace.store.deleted() == ()
+
+
+def test_a_machine_on_which_each_race_is_too_short_shows_none(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.show.guided.measurement.lengthened", lambda case, _paces: case)
+    workspace.show_me.begin()
+    workspace.until(lambda: workspace.panel.page == "refused")
+    assert "over too soon" in workspace.panel.refused.words() and not workspace.told
+    workspace.until_idle()
 
 
 @pytest.mark.parametrize("by", ["its pace", "patience"])
