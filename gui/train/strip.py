@@ -210,7 +210,9 @@ class LiveStrip(QWidget):
             self.left.setToolTip("")
             return
         work_seconds, at_least = self._work_left
-        set_text(self.left, f"{'at least ' if at_least else ''}{duration(work_seconds)} left")
+        # of a sweep nothing may be known yet
+        whole = duration(max(work_seconds, seconds))
+        set_text(self.left, f"{'at least ' if at_least else ''}{whole} left")
         self.left.setToolTip(f"For all that is in progress and waits; for this run {own}")
 
 

@@ -34,6 +34,9 @@ def test_the_time_left_is_that_of_all_work(panel: LivePanel, live: Any) -> None:
     panel.refresh()
     left = panel.strip.left
     assert left.text() == "at least 1 min 30 s left" and left.toolTip().endswith("for this run 3 s left")
+    panel.strip.set_work_left(0.0, at_least=True)
+    panel.set_runs(runs)
+    assert left.text() == "at least 3 s left"
     panel.strip.set_work_left(None)
     runs[1].take(live.samples(137, 10, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 10))
     panel.refresh()
