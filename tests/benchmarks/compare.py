@@ -7,6 +7,7 @@ in a folder that is thrown away. A frame is taking the new part of x and paintin
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -118,8 +119,12 @@ def measure(store: Store, frames: int) -> tuple[float, np.ndarray]:
 
 
 def main() -> None:
-    numbers = [int(text) for text in sys.argv[1:]]
-    runs, samples, frames = (*numbers, *(20, 100_000, 200)[len(numbers) :])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("runs", nargs="?", type=int, default=20)
+    parser.add_argument("samples", nargs="?", type=int, default=100_000)
+    parser.add_argument("frames", nargs="?", type=int, default=200)
+    options = parser.parse_args()
+    runs, samples, frames = options.runs, options.samples, options.frames
     application = make_application([])
     for are_repeats, words in ((True, "repeats of 4 sides"), (False, "sides of their own")):
         with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "ammeter.sqlite") as store:

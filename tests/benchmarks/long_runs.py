@@ -8,6 +8,7 @@ table. The steps are made up and come as a worker sends them: some thousand a se
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -39,7 +40,9 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _PARTS:
         _measure(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
         return
-    sizes = [int(steps) for steps in sys.argv[1:]] or [100_000, 3_000_000]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("steps", nargs="*", type=int, default=[100_000, 3_000_000])
+    sizes = parser.parse_args().steps
     print(f"{'steps':>12}   {'process':<14}{'MiB':>8}{'seconds':>10}")
     for steps in sizes:
         with tempfile.TemporaryDirectory() as folder:

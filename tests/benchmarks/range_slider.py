@@ -6,6 +6,7 @@ slider and paints the view again, at the room that it has in a window of 1440x90
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import sys
@@ -61,10 +62,14 @@ def measure(modules: int, moves: int) -> np.ndarray:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("modules", nargs="?", type=int)
+    parser.add_argument("moves", nargs="?", type=int, default=200)
+    options = parser.parse_args()
+    moves = options.moves
+    sizes = [50, 500] if options.modules is None else [options.modules]
     application = make_application([])
     theme().set_mode("dark")
-    moves = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    sizes = [int(sys.argv[1])] if len(sys.argv) > 1 else [50, 500]
     print("modules   moves   median ms   95th percentile ms   longest ms")
     for modules in sizes:
         taken = measure(modules, moves)

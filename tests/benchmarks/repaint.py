@@ -6,6 +6,7 @@ the new samples, preparing all four plots and painting the whole panel, with Smo
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -67,10 +68,14 @@ def measure(points: int, frames: int) -> np.ndarray:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("points", nargs="?", type=int)
+    parser.add_argument("frames", nargs="?", type=int, default=200)
+    options = parser.parse_args()
+    frames = options.frames
+    sizes = [1_000, 10_000, 100_000] if options.points is None else [options.points]
     application = make_application([])
     theme().set_mode("dark")
-    frames = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    sizes = [int(sys.argv[1])] if len(sys.argv) > 1 else [1_000, 10_000, 100_000]
     print("points a curve   frames   median ms   95th percentile ms   longest ms")
     for points in sizes:
         taken = measure(points, frames)
