@@ -46,6 +46,7 @@ def sentence_of(text: str, most: int = 90) -> str:
 _STANDARD = (
     ("import argparse", "argparse."),
     ("import dataclasses", "dataclasses."),
+    ("import inspect", "inspect."),
     ("import itertools", "itertools."),
     ("import math", "math."),
     ("import random", "random."),

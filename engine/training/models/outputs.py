@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -10,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.problem import ProblemError, request_problem
+from engine.training.models.around import own_class
+from engine.words.names import listed
 
 LossFunction = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], Any]
@@ -19,14 +24,62 @@ Hits = tuple[Tensor, int]
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
-    """The model's outputs: a mapping is passed by name, a tuple or list by place."""
+    """The model's outputs: a mapping is passed by name, a tuple or list by place.
+
+    A model of one argument whose name is not in the mapping is given the mapping itself; labels that it does
+    not take are left out. Raises ProblemError where neither fits.
+    """
     if isinstance(inputs, Tensor):
         return model(inputs)
     if isinstance(inputs, Mapping):
-        return model(**inputs)
+        return _call_with_mapping(model, inputs)
     if isinstance(inputs, tuple | list):
         return model(*inputs)
     return model(inputs)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What a `forward` takes; `names` are those that it can be given by name, None for any."""
+
+    names: frozenset[str] | None
+    required: frozenset[str]
+    listed: tuple[str, ...]
+
+
+def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
+    # what torch.compile wraps has the signature
+    owner = own_class(getattr(model, "_orig_mod", model))
+    arguments = _arguments_of(getattr(owner, "forward", None))
+    names = arguments.names
+    named = {name: value for name, value in inputs.items() if names is None or name in names}
+    if arguments.required <= named.keys() and inputs.keys() - named.keys() <= {"labels"}:
+        return model(**named)
+    if len(arguments.listed) == 1 and arguments.listed[0] not in inputs:
+        return model(inputs)
+    takes, given = listed(arguments.listed) or "nothing", listed(tuple(map(str, inputs)))
+    raise ProblemError(
+        request_problem(
+            f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}.",
+            "Name them alike, or define forward(model, inputs) in the model's file, which calls the model.",
+            key="model",
+        )
+    )
+
+
+@lru_cache(64)
+def _arguments_of(forward: Any) -> _Arguments:
+    try:
+        _, *parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):  # of a scripted model, for one
+        return _Arguments(None, frozenset(), ())
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    return _Arguments(
+        names=None if takes_any else frozenset(one.name for one in named),
+        required=frozenset(one.name for one in named if one.default is one.empty),
+        listed=tuple(one.name for one in parameters if one.kind is not one.VAR_KEYWORD),
+    )
 
 
 def described(value: object) -> str:

@@ -264,6 +264,7 @@ OWN: dict[str, dict[str, Any]] = {
     "stream.py": {"samples": 20, "steps": 5, "schedule": {"name": "cosine"}},
     "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
     "named.py": {"steps": 5},
+    "whole.py:Net": {"precision": "bf16", "steps": 5},
     "pictures.py": {**FASHION, "label_smoothing": 0.1},
     "../../../../resources/template/my_model.py": {"steps": 2},
 }

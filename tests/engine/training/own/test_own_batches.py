@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+from engine.training.checks.check import check
 from engine.training.data.own import load_own, made_up, seeded
 from engine.training.models.own import OwnFile
 
@@ -138,3 +139,10 @@ def test_drawing_a_batch_leaves_the_generators_of_other_devices_alone(own, monke
     batches = [made_up(file, experiment, turn)[0] for turn in (0, 1, 0)]
     assert not seeds
     assert torch.equal(batches[0], batches[2]) and not torch.equal(batches[0], batches[1])
+
+
+def test_a_dict_that_the_model_does_not_take_is_told_by_check(own):
+    text = f"{HEAD}def batch(size):\n    return {{'image': torch.randn(size, 3)}}, labels[:1].expand(size)\n"
+    (error,) = check(own.experiment(own.write(text))).errors
+    assert error.message == "Net.forward takes x, mask and labels, but the inputs are a dict of image."
+    assert "forward(model, inputs)" in error.remedy

@@ -1,0 +1,105 @@
+"""How inputs are passed to a model: by what its `forward` takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.experiment.problem import ProblemError
+from engine.training.models.outputs import call_model
+from engine.training.models.recompute import keep_in_float32
+
+X, MASK, LABELS = torch.tensor(1.0), torch.tensor(2.0), torch.tensor(3.0)
+
+
+class Whole(nn.Module):
+    def forward(self, batch: Any) -> Any:
+        return batch
+
+
+class Two(nn.Module):
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Any:
+        return x, mask
+
+
+class Hidden(nn.Module):
+    def forward(self, batch: Any, **settings: Any) -> Any:
+        return batch, settings
+
+
+class Anything(nn.Module):
+    def forward(self, *parts: Any, **named: Any) -> Any:
+        return parts, named
+
+
+class Places(nn.Module):
+    def forward(self, *parts: Any) -> Any:
+        return parts
+
+
+class Nothing(nn.Module):
+    def forward(self) -> None: ...
+
+
+class Keywords(nn.Module):
+    def forward(self, *, x: Tensor, labels: Tensor | None = None) -> Any:
+        return x, labels
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "expected"),
+    [
+        (Whole(), {"x": X, "labels": LABELS}, {"x": X, "labels": LABELS}),
+        (Whole(), {"batch": X}, X),
+        (Whole(), (X,), X),
+        (Two(), {"x": X}, (X, None)),
+        (Two(), {"mask": MASK, "x": X}, (X, MASK)),
+        (Two(), {"x": X, "labels": LABELS}, (X, None)),
+        (Hidden(), {"x": X}, ({"x": X}, {})),
+        (Hidden(), {"batch": X, "more": MASK}, (X, {"more": MASK})),
+        (Anything(), {"x": X}, ((), {"x": X})),
+        (Keywords(), {"x": X, "labels": LABELS}, (X, LABELS)),
+        (Places(), {"x": X}, ({"x": X},)),
+        (nn.Identity(), {"x": X}, {"x": X}),
+        (nn.Sequential(Whole()), {"x": X}, {"x": X}),
+    ],
+)
+def test_a_mapping_is_passed_as_the_model_takes_it(model: nn.Module, inputs: Any, expected: Any) -> None:
+    assert call_model(model, inputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "message"),
+    [
+        (Two(), {"image": X}, "Two.forward takes x and mask, but the inputs are a dict of image."),
+        (
+            Two(),
+            {"x": X, "other": MASK},
+            "Two.forward takes x and mask, but the inputs are a dict of x and other.",
+        ),
+        (Whole(), {"batch": X, "mask": MASK}, "Whole.forward takes batch, but"),
+        (Nothing(), {"x": X}, "Nothing.forward takes nothing, but"),
+        (Keywords(), {"y": X}, "Keywords.forward takes x and labels, but"),
+    ],
+)
+def test_where_neither_fits_both_are_named_with_what_changes_it(
+    model: nn.Module, inputs: dict[str, Tensor], message: str
+) -> None:
+    with pytest.raises(ProblemError) as raised:
+        call_model(model, inputs)
+    problem = raised.value.problem
+    assert problem.message.startswith(message) and problem.key == "model"
+    assert "forward(model, inputs)" in problem.remedy
+
+
+def test_a_model_that_is_compiled_or_has_parts_in_float32_is_called_alike() -> None:
+    inner = nn.Sequential()
+    inner.add_module("whole", Whole())
+    compiled = torch.compile(Whole(), backend="eager")
+    assert isinstance(compiled, nn.Module)
+    assert call_model(compiled, {"x": X}) == {"x": X}
+    keep_in_float32(inner, ["whole"], torch.device("cpu"))
+    assert call_model(inner.whole, {"x": X}) == {"x": X}
