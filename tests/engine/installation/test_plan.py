@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,10 +186,14 @@ def test_a_mirror_that_refuses_access_is_not_taken_for_an_empty_one(wheels: Path
 @pytest.mark.parametrize("size", ["\N{SUPERSCRIPT TWO}", "9" * 5_000, "0", "-1", "*"])
 def test_a_size_that_is_none_is_refused(wheels: Path, tmp_path: Path, size: str) -> None:
     with WheelIndex(wheels) as index:
+        before = set(threading.enumerate())
         told = {"Content-Range": f"bytes 0-0/{size}"}
         index.order(Fault(path="/whl/cu130/torch-2.15.0", status=206, headers=told))
         with pytest.raises(ProblemError, match=r"127\.0\.0\.1 does not tell the size of torch-2\.15\.0"):
             make_plan(Wanted("cu130", Source(mirror=index.simple)), tmp_path)
+        # the other sizes are being asked for meanwhile
+        for thread in set(threading.enumerate()) - before:
+            thread.join(timeout=30)
 
 
 def test_a_name_that_is_too_long_for_a_file_is_refused(wheels: Path, tmp_path: Path) -> None:
