@@ -100,7 +100,8 @@ class Schedule(Part):
     name: Literal["constant", "cosine", "one-cycle", "step"] = Field(
         "constant",
         title="Learning rate schedule",
-        description="How the learning rate changes during the run; the setting Learning rate is its peak.",
+        description="How the learning rate changes; the setting Learning rate is its peak. Cosine, as "
+        "CosineAnnealingLR: from the peak after the warm-up to the final learning rate in the last step.",
     )
     warmup_steps: int = Field(
         0,
@@ -108,7 +109,8 @@ class Schedule(Part):
         le=1_000_000_000,
         title="Learning rate warm-up",
         json_schema_extra={"unit": "steps"},
-        description="Steps at the start over which the learning rate rises linearly. 0: no warm-up.",
+        description="Steps at the start in which the learning rate rises, as by LinearLR: the first has "
+        "1/(warm-up + 1) of the peak, the step after the warm-up the peak. 0: no warm-up.",
     )
     final_fraction: float = Field(
         0.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from engine.experiment.experiment import Optimizer, Schedule
+from engine.experiment.experiment import Optimizer, Schedule, setting_fields
 from engine.training.steps.optimizer import learning_rate_at
 
 PEAK, EPOCH = 0.3, 10
@@ -43,6 +44,18 @@ def warmed_up(
 ) -> LRScheduler:
     rise = LinearLR(optimizer, start_factor=1 / (steps + 1), total_iters=steps)
     return SequentialLR(optimizer, [rise, rest(optimizer)], milestones=[steps])
+
+
+def test_settings_and_guide_say_how_a_warm_up_counts() -> None:
+    found = rates(20, name="cosine", warmup_steps=4)
+    assert (
+        found[:2] == pytest.approx([PEAK / (4 + 1), 2 * PEAK / (4 + 1)])
+        and found[4] == PEAK
+        and found[-1] == 0
+    )
+    assert "1/(warm-up + 1)" in (setting_fields()["schedule.warmup_steps"].description or "")
+    guide = files("resources").joinpath("guide", "accuracy.md").read_text(encoding="utf-8")
+    assert "1/(`w` + 1) of the peak" in guide and "CosineAnnealingLR" in guide
 
 
 def test_a_constant_rate_stays() -> None:
