@@ -102,12 +102,7 @@ class Pass:
         """The finding on a loss that is not finite; the pass is made again to see where that began."""
         subject, watch = self._subject, NonfiniteWatch()
         inputs, targets = self._batch
-        with (
-            AsOnCuda() if subject.is_cuda else nullcontext(),
-            watch,
-            autocast(self._precision, CPU),
-            torch.no_grad(),
-        ):
+        with AsOnCuda() if subject.is_cuda else nullcontext(), watch, autocast(self._precision, CPU):
             subject.loss(subject.workload.call(subject.model, inputs), targets)
         why, remedy = watch.explained()
         found = self._of_loss(

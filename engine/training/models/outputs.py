@@ -90,7 +90,8 @@ def described(value: object) -> str:
         return "nothing"
     if isinstance(value, dict | list | tuple):
         inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
-        return f"a {type(value).__name__} of {len(value)}" + (f" ({inner})" if inner else "")
+        kind = "dict" if isinstance(value, dict) else type(value).__name__
+        return f"a {kind} of {len(value)}" + (f" ({inner})" if inner else "")
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from engine.training.checks.check import check
 from engine.training.data.own import load_own, made_up, seeded
+from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 
 HEAD = """
@@ -112,6 +113,11 @@ def test_every_tensor_reaches_the_device_whatever_it_is_in(own, name, is_dataset
     assert len(tensors) >= 2 and {tensor.device.type for tensor in tensors} == {"meta"}
     assert all(isinstance(leaf, torch.Tensor | None) for leaf in leaves)
     assert isinstance(inputs, tuple) or inputs.x is inputs["x"]
+
+
+def test_memory_is_forecast_for_batches_of_a_dataclass(own):
+    text = f"{HEAD}def batch(size):\n    return Parts(torch.randn(size, 3)), labels[:1].expand(size)\n"
+    assert forecast(own.experiment(own.write(text))).per_sample_mib > 0
 
 
 def test_batches_of_a_dataclass_train(own):
