@@ -31,7 +31,7 @@ class FindingKind(StrEnum):
     HALF_IN_FORWARD = "half in forward"
     """The code itself casts to 16 bits, whatever the precision."""
     EPSILON = "epsilon"
-    """A small number against a division by 0 that FP16 rounds to 0."""
+    """A number that is to keep another from being 0, but is 0 itself in FP16."""
     WAITS = "waits"
     """The host waits for the device in every forward pass."""
     BRANCHES = "branches"

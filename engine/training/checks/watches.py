@@ -126,7 +126,7 @@ _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
 class EpsilonWatch(TorchFunctionMode):
-    """Notes small numbers that FP16 rounds to 0, so that they guard against no division by 0."""
+    """Notes small numbers that FP16 rounds to 0, so that they keep nothing from being 0."""
 
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()
@@ -159,8 +159,8 @@ class EpsilonWatch(TorchFunctionMode):
             yield Finding(
                 kind=FindingKind.EPSILON,
                 severity="warning" if place.is_users else "note",
-                message=f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it prevents no "
-                "division by 0 here.",
+                message=f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from "
+                "being 0 here.",
                 remedy="Compute this in float32, as by .float(), or take 1e-6.",
                 file=place.file,
                 line=place.line,
