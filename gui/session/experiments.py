@@ -244,7 +244,8 @@ class Experiments(QObject):
         """Queues runs that an earlier window left queued."""
         run_ids = tuple(run_ids)
         try:
-            self.trust.check(self._store.run(run_id).experiment for run_id in run_ids)
+            # one that is gone by now is told where it is taken up
+            self.trust.check(run.experiment for run in self._store.runs() if run.id in run_ids)
         except ProblemError as error:
             self._tell(error.problem)
             return

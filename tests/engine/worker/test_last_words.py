@@ -61,6 +61,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
         script = tmp_path / "worker.py"
         script.write_text(WORKER + textwrap.dedent(body))
         launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
+        launchers[-1].trusted_code.add(experiment.own_code)
         return launchers[-1].start(Train(experiment=experiment))
 
     yield launch
@@ -142,7 +143,9 @@ def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):
 
 def test_a_real_worker_that_crashes_in_a_check_says_where(launcher, experiment):
     text = "import ctypes\n\ndef model():\n    ctypes.string_at(0)\n\ndef batch(size):\n    pass\n"
-    failed = last_of(launcher.start(CheckModel(experiment=experiment(text))))
+    wanted = experiment(text)
+    launcher.trusted_code.add(wanted.own_code)
+    failed = last_of(launcher.start(CheckModel(experiment=wanted)))
     assert isinstance(failed, Failed)
     assert (failed.file, failed.line) == ("net.py", 4)
     assert signal.Signals.SIGSEGV.name in failed.problem.message
