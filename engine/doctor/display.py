@@ -149,7 +149,9 @@ def _missing_libraries(path: str) -> set[str]:
 def _absent(library: Path) -> list[str]:
     """All that `ldd` does not find; empty where there is no ldd."""
     try:
-        listing = subprocess.run(["ldd", library], capture_output=True, text=True, timeout=_ANSWER_SECONDS)
+        listing = subprocess.run(
+            ["ldd", library], capture_output=True, text=True, errors="replace", timeout=_ANSWER_SECONDS
+        )
     except (OSError, subprocess.SubprocessError):
         return []
     return re.findall(r"(lib[\w.+-]+?)\.so\S* => not found", listing.stdout)

@@ -172,6 +172,9 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
             return
         _drop(connection, run_id, place.position, place.position)
         append(connection, run_id, {name: values[is_kept] for name, values in columns.items()})
+        # the blocks before it are kept whole, and may just have been joined
+        if is_kept.any():
+            return
 
 
 class _Place(NamedTuple):

@@ -132,8 +132,10 @@ class _Reader:
 def _datasets(grid: Grid) -> set[str]:
     # by the settings as given: thousands of experiments take seconds to validate
     usual = grid.base.get("dataset", Experiment.model_fields["dataset"].default)
-    places = ((axis, place) for axis in grid.axes for place in range(len(axis.values)))
-    return {axis.settings(place).get("dataset", usual) for axis, place in places}
+    axes = [{axis.settings(place).get("dataset") for place in range(len(axis.values))} for axis in grid.axes]
+    known = {name for names in axes for name in names if name is not None}
+    # where each value of an axis sets it, no cell trains on the usual one
+    return known if any(None not in names for names in axes) else {*known, usual}
 
 
 def _why(cell: CellRecord, status: CellStatus) -> str:

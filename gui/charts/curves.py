@@ -193,9 +193,9 @@ def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> S
     same = before is not None and (
         (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
     )
-    noisy = curve.averaged(curve.y if curve.means is None else curve.means)
     if before is not None and same and len(before.values) == len(curve.y):
         return before
+    noisy = curve.averaged(curve.y if curve.means is None else curve.means)
     if not smooth:
         values = curve.y
     elif before is not None and same and len(before.values) < len(curve.y):

@@ -186,10 +186,14 @@ def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: boo
     None for a model of the catalog, and for code that the settings bring themselves. Raises ProblemError.
     """
     split = model_file(str(settings.get("model") or ""))
-    if split is None or (settings.get("code") and not (names_model and Path(split[0]).expanduser().exists())):
+    if split is None:
         return None
-    if not is_typed and (problem := remote_problem(split[0])) is not None:
+    is_kept = bool(settings.get("code"))
+    # before it is looked for, which would ask the other machine
+    if not is_typed and (names_model or not is_kept) and (problem := remote_problem(split[0])) is not None:
         raise ProblemError(problem)
+    if is_kept and not (names_model and Path(split[0]).expanduser().exists()):
+        return None
     return read_code(split[0])
 
 

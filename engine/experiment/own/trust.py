@@ -103,7 +103,7 @@ def _lines() -> frozenset[str]:
             status = os.fstat(file.fileno())
             if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS):
                 return frozenset()
-            return frozenset(file.read().decode("ascii", "replace").split("\n"))
+            return frozenset(file.read().decode("ascii", "replace").splitlines())
     except OSError:
         return frozenset()
 

@@ -151,6 +151,8 @@ class Tuner(Inspector):
         experiment = short_run(changed(known.tuning.experiment, {"step.recipe": parts}), 0.0, None)
         last: Event | None = None
         for last in self._events(jobs.Train(experiment=experiment)):
+            if isinstance(last, Phase):
+                yield last
             session = self._session
             is_building = isinstance(last, Phase) and last.name is PhaseName.BUILDING
             if session is not None and not session.is_over and is_building:

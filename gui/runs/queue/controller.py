@@ -45,7 +45,8 @@ class QueueController(QObject):
         items = self._queue.items()
         rests = self._queue.stops_after_this
         has_engine = self._queue.has_engine
-        left = () if items else self._queue.left()
+        # asked again each second: what the store refuses was told at the start
+        left = () if items else self._queue.left(tells=False)
         self._panel.show_schedule(schedule(items, datetime.now(), rests=rests, has_engine=has_engine), left)
         waiting = sum(not item.is_running for item in items)
         if rests and waiting > self._waiting and len(items) == waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -175,10 +175,13 @@ class Queue(QObject):
         """Begins what waits, one after another."""
         self.stops_after_this = False
 
-    def left(self) -> tuple[WaitingItem, ...]:
-        """What an earlier window left in the queue, and runs that wait in no queue, next first."""
+    def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
+        """What an earlier window left in the queue, and runs that wait in no queue, next first.
+
+        Nothing where the store refuses, which it `tells`.
+        """
         mine = {*self._list.keys(), *([key_of(self._list.current)] if self._list.current else [])}
-        with self._telling():
+        with self._telling() if tells else suppress(ProblemError):
             return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
         return ()
 

@@ -62,7 +62,8 @@ class ModelPicker(QObject):
             return draft, None
         followed, problem = self._file.follow(draft)
         code = None if followed.has_kept_code else followed.code
-        if code is not None and self._trusted.is_named(code.place):
+        # where the file could not be read, the draft's code is not the file's
+        if problem is None and code is not None and self._trusted.is_named(code.place):
             self._trusted.add(code)
         return followed, problem
 

@@ -212,7 +212,7 @@ def _state(which: Which, samples: int, running: Which) -> str:
 
 def _peak(live: LiveRun) -> float | None:
     for name in ("allocated_mib", "resident_mib"):
-        values = live.column(name)[live.warmup_steps :]
+        values = live.column(name)[live.rows_until(live.warmup_steps) :]
         if len(values) and np.isfinite(values).any():
             return float(np.nanmax(values))
     return None

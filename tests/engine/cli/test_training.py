@@ -199,13 +199,17 @@ def test_without_its_terminal_a_run_stops_and_is_saved() -> None:
     command = [sys.executable, "-P", "-c", on_terminal, *LONG]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, start_new_session=True, env=environment) as process, Store() as store:
-        os.close(its)
         is_enough = threading.Event()
-        reader = threading.Thread(target=read_until, args=(ours, is_enough))
+        reader = threading.Thread(target=read_until, args=(ours, is_enough), daemon=True)
         reader.start()
-        wait_until(lambda: has_trained(store))
-        is_enough.set()
-        assert process.wait(timeout=60) == 129
+        try:
+            wait_until(lambda: has_trained(store))
+            # not before the program has opened it: the other end could not be read
+            os.close(its)
+            is_enough.set()
+            assert process.wait(timeout=60) == 129
+        finally:
+            process.kill()
         reader.join()
         (run,) = store.runs()
     assert run.status is Status.STOPPED and run.summary is not None

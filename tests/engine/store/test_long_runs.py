@@ -146,6 +146,18 @@ def test_what_a_resumed_run_trains_again_is_dropped_with_its_outlines(
     assert counts(path) == (0, 0, 0)
 
 
+def test_what_is_left_of_a_block_may_be_joined_to_those_before_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MOST_ROWS", 10)
+    monkeypatch.setattr(samples, "_JOINED_BLOCKS", 2)
+    run_id = store.add(Experiment()).id
+    write(store, run_id, 12, 6)
+    with store._connection.writing() as connection:
+        samples.cut(connection, run_id, 9)
+    assert store.samples(run_id)["step"].tolist() == list(range(1, 10))
+
+
 def test_the_copy_of_a_run_goes_with_its_outlines(tmp_path: Path, store: Store, long: str) -> None:
     twin = store.twin(long)
     with closing(twin), Store(tmp_path / "other.sqlite") as other:

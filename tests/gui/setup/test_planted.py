@@ -204,6 +204,20 @@ def test_a_window_that_is_restored_from_a_copied_folder_trusts_nothing(
     assert not is_trusted(again) and again.state()["recent_models"] == []
 
 
+def test_a_restored_text_is_not_trusted_for_a_named_file_that_is_gone(
+    panel: SetupPanel, planted: Path
+) -> None:
+    panel.picker.open(str(planted))
+    state = json.loads(json.dumps(panel.state()).replace("def model", "def  model"))
+    planted.unlink()
+    panel.reset()
+    panel.restore(state)
+    kept = Code(file=planted.name, folder=str(planted.parent), text=NET)
+    other = Code(**{**kept.model_dump(), "text": NET.replace("def model", "def  model")})
+    assert "def  model" in json.dumps(state)
+    assert TrustedCode().has(kept) and not TrustedCode().has(other)
+
+
 @pytest.mark.usefixtures("never_opened")
 @pytest.mark.parametrize("path", [r"\\host\share\evil.py", "//host/share/evil.py"])
 def test_a_path_to_another_machine_is_not_even_looked_at(panel: SetupPanel, path: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code, code_from, read_code, remote_problem
+from engine.experiment.own.code import Code, code_from, read_code, remote_problem, with_code
 from engine.experiment.problem import ProblemError
 
 KEPT: dict[str, Any] = {"file": "net.py", "folder": "/there", "text": "def model(): ...\n"}
@@ -73,3 +73,12 @@ def test_a_path_to_another_machine_is_known_by_how_it_begins() -> None:
         assert remote_problem(path) is not None, path
     for path in ("/home/me/net.py", "C:\\me\\net.py", "net.py", "~/net.py"):
         assert remote_problem(path) is None, path
+
+
+@pytest.mark.parametrize("code", [None, Code(**KEPT).to_json()])
+def test_another_machine_is_not_asked_for_a_file_that_settings_name(
+    code: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: pytest.fail(f"looked for {path}"))
+    with pytest.raises(ProblemError, match="lies on another machine"):
+        with_code({"model": "//host/x.py", "code": code}, names_model=True, names_dataset=False)

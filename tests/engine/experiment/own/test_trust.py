@@ -56,6 +56,13 @@ def test_trust_outlives_the_program() -> None:
     assert len(trust_path().read_text(encoding="ascii").splitlines()) == 2
 
 
+def test_trust_is_read_however_the_system_ends_lines() -> None:
+    TrustedCode().add(CODE)
+    kept = trust_path().read_bytes()
+    trust_path().write_bytes(kept.replace(b"\n", b"\r\n"))
+    assert TrustedCode().has(CODE)
+
+
 def test_accepting_a_text_is_not_naming_a_path() -> None:
     trusted = TrustedCode()
     trusted.add(CODE)
