@@ -234,11 +234,11 @@ def batch(size):
 if __name__ == '__main__':
     raise SystemExit
 '''
-BESIDE = {"blocks/small.py": "'''# <the file>'''\n# <the modules>\nclass Net: ...\n", 'a"b.py': '"\\\\"'}
+BESIDE = {"blocks/small.py": "'''# <the file>'''\n# <the modules>\nclass Net: ...\n", "quoted.py": '"\\\\"'}
 
 
 def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None:
-    name = "net\nabort().py"
+    name = "net' + abort() + '.py"
     code = Code(file=name, folder="/there", text=OWN_FILE, beside=BESIDE)
     text = script_of(run_of(model=name, code=code.to_json(), dataset="own"))
     tree = ast.parse(text)
@@ -253,7 +253,7 @@ def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None
         ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)
     }
     found = ast.literal_eval(assigned["SOURCES"])
-    assert found["blocks.small"] == BESIDE["blocks/small.py"] and found['a"b'] == '"\\\\"\n'
+    assert found["blocks.small"] == BESIDE["blocks/small.py"] and found["quoted"] == '"\\\\"\n'
     assert "blocks" in found
     assert not [node for node in ast.walk(tree) if getattr(node, "id", "") == "abort"]
 

@@ -192,8 +192,10 @@ def test_a_size_that_is_none_is_refused(wheels: Path, tmp_path: Path, size: str)
         with pytest.raises(ProblemError, match=r"127\.0\.0\.1 does not tell the size of torch-2\.15\.0"):
             make_plan(Wanted("cu130", Source(mirror=index.simple)), tmp_path)
         # the other sizes are being asked for meanwhile
-        for thread in set(threading.enumerate()) - before:
-            thread.join(timeout=30)
+        while asking := set(threading.enumerate()) - before:
+            for thread in asking:
+                if thread.ident is not None:
+                    thread.join(timeout=30)
 
 
 def test_a_name_that_is_too_long_for_a_file_is_refused(wheels: Path, tmp_path: Path) -> None:
