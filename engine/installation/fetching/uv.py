@@ -199,8 +199,11 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     if number := re.search(r"\(os error (\d+)\)", said):
         error = OSError(int(number[1]), os.strerror(int(number[1])))
         archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
-        if archive is not None and error.errno not in _OF_THE_DISK:
-            return not_unpacked(archive[1], str(error.strerror))
+        # a file that a wheel has twice, whatever uv says of it first: its folders are new
+        is_twice = error.errno == errno.EEXIST
+        if is_twice or (archive is not None and error.errno not in _OF_THE_DISK):
+            wheel = archive or re.search(r"([^\s/\\`]+\.whl)", said)
+            return not_unpacked(wheel[1] if wheel is not None else "A wheel", str(error.strerror))
         if folder is not None:
             return not_written(error, folder)
     return Problem(
