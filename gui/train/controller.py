@@ -111,6 +111,8 @@ class LiveController(QObject):
         self.timer.stop()
         self._second.stop()
         self._live.refresh()
+        # a repaint may have come between the run's last event and its record
+        self._live.fit_explain()
 
     def stop(self) -> None:
         """Stops repainting."""
