@@ -110,7 +110,7 @@ _FORMS = ("-dim", "-low", "-high")
 def marker(
     symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
 ) -> tuple[Shape, ...]:
-    """The mark of a precision, by its name in `resources.looks`.
+    """The mark of a precision, by its name in `resources.looks`, or "x" of what did not work.
 
     A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
@@ -132,6 +132,13 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
     "t": ((0.0, 0.55), (0.55, -0.45), (-0.55, -0.45)),
     "d": ((0.0, -0.6), (0.5, 0.0), (0.0, 0.6), (-0.5, 0.0)),
+    "x": tuple(
+        (a / 16, b / 16)
+        for a, b in (
+            *((-3, -5.4), (0, -2.4), (3, -5.4), (5.4, -3), (2.4, 0), (5.4, 3)),
+            *((3, 5.4), (0, 2.4), (-3, 5.4), (-5.4, 3), (-2.4, 0), (-5.4, -3)),
+        )
+    ),
     "+": tuple(
         (a / 6, b / 6)
         for a, b in (
