@@ -62,7 +62,9 @@ def paint(painter: QPainter, drawing: Drawing) -> None:
 
 
 def _style(shape: Shape) -> object:
-    """The lines of a hatching are alike, and painted at once: a race has no time for one after the other."""
+    """Equal for bars and for a hatching, which are painted at once: a race has no time for one by one."""
+    if isinstance(shape, Box):
+        return shape.ink
     if not isinstance(shape, Stroke) or shape.dash:
         return shape
     return shape.ink, shape.width, _is_straight(shape)
@@ -70,14 +72,17 @@ def _style(shape: Shape) -> object:
 
 def _is_straight(line: Stroke) -> bool:
     """Whether it runs straight across or down."""
-    return any(len(set(places)) == 1 for places in zip(*line.points, strict=True))
+    left, top = line.points[0]
+    return all(x == left for x, _ in line.points) or all(y == top for _, y in line.points)
 
 
 def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None:
     shape = shapes[0]
     ink = QColor(colour(palette, shape.ink))
     if isinstance(shape, Box):
-        painter.fillRect(QRectF(shape.x, shape.y, shape.width, shape.height), ink)
+        for box in shapes:
+            if isinstance(box, Box):
+                painter.fillRect(QRectF(box.x, box.y, box.width, box.height), ink)
     elif isinstance(shape, Words):
         painter.setFont(_face(shape.size, shape.weight))
         painter.setPen(ink)
@@ -89,7 +94,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
             pen.setDashPattern([length / shape.width for length in shape.dash])
         lines = [line for line in shapes if isinstance(line, Stroke)]
         # a line straight across or down is to be sharp
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not all(map(_is_straight, lines)))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not _is_straight(shape))
         path = QPainterPath()
         for line in lines:
             path.addPolygon(QPolygonF([QPointF(x, y) for x, y in line.points]))
