@@ -116,17 +116,22 @@ def marker(
     """
     inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
     outer = _mark(symbol, x, y, size, inside, edge)
-    return (outer, _mark(symbol, x, y, _DOT * size, ink, None)) if fill == "dotted" else (outer,)
+    return (outer, _mark(symbol, x, y, DOT * size, ink, None)) if fill == "dotted" else (outer,)
 
 
 def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
     if symbol == "o":
         return Dot(x, y, size / 2, ink, edge)
-    outline = tuple((x + across * size, y + down * size) for across, down in _OUTLINES[symbol])
-    return Fill(outline, ink, edge)
+    return Fill(tuple((x + across, y + down) for across, down in mark_outline(symbol, size)), ink, edge)
 
 
-_DOT = 0.45
+def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
+    """The corners of a mark other than the circle, about the origin."""
+    return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
+
+
+DOT = 0.45
+"""The size of the dot in a dotted mark, in sizes of the mark."""
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),

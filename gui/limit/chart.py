@@ -5,29 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.memory_chart import memory_chart
 from engine.limit.memory_range import MemoryContent
 from engine.words.numbers import times
-from gui.charts.painter import paint
+from gui.charts.painter import Painted
 from gui.limit.words import capacity
 from gui.session.orders.searches import SearchView
-from gui.theme.theme import theme
 
 
-class MemoryChart(QWidget):
+class MemoryChart(Painted):
     """The engine's chart, as large as the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._content = MemoryContent()
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(220, 160)
-        theme().changed.connect(self.update)
 
     def show_content(self, content: MemoryContent, description: str) -> None:
         """Shows these trials; `description` is the same in words, for screen readers."""
@@ -40,17 +36,12 @@ class MemoryChart(QWidget):
         return self._content
 
     def drawing(self) -> Drawing:
-        """The chart in the widget's size."""
+        if not self._content.sides:
+            return Drawing(0, 0, ())
         return memory_chart(self._content, (self.width(), self.height()), self.accessibleName())
 
     def sizeHint(self) -> QSize:
         return QSize(680, 480)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._content.sides:
-            painter = QPainter(self)
-            paint(painter, self.drawing())
-            painter.end()
 
 
 def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QWidget
 
+from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
-from gui.charts.painter import paint
-from gui.theme.theme import theme
+from gui.charts.painter import Painted
 
 
-class Histogram(QWidget):
+class Histogram(Painted):
     """The engine's picture, as large as the widget. `hovered` carries an exponent, or None."""
 
     hovered = Signal(object)
@@ -21,9 +21,7 @@ class Histogram(QWidget):
         super().__init__(parent)
         self._exponents, self._axis, self._form = Exponents(), Axis(), SMALL_FORMATS[0]
         self.setMouseTracking(True)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(200, 128)
-        theme().changed.connect(self.update)
 
     def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
         """Shows a histogram, what `form` would lose emphasised; `words` say the same."""
@@ -34,12 +32,8 @@ class Histogram(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(320, 128)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        paint(
-            painter, histogram(self._exponents, self._axis, self._form, self._size(), self.accessibleName())
-        )
-        painter.end()
+    def drawing(self) -> Drawing:
+        return histogram(self._exponents, self._axis, self._form, self._size(), self.accessibleName())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
