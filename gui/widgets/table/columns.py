@@ -90,13 +90,13 @@ class Column(Generic[Row]):
 
 
 def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:
-    """The rows sorted by their values; those without any, which are neither least nor largest, come last."""
+    """The rows sorted by their values; those without any, or NaN, come last."""
     values = list(map(value, rows))
-    known = [place for place, own in enumerate(values) if own is not None]
+    # NaN is not even itself
+    known = [place for place, own in enumerate(values) if own is not None and own == own]
     known.sort(key=values.__getitem__, reverse=descends)
-    return [rows[place] for place in known] + [
-        row for row, own in zip(rows, values, strict=True) if own is None
-    ]
+    unknown = sorted(set(range(len(rows))).difference(known))
+    return [rows[place] for place in (*known, *unknown)]
 
 
 def fitted_widths(

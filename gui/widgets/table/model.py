@@ -73,7 +73,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self._sorted_by = self.columns[column].key if 0 <= column < len(self.columns) else None
         self._descends = order == Qt.SortOrder.DescendingOrder
         self.rows = self._in_order(self.columns)
-        places = {self.key(row): place for place, row in enumerate(self.rows)}
+        places = {self.key(row): place for place, row in enumerate(self.rows)} if before else {}
         for old, key in zip(self.persistentIndexList(), before, strict=True):
             self.changePersistentIndex(old, self.index(places[key], old.column()))
         self.layoutChanged.emit()

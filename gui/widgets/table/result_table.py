@@ -44,7 +44,7 @@ class ResultTable(QTableView, Generic[Row]):
         name: str,
         columns: Sequence[Column[Row]] = (),
         *,
-        key: Callable[[Row], Hashable] = lambda row: row,
+        key: Callable[[Row], Hashable] = id,
         about: Callable[[Row], str] | None = None,
         found_by: Callable[[Row], str] | None = None,
         pinned: Callable[[Row], bool] | None = None,
