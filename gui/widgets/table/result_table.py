@@ -131,7 +131,7 @@ class ResultTable(QTableView, Generic[Row]):
     def copy_rows(self) -> None:
         """Puts the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
         chosen = self.selected_rows() or self.row_model.rows
-        _copy([self.row_model.titles(), *map(self.row_model.line, chosen)])
+        copy_lines([self.row_model.titles(), *map(self.row_model.line, chosen)])
 
     def menu_at(self, index: Index) -> QMenu:
         """The context menu of a cell."""
@@ -139,9 +139,9 @@ class ResultTable(QTableView, Generic[Row]):
         menu.setAccessibleName("Table")
         count = len(self.selected_rows())
         menu.addAction("Copy row with headings" if count == 1 else "Copy rows with headings", self.copy_rows)
-        menu.addAction("Copy whole table", lambda: _copy(self.lines()))
+        menu.addAction("Copy whole table", lambda: copy_lines(self.lines()))
         if text := index.data():
-            menu.addAction("Copy cell", lambda: _copy([[text]]))
+            menu.addAction("Copy cell", lambda: copy_lines([[text]]))
         return menu
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -249,5 +249,6 @@ class ResultTable(QTableView, Generic[Row]):
         return above
 
 
-def _copy(lines: Sequence[Sequence[Any]]) -> None:
+def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
+    """Puts lines of cells on the clipboard, for a spreadsheet."""
     QGuiApplication.clipboard().setText("\n".join("\t".join(map(str, line)) for line in lines))
