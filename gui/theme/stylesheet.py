@@ -208,8 +208,8 @@ QTableView::item:selected, QTreeView::item:selected, QListView::item:selected {
 QListView[kind="guide"]::item { padding: 0 10px; border-radius: 4px; }
 QListView[kind="guide"]::item:disabled { color: $text3; padding-bottom: 4px; }
 QTreeView::item { min-height: 26px; padding: 0 8px 0 4px; }
-QTableView[kind="tight"]::item { padding: 0 6px; }
-QTableView[kind="tight"] QHeaderView::section { padding: 0 6px; }
+QTableView[kind="tight"]::item { padding: 0 4px; }
+QTableView[kind="tight"] QHeaderView::section { padding: 0 4px; }
 QHeaderView { background: $bg1; border: none; }
 QHeaderView::section {
     background: $bg1; color: $text3; border: none; border-bottom: 1px solid $line;

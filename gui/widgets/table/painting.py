@@ -18,9 +18,9 @@ from gui.widgets.markers import draw_marker
 from gui.widgets.table.columns import Column, Look
 from gui.widgets.table.model import Index, RowModel
 
-PADDING, MARK = 6, 12
+PADDING, MARK = 4, 12
 """Pixels beside the text of a cell, and of the mark before it."""
-_MARKER, _MARK_GAP, _CHOSEN = 8, 6, 2
+_MARKER, _MARK_GAP, _CHOSEN = 8, 4, 2
 _HEADING, _HIGH_HEADING, _GROUP_MIDDLE = 28, 46, 13.0
 
 
