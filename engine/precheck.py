@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
-from engine.experiment.own.library_models import library_of
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Failed, Log
 from engine.protocol.findings import Checked, Finding, FindingKind
@@ -28,7 +26,7 @@ class Precheck:
     @staticmethod
     def applies_to(experiment: Experiment) -> bool:
         """Whether the experiment's model is checked before it is trained."""
-        return model_file(experiment.model) is not None or library_of(experiment.model) is not None
+        return experiment.model.file is not None or experiment.model.library is not None
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
         """The warnings as log lines, or why the experiment cannot be trained.

@@ -22,8 +22,8 @@ from engine.experiment.catalog import (
     Task,
 )
 from engine.experiment.experiment import Data, Experiment
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.arrays import Samples, samples_in
-from engine.experiment.own.code import model_file
 from engine.experiment.own.folders import path_problem
 from engine.experiment.own.models import code_problems, override_problems, unknown_model
 from engine.experiment.problem import Problem, ProblemError, unknown_name
@@ -83,7 +83,7 @@ def _fit_problems(
     samples: Samples | None,
 ) -> Iterator[Problem]:
     """Why the model cannot take the dataset; `samples` are those of a file of arrays."""
-    if model_file(model.name) is not None:
+    if ModelRef(model.name).file is not None:
         return  # only the file itself knows what it takes
     if model.task != dataset.task and samples is not None:
         yield setting_problem(

@@ -12,7 +12,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import Checked, Finding, FindingKind, Severity
@@ -70,7 +69,7 @@ class _Work:
         """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
-        made = (model_file(experiment.model) or ("", None))[1] or "model"
+        made = experiment.model.class_name or "model"
         is_there = experiment.own_code is not None and made in experiment.own_code.defines
         # what makes no model has no line to correct
         names: tuple[str, ...] = ("dataset", "batch", made) if is_there else ()

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from engine.experiment.catalog import task_of
 from engine.training.data.batches import Batch
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.runs.prepare import Plan
@@ -89,7 +88,7 @@ def _drawn(plan: Plan, number: int) -> Batch:
     """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
-    task = task_of(experiment.dataset)
+    task = experiment.dataset.task
     if task == "language":
         shape = (SAMPLES, experiment.sequence_length)
         tokens = torch.randint(*classes, shape, generator=generator)

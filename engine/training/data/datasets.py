@@ -19,7 +19,6 @@ from engine.experiment.catalog import (
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
     TEXT_FOLDER,
-    task_of,
 )
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, described
 from engine.experiment.experiment import Experiment
@@ -176,7 +175,7 @@ def load_source(
 
     Close the source: it may have started processes.
     """
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
@@ -262,7 +261,7 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         source = text_bytes(experiment.path or "") if experiment.dataset == TEXT_FOLDER else _SOURCE_BYTES
         return source, (experiment.sequence_length + 1) * _LABEL_BYTES
     samples = facts.train_samples + facts.validation_samples

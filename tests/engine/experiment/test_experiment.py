@@ -18,12 +18,12 @@ from engine.experiment.experiment import (
     Schedule,
     Step,
     Validation,
+    all_settings,
     experiment_from,
     flattened,
     from_dotted,
     layered,
     parse_toml,
-    setting_fields,
 )
 from engine.experiment.settings import RECIPE_PARTS, joined
 
@@ -177,8 +177,8 @@ def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Expe
 
 
 def test_every_setting_has_a_dotted_name() -> None:
-    assert set(setting_fields()) == set(flattened(Experiment()))
-    assert "optimizer.learning_rate" in setting_fields()
+    assert set(all_settings()) == set(flattened(Experiment()))
+    assert "optimizer.learning_rate" in all_settings()
 
 
 def test_without_a_length_it_is_one_epoch() -> None:
