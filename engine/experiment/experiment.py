@@ -30,7 +30,7 @@ from engine.experiment.own.library_models import (
     split_overrides,
 )
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
-from engine.experiment.setting import Chosen, Flag, Group, Setting, setting, setting_of
+from engine.experiment.setting import Chosen, Flag, Group, Setting, has, setting, setting_of
 from engine.experiment.settings import (
     LEAST_BLOCKS,
     Checkpoint,
@@ -121,7 +121,7 @@ class Experiment(Part):
         "Path",
         "Your own data: a folder of pictures with one folder in it for each class, a folder of text, or "
         "a file of arrays.",
-        when=lambda chosen: chosen.has("dataset", IMAGE_FOLDER, TEXT_FOLDER, ARRAYS),
+        when=has("dataset", IMAGE_FOLDER, TEXT_FOLDER, ARRAYS),
     )
     image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = setting(
         None,
@@ -148,15 +148,13 @@ class Experiment(Part):
         group=Group.DATA,
         when=lambda chosen: not chosen.loads(),
     )
-    sequence_length: int = setting(
+    sequence_length: Annotated[int, Field(ge=2, le=1_000_000)] = setting(
         512,
         "Sequence length",
         "Tokens in one sample of text.",
         unit="tokens",
         group=Group.DATA,
         when=Chosen.is_text,
-        ge=2,
-        le=1_000_000,
     )
     precision: Precision = setting(
         Precision.FP32,
@@ -174,23 +172,20 @@ class Experiment(Part):
     steps: Annotated[Count | None, NoneFromText] = setting(
         None, "Steps", "Length of the run in optimizer steps, in place of epochs.", flag=Flag("--steps", "N")
     )
-    device: str = setting(
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$")] = setting(
         "auto",
         "Device",
         "Where the run trains. Auto: the first GPU, or else the CPU.",
         group=Group.MACHINE,
         flag=Flag("--device", "NAME", "One of auto, cpu, cuda:0 and so on."),
         is_picked=True,
-        pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$",
     )
-    seed: int = setting(
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
         "Seed",
         "Start of the random numbers; the same seed repeats a run.",
         group=Group.MACHINE,
         flag=Flag("--seed", "N"),
-        ge=0,
-        lt=2**63,
     )
     memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = setting(
         None,
@@ -202,7 +197,7 @@ class Experiment(Part):
         hint="none",
         flag=Flag("--memory-gib", "GIB"),
     )
-    label_smoothing: float = setting(
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = setting(
         0.0,
         "Label smoothing",
         "How much of each label is spread over the other classes, so that the model is less sure of "
@@ -210,8 +205,6 @@ class Experiment(Part):
         group=Group.OPTIMIZATION,
         when=Chosen.has_labels,
         place=1,
-        ge=0,
-        lt=1,
     )
     on_nan: Literal["continue", "stop", "fail"] = setting(
         "continue",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -148,15 +148,16 @@ class Setting:
     choices: tuple[tuple[str, str], ...] = ()
 
 
-_OWN = {part.name for part in fields(Setting)}
-
-
 def setting(default: Any, title: str, about: str, **rest: Any) -> Any:
-    """A field with its `Setting`; of the rest, what is not the setting's is pydantic's: bounds, a pattern."""
-    info: FieldInfo = Field(default, **{name: value for name, value in rest.items() if name not in _OWN})
-    own = {name: value for name, value in rest.items() if name in _OWN}
-    info.metadata.append(Setting(title, about, **own))
+    """A field with its `Setting`; the bounds of its value stand in its type."""
+    info: FieldInfo = Field(default)
+    info.metadata.append(Setting(title, about, **rest))
     return info
+
+
+def has(key: str, *texts: str) -> Callable[[Chosen], bool]:
+    """For `when`: the setting `key` is one of `texts`."""
+    return lambda chosen: chosen.has(key, *texts)
 
 
 def setting_of(key: str, info: FieldInfo, group: Group | None) -> Setting:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import setting_error
-from engine.experiment.setting import Chosen, Flag, Group, setting
+from engine.experiment.setting import Chosen, Flag, Group, has, setting
 
 
 def none_from_text(value: object) -> object:
@@ -74,30 +74,21 @@ class Optimizer(Part):
         when=Chosen.takes_optimizer,
         flag=Flag("--optimizer", "NAME", "One of adamw, adam, sgd."),
     )
-    learning_rate: float = setting(
+    learning_rate: Annotated[float, Field(gt=0, le=1_000)] = setting(
         1e-3,
         "Learning rate",
         "How far each step moves the weights.",
         when=Chosen.takes_optimizer,
         flag=Flag("--lr", "RATE"),
-        gt=0,
-        le=1_000,
     )
-    weight_decay: float = setting(
-        0.0,
-        "Weight decay",
-        "How strongly weights are pulled towards zero.",
-        when=Chosen.takes_optimizer,
-        ge=0,
-        le=1_000,
+    weight_decay: Annotated[float, Field(ge=0, le=1_000)] = setting(
+        0.0, "Weight decay", "How strongly weights are pulled towards zero.", when=Chosen.takes_optimizer
     )
-    momentum: float = setting(
+    momentum: Annotated[float, Field(ge=0, lt=1)] = setting(
         0.0,
         "Momentum",
         "How much of the last step SGD carries into the next.",
         when=lambda chosen: chosen.takes_optimizer() and chosen.has("optimizer.name", "sgd"),
-        ge=0,
-        lt=1,
     )
     fused: Annotated[bool | None, NoneFromText] = setting(
         None,
@@ -144,39 +135,33 @@ class Schedule(Part):
         unit="steps",
         when=lambda chosen: not chosen.has("schedule.name", "one-cycle"),
     )
-    final_fraction: float = setting(
+    final_fraction: Annotated[float, Field(ge=0, le=1)] = setting(
         0.0,
         "Final learning rate",
         "Learning rate at the last step, as a fraction of the peak: 0.1 is a tenth.",
         unit="of peak",
-        when=lambda chosen: chosen.has("schedule.name", "cosine"),
-        ge=0,
-        le=1,
+        when=has("schedule.name", "cosine"),
     )
-    rise_fraction: float = setting(
+    rise_fraction: Annotated[float, Field(gt=0, lt=1)] = setting(
         0.3,
         _RISE_TITLE,
         "Fraction of the run in which the learning rate rises to its peak; then it falls.",
         unit="of run",
-        when=lambda chosen: chosen.has("schedule.name", "one-cycle"),
-        gt=0,
-        lt=1,
+        when=has("schedule.name", "one-cycle"),
     )
     decay_epochs: SmallCount = setting(
         30,
         "Decay interval",
         "Epochs after which the learning rate falls, again and again.",
         unit="epochs",
-        when=lambda chosen: chosen.has("schedule.name", "step"),
+        when=has("schedule.name", "step"),
     )
-    decay_factor: float = setting(
+    decay_factor: Annotated[float, Field(gt=0, le=1)] = setting(
         0.1,
         "Decay factor",
         "Multiplies the learning rate whenever it falls.",
         unit="×",
-        when=lambda chosen: chosen.has("schedule.name", "step"),
-        gt=0,
-        le=1,
+        when=has("schedule.name", "step"),
     )
 
     @model_validator(mode="after")
@@ -201,29 +186,14 @@ class Scaler(Part):
         "Loss scaler",
         "Scales the loss up so that small FP16 gradients do not vanish. Auto: for FP16 AMP only.",
     )
-    init_scale: float = setting(
-        65_536.0,
-        "Initial loss scale",
-        "The scale at the run's start.",
-        when=Chosen.uses_scaler,
-        gt=0,
-        le=2.0**127,
+    init_scale: Annotated[float, Field(gt=0, le=2.0**127)] = setting(
+        65_536.0, "Initial loss scale", "The scale at the run's start.", when=Chosen.uses_scaler
     )
-    growth_factor: float = setting(
-        2.0,
-        "Scale growth factor",
-        "Multiplies the scale after enough clean steps.",
-        when=Chosen.uses_scaler,
-        gt=1,
-        le=1_024,
+    growth_factor: Annotated[float, Field(gt=1, le=1_024)] = setting(
+        2.0, "Scale growth factor", "Multiplies the scale after enough clean steps.", when=Chosen.uses_scaler
     )
-    backoff_factor: float = setting(
-        0.5,
-        "Scale backoff factor",
-        "Multiplies the scale after an overflow.",
-        when=Chosen.uses_scaler,
-        gt=0,
-        lt=1,
+    backoff_factor: Annotated[float, Field(gt=0, lt=1)] = setting(
+        0.5, "Scale backoff factor", "Multiplies the scale after an overflow.", when=Chosen.uses_scaler
     )
     growth_interval: Count = setting(
         2_000,
@@ -350,36 +320,32 @@ class Data(Part):
         "Keeps the whole dataset in the device's memory, so that no step waits for it. Auto: if it is small.",
         when=Chosen.loads,
     )
-    inputs: str = setting(
+    inputs: Annotated[str, Field(max_length=4_096)] = setting(
         "",
         "Input array",
         "The array or column of your file that the model sees. Empty: one with a usual name, such as x, "
         "inputs or images.",
         hint="by its usual names",
-        when=lambda chosen: chosen.has("dataset", ARRAYS),
+        when=has("dataset", ARRAYS),
         place=-1,
-        max_length=4_096,
     )
-    targets: str = setting(
+    targets: Annotated[str, Field(max_length=4_096)] = setting(
         "",
         "Target array",
         "The array or column of your file that the model learns. Empty: one with a usual name, such as y, "
         "targets or labels.",
         hint="by its usual names",
-        when=lambda chosen: chosen.has("dataset", ARRAYS),
+        when=has("dataset", ARRAYS),
         place=-1,
-        max_length=4_096,
     )
-    workers: int = setting(
+    workers: Annotated[int, Field(ge=0, le=256)] = setting(
         0,
         "Loader workers",
         "Extra processes that load samples. 0: the training process loads them.",
         when=Chosen.uses_loader,
-        ge=0,
-        le=256,
     )
-    prefetch: int = setting(
-        2, "Prefetch", "Batches prepared ahead of time.", unit="batches", when=Chosen.uses_loader, ge=1, le=64
+    prefetch: Annotated[int, Field(ge=1, le=64)] = setting(
+        2, "Prefetch", "Batches prepared ahead of time.", unit="batches", when=Chosen.uses_loader
     )
     pin_memory: bool = setting(
         True,
@@ -404,7 +370,7 @@ class Data(Part):
         "Skip broken pictures",
         "Replaces a picture that cannot be read by the next one, and names it in the log. Off: the "
         "pictures are opened before the run, and a broken one stops it.",
-        when=lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
+        when=has("dataset", IMAGE_FOLDER),
     )
 
 
@@ -445,7 +411,7 @@ class Checkpoint(Part):
         "Checkpoint interval",
         "Epochs between two saves of the last checkpoint; stopping the run saves it once more.",
         unit="epochs",
-        when=lambda chosen: chosen.has("checkpoint.last", "true"),
+        when=has("checkpoint.last", "true"),
     )
     rewind_every: SmallCountOrZero = setting(
         0,
