@@ -94,8 +94,8 @@ class Taken:
 
 @dataclass(frozen=True)
 class Busyness:
-    """What others use: of the processor (a fraction of all cores), of memory (bytes left of `memory_bytes`)
-    and of the card: percent busy and MiB held, None where unknown.
+    """Load by other programs: the fraction of all cores, the bytes left of `memory_bytes`, and of the card
+    the percent busy and the MiB held, None where unknown.
     """
 
     processor: Taken = field(default_factory=lambda: Taken(0.0))
@@ -107,7 +107,7 @@ class Busyness:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What would spoil a measurement now, each a clause; empty on a quiet machine."""
+        """Reasons why a measurement would be spoiled now, each a clause; empty on a quiet machine."""
         return tuple(self._reasons())
 
     @property
@@ -155,7 +155,7 @@ class Watch:
         return time.monotonic() - self._since
 
     def look(self, device: str = "auto") -> Busyness:
-        """What others have used of the machine since the last look, and hold now.
+        """The load by other programs since the last look, and the memory that they hold now.
 
         Includes the card that a run on the device would use: "cuda:1", or the first for "auto".
         """

@@ -1,4 +1,4 @@
-"""What is advised after an out-of-memory: a batch that fits by the forecast, corrected by measured peaks."""
+"""Advice after an out-of-memory: a batch that fits by the forecast, corrected by measured peaks."""
 
 from __future__ import annotations
 

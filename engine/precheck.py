@@ -1,4 +1,4 @@
-"""What is done with a check before a run: errors refuse the run, warnings become lines of its log.
+"""The check before a run: errors refuse the run, warnings become lines of its log.
 
 Own files and library models are checked once for each code, model, data and precision; those of the catalog
 are known to be sound. No torch.
@@ -25,7 +25,7 @@ class Precheck:
 
     @staticmethod
     def applies_to(experiment: Experiment) -> bool:
-        """Whether the experiment's model is checked before it is trained."""
+        """True if the experiment's model is checked before it is trained."""
         return experiment.model.file is not None or experiment.model.library is not None
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
@@ -51,7 +51,7 @@ class Precheck:
 
 
 def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
-    """What a check has found that ended its worker; None where the user's code is not to blame."""
+    """The finding of a check that ended its worker; None where the user's code is not to blame."""
     code = experiment.own_code
     if code is None or failed.problem.kind not in _CRASHES:
         return None

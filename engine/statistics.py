@@ -60,7 +60,7 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
 
 
 def is_wide(interval: Interval) -> bool:
-    """Whether the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
+    """True if the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
     return interval[1] >= _MOST_SPREAD * interval[0]
 
 

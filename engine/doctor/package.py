@@ -18,7 +18,7 @@ _PACKAGES = {
     "windows": "the Windows installer",
     "macos": "the macOS application",
 }
-"""What a package's `package.json`, which lies beside its interpreter, says that it is."""
+"""The kinds of package, as `package.json` beside the interpreter names them."""
 
 
 def package_here(folder: Path = Path(engine.__file__).parents[1], prefix: Path = Path(sys.prefix)) -> str:

@@ -53,7 +53,7 @@ DiagnosisPart = Literal["map", "range", "nan", "ladder", "islands"]
 """The parts of a diagnosis; advice comes with any of them."""
 
 Task = Literal["classification", "regression", "language", "own"]
-"""What a model is trained to do; "own": only its file, or a file of arrays, tells."""
+"""The task of a model; "own": only its file, or a file of arrays, tells."""
 
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"

@@ -1,4 +1,4 @@
-"""Whether an experiment fits a machine: its device, its dataset and its model.
+"""Checks that an experiment fits a machine: its device, its dataset and its model.
 
 Window and worker check against the same `Catalog`, which the worker fills. No torch here.
 """
@@ -33,7 +33,7 @@ from engine.experiment.value import MIB_PER_GIB
 
 @dataclass(frozen=True)
 class Found:
-    """What a look at an experiment's path found: the samples of a file of arrays, and what is wrong."""
+    """The data at an experiment's path: the samples of a file of arrays, and problems."""
 
     samples: Samples | None = None
     problems: tuple[Problem, ...] = ()

@@ -95,7 +95,7 @@ class Preset:
         return "Without a GPU it has other settings." if self._overrides else None
 
     def about_for(self, has_gpu: bool) -> str:
-        """What it is, and without a GPU how it differs."""
+        """A line about the preset, and without a GPU about its differences."""
         parts = (self.about, None if has_gpu else self.without_gpu_note)
         return " ".join(part for part in parts if part)
 
@@ -343,7 +343,7 @@ def _name_from(title: str) -> str:
 
 
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
-"""What Windows takes for a device, whatever the ending of the file."""
+"""Names that Windows takes for devices, whatever the ending of the file."""
 
 
 def _taken(title: str, remedy: str) -> ProblemError:

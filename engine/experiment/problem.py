@@ -1,4 +1,4 @@
-"""What went wrong, as a value: a kind, one plain sentence and a remedy."""
+"""Problems as values: a kind, one plain sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 
 def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """What a validator raises when settings contradict one another; `key` is relative to its part.
+    """The error of a validator when settings contradict one another; `key` is relative to its part.
 
     `message` continues a sentence that begins with the setting's title.
     """

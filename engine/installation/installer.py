@@ -167,7 +167,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def has_leftovers(folder: Path | None = None) -> bool:
-    """Whether there are installations that are not current. Raises ProblemError."""
+    """True if there are installations that are not current. Raises ProblemError."""
     folder = folder or engines_folder()
     with problems.writing(folder):
         return bool(_unused(folder))

@@ -1,4 +1,4 @@
-"""What to install, and what installing it takes: the user's choice, and uv's answer to it."""
+"""The user's choice of an engine, and uv's answer: its packages, their download and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Check found in a model before a step of it is trained: mistakes with mixed precision, and its tree."""
+"""Results of Check, which trains no step: a model's mistakes with mixed precision, and its tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class FindingKind(StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     RAISES = "raises"
     """The user's code raises an error or exits."""

@@ -124,7 +124,7 @@ class ContactSheet:
         return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
 
     def is_sound(self) -> bool:
-        """Whether its tiles can be read."""
+        """True if its tiles can be read."""
         try:
             self.tiles()
         except ValueError:

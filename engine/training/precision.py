@@ -191,7 +191,7 @@ https://github.com/pytorch/pytorch/issues/195716, https://www.techpowerup.com/gp
 
 
 def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
-    """Whether the NVIDIA card of that name and compute capability has Tensor Cores."""
+    """True if the NVIDIA card of that name and compute capability has Tensor Cores."""
     lacks = capability == _TURING and _TURING_WITHOUT_TENSOR_CORES.search(name) is not None
     return capability >= _VOLTA and not lacks
 

@@ -113,7 +113,7 @@ class WorkerProcess:
 
     @property
     def has_spoken(self) -> bool:
-        """Whether anything from it waits to be read; from an idle worker that is its `Ready`."""
+        """True if a message waits to be read; from an idle worker that is its `Ready`."""
         return not self._inbox.empty()
 
     @property

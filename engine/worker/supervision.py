@@ -255,7 +255,7 @@ class ProcessSession:
         return self._failed(problem)
 
     def _last_words(self) -> LastWords | None:
-        """What a worker that ran the user's code wrote last."""
+        """The last output of a worker that ran the user's code."""
         return None if self._code is None else last_words(self._worker.stderr_tail, self._code)
 
     def _ask_where(self) -> None:
@@ -348,7 +348,7 @@ class _Watch:
 
 
 def _writes_files(event: Event) -> bool:
-    """Whether its job writes files from now on, which a stop gives time to end well."""
+    """True if its job writes files from now on, and must be given time to end well."""
     return isinstance(event, Started) or (isinstance(event, Phase) and event.name is PhaseName.PROFILING)
 
 

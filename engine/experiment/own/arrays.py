@@ -37,7 +37,7 @@ class Samples:
 
     @property
     def task(self) -> Task:
-        """What the arrays are for; "own" fits no model but one of the user's own."""
+        """The task of the arrays; "own" fits only a model of the user's own."""
         inputs, targets = self.inputs, self.targets
         sides = len(inputs.shape)
         if inputs.is_whole and sides == 2 and (targets is None or _is_alike(inputs, targets)):
@@ -84,7 +84,7 @@ class Samples:
 
     @property
     def words(self) -> str:
-        """What they are: "inputs float32 (100, 20) and targets int64 (100)"."""
+        """For a sentence: "inputs float32 (100, 20) and targets int64 (100)"."""
         targets = "no targets" if self.targets is None else f"targets {self.targets.words}"
         return f"inputs {self.inputs.words} and {targets}"
 

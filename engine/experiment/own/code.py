@@ -98,7 +98,7 @@ class Code(BaseModel):
 
     @property
     def brings_data(self) -> bool:
-        """Whether the file makes its own batches."""
+        """True if the file makes its own batches."""
         return bool({BATCH, DATASET} & self.defines)
 
     def to_json(self) -> str:
@@ -191,7 +191,7 @@ def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: boo
 
 
 def keeps_code(model: object, code: object) -> bool:
-    """Whether kept code is that of a newly named model: the bare name of its file, perhaps with a class."""
+    """True if a model is named by the bare name of the kept code's file, perhaps with a class."""
     if not isinstance(model, str) or not isinstance(code, str):
         return False
     try:

@@ -16,7 +16,7 @@ from engine.experiment.text import shortened
 from engine.experiment.titles import setting_problem
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""What torchvision takes for pictures."""
+"""The endings of pictures for torchvision."""
 _LOOKED_AT_BYTES = 4_096
 
 
@@ -92,7 +92,7 @@ def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
 
 
 def _is_text(file: str) -> bool:
-    """Whether a file is text in UTF-8, by its first bytes; an empty one has none."""
+    """True for text in UTF-8, by its first bytes; False for an empty file."""
     try:
         if not Path(file).is_file():
             return False  # opening a pipe would wait
@@ -105,7 +105,7 @@ def _is_text(file: str) -> bool:
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of that name counts as a picture; hidden ones are thumbnails."""
+    """True for the name of a picture; hidden ones are thumbnails."""
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 

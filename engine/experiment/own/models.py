@@ -1,4 +1,4 @@
-"""What is wrong with the name, the overrides or the file of a model that is not in the catalog."""
+"""Problems of a model that is not in the catalog: of its name, its overrides or its file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def override_problems(experiment: Experiment) -> Iterator[Problem]:
 
 
 def code_problems(experiment: Experiment) -> Iterator[Problem]:
-    """What the syntax of the model's own file shows to be missing."""
+    """Functions and classes missing from the model's own file, by its syntax."""
     if experiment.model.file is None:
         return
     code, name = experiment.own_code, experiment.model.class_name

@@ -44,7 +44,7 @@ E4M3 = NumberFormat("float8_e4m3fn", "FP8 E4M3", 8, 448.0, -6, -9)
 
 FORMATS = (FP32, BF16, FP16, E5M2, E4M3)
 SMALL_FORMATS = FORMATS[1:]
-"""What one may switch to from FP32."""
+"""The formats to switch to from FP32."""
 
 
 def dtype_label(dtype: str) -> str:

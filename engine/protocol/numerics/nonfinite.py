@@ -24,7 +24,7 @@ def most_skips(scaler: Scaler) -> int:
 
 
 class Cause(StrEnum):
-    """What made the first number that is not finite, as far as its operation and values tell."""
+    """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
     """A finite result beyond the largest number of its format."""

@@ -19,7 +19,7 @@ Direction = Literal["forward", "backward"]
 
 
 def module_title(name: str) -> str:
-    """What a module is called in a sentence or table: its qualified name, which the model itself has not."""
+    """A module's name in a sentence or table: its qualified name; the model itself has none."""
     return _TITLES.get(name, name)
 
 

@@ -91,7 +91,7 @@ class StepProfile(Message):
 
 
 def _products_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | None:
-    """What the model's products reach while they run, in TFLOP/s; None where that is unknown."""
+    """The rate of the model's products while they run, in TFLOP/s; None where it is unknown."""
     ms = min(bar.ms(StepPart.MATRIX_UNITS) + bar.ms(StepPart.MATRIX) or step_ms, step_ms)
     return flops / ms / 1e9 if flops and ms else None
 

@@ -86,7 +86,7 @@ class _Work:
                 self.findings.append(raised(error, experiment, *names))
 
     def _is_users(self, error: Exception) -> bool:
-        """Whether an error is a finding on the user's file, and not about the other settings."""
+        """True for an error in the user's file, not in the other settings."""
         if self._experiment.own_code is None:
             return False
         return not isinstance(error, ProblemError) or error.problem.key in (None, "model")
@@ -128,7 +128,7 @@ class _Work:
         self.findings.append(_too_slow(seconds, place, "error" if is_stuck else "warning"))
 
     def answer(self, seconds: float) -> Checked:
-        """What is known by now."""
+        """The findings so far."""
         findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         subject = self._subject
         if subject is None:

@@ -187,7 +187,7 @@ class Pass:
             yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
 
     def _about_data(self) -> str:
-        """What a file without data was given, perhaps not what its model takes; empty for other files."""
+        """A remark that the inputs were made up, for a file without data; else empty."""
         experiment = self._subject.workload.experiment
         if experiment.own_code is None or experiment.dataset == OWN:
             return ""

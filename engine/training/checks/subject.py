@@ -1,4 +1,4 @@
-"""What is checked: a model and its loss on the CPU, and two small batches."""
+"""The subject of a check: a model and its loss on the CPU, and two small batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Subject:
         return self.plan.device.type != "cpu"
 
     def loss(self, outputs: Any, targets: Any) -> Any:
-        """What the loss gives; the user's own is not yet looked at."""
+        """The loss, not yet validated where it is the user's own."""
         own = self.workload.own
         function = own.function("loss") if own is not None else None
         return (function or self.workload.loss)(outputs, targets)

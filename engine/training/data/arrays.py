@@ -31,12 +31,12 @@ _SCANNED_BYTES = 64 * BYTES_PER_MIB
 
 
 def is_small(experiment: Experiment) -> bool:
-    """Whether the arrays are so small that they are kept on the device."""
+    """True for arrays small enough to be kept on the device."""
     return array_samples(experiment).nbytes <= _SMALL_BYTES
 
 
 def has_pictures(experiment: Experiment) -> bool:
-    """Whether they are pictures to classify, which are prepared for the model as other pictures are."""
+    """True for pictures to classify, which are prepared like those of other datasets."""
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 

@@ -113,7 +113,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Row:
-    """What one sample of a batch is."""
+    """Shape and format of one sample in a batch."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype

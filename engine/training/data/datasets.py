@@ -39,7 +39,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a run must know of its dataset before it begins; 0 where it does not apply.
+    """Facts of a dataset that a run needs before it begins; 0 where one does not apply.
 
     The catalog knows it of every dataset but the user's own. `rows` are the inputs and targets of a sample in
     a file of arrays.
@@ -213,7 +213,7 @@ _COPIED_AHEAD = 2  # of loaded pictures, as bytes: the current batch and the nex
 
 @dataclass(frozen=True)
 class Footprint:
-    """What is on the device: the batches of one optimizer step, and other tensors in `held`."""
+    """Data on the device: the batches of one optimizer step, and other tensors in `held`."""
 
     batches: tuple[Batch, ...]
     held: tuple[torch.Tensor, ...]

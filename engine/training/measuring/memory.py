@@ -87,7 +87,7 @@ class Peaks:
 
 
 def driver_spills() -> bool:
-    """Whether drivers put what does not fit on a card into the host's memory: on Windows, and so in WSL."""
+    """True on Windows and WSL, whose drivers spill into the host's memory when a card is full."""
     return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 

@@ -135,7 +135,7 @@ class Tally:
         return True
 
     def state(self) -> dict[str, float | None]:
-        """What a resumed run continues from, as plain numbers."""
+        """The state that a resumed run continues from, as plain numbers."""
         return {
             "steps": self.steps,
             "seconds": self.seconds,

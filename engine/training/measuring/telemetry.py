@@ -152,7 +152,6 @@ class Telemetry:
             self._send()
 
     def is_due(self) -> bool:
-        """Whether it is time to collect."""
         return time.perf_counter() - self._collected >= self._interval_seconds
 
     def collect(self) -> list[Rows]:

@@ -1,4 +1,4 @@
-"""What a diagnosis trains: an experiment's initial weights and first batches, under other settings too."""
+"""Training for a diagnosis: an experiment's initial weights and first batches, under other settings too."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Bench:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the diagnosis was asked to stop."""
+        """True once a stop was requested."""
         return self.control.stop_requested.is_set()
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class _Search:
 
     def __init__(self, bench: Bench, trainee: Trainee) -> None:
         self.trouble: str | None = None
-        """What went wrong, as the end of a sentence; None as long as all is well."""
+        """The failure as the end of a sentence; None while all is well."""
         self._bench, self._trainee = bench, trainee
         self._skipped = self._in_a_row = 0
         self._scales: list[float] = []
@@ -270,7 +270,7 @@ class _Search:
         return None
 
     def _overflows(self, group: list[Batch], scale: float) -> bool:
-        """Whether the step would be skipped at another loss scale; the state stays as it is."""
+        """True if the step would be skipped at that loss scale; the state stays as it is."""
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped

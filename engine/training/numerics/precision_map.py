@@ -83,7 +83,7 @@ def _modules(model: torch.nn.Module) -> Iterator[MappedModule]:
 
 
 class _Key(NamedTuple):
-    """What operations that count as one have in common."""
+    """The key by which operations are counted together."""
 
     module: str
     name: str

@@ -48,7 +48,7 @@ _ALIKE = 1.05
 _ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
 """The sizes of arrays for the bandwidth; the first that fits is taken, and it is larger than caches are."""
 _CHUNK_MIB = {"cpu": 16, "accelerator": 512}
-"""What is copied in a call: on a CPU so little that some calls come between other programs' turns."""
+"""Copied in a call: on a CPU so little that some calls fit between other programs' turns."""
 
 
 def measure_limits(device: torch.device, control: Control) -> Limits | None:
@@ -259,7 +259,7 @@ def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Wor
 
 
 def _unless_refused(measure: Callable[[], T]) -> T | None:
-    """What was measured; None where memory does not suffice, or the device has no such products."""
+    """The measurement; None where memory does not suffice, or the device has no such products."""
     # an error of the device itself comes again with the smallest arrays
     try:
         return measure()

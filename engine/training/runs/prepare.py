@@ -82,7 +82,7 @@ def take_device(plan: Plan) -> None:
 
 @contextmanager
 def conditions(plan: Plan) -> Iterator[None]:
-    """What holds in the whole process while the plan's run lasts: its cap, FP32 mode and cuDNN's search."""
+    """Sets for the whole process what the plan's run needs: memory cap, FP32 mode and cuDNN's search."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),

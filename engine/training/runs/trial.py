@@ -90,7 +90,7 @@ class _TrialProgress:
 
 
 def _ran_out(error: Exception, memory: TrialMemory) -> bool:
-    """Whether the error is a lack of memory, even where the library that was refused it does not say so."""
+    """True if memory ran out, even where the library's error does not say so."""
     is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
     return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
 

@@ -1,4 +1,4 @@
-"""What a run trains: how its model is built, called and judged, from the catalog or the user's own file."""
+"""The workload of a run: its model, data, loss and accuracy, from the catalog or the user's own file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Workload:
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:
-        """Whether the model gains from channels_last."""
+        """True if the model gains from channels_last."""
         if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
         convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
@@ -160,7 +160,7 @@ class Workload:
         return body
 
     def optimizers(self, model: nn.Module) -> Any:
-        """What the file's own `optimizer(model)` returned; None without such a function.
+        """The result of the file's own `optimizer(model)`; None without such a function.
 
         Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
         """

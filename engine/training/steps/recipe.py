@@ -78,7 +78,7 @@ def build_step(
 
 
 def _leave_out_for_own(record: RecipeRecord, what: str, *, has_step: bool) -> None:
-    """What cannot be had with an optimizer or a step of the model's own file."""
+    """Leaves out the parts that an optimizer or a step of the model's own file rules out."""
     parts: tuple[RecipePart, ...] = ("fused", "capture", "compile") if has_step else ("fused", "capture")
     for part in parts:
         if record.has(part):

@@ -75,7 +75,7 @@ def architecture_of(
 def _settings_here(
     head: str, default: Any, image_size: int, channels: int, classes: int
 ) -> Iterator[tuple[str, Any]]:
-    """What the run decides, by dotted keys; only what this configuration has."""
+    """The settings that the run decides, by dotted keys; only those that this configuration has."""
     wanted: dict[str, Any] = {"use_cache": False}
     if head == CAUSAL:
         wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
@@ -123,7 +123,7 @@ def _own_keys(config: Any) -> set[str]:
 
 
 def all_keys(config: Any) -> Iterator[str]:
-    """What can be overridden, by dotted keys."""
+    """The dotted keys that can be overridden."""
     yield from _own_keys(config)
     for part, inner in _parts(config):
         yield from (f"{part}.{key}" for key in all_keys(inner))

@@ -40,7 +40,7 @@ _MOST_SKIPPED = 0.1
 
 _WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
 _HARDLY_PERCENT = 5
-"""What so few steps cannot tell from none."""
+"""A gain that so few steps cannot tell from none."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Search:
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
-        """Whether a run with these modules in FP32 is as good as FP32; None if it was stopped."""
+        """Compares a run that keeps these modules in FP32 with FP32; None if it was stopped."""
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -202,7 +202,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """What sets the experiment's FP32 modules to those found; nothing where they are set already."""
+    """The change to these FP32 modules; empty where they are set already."""
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)

@@ -1,4 +1,4 @@
-"""What a recording holds: the device's work, and the operation and the module that asked for it."""
+"""A recording: the device's work, and the operation and module that launched it."""
 
 from __future__ import annotations
 
@@ -130,5 +130,5 @@ class Trace:
 
     @property
     def is_of_device(self) -> bool:
-        """Whether a device other than the CPU did work."""
+        """True if a device other than the CPU did work."""
         return bool(self.work)
