@@ -152,7 +152,7 @@ def test_json_gives_back_the_same_experiment(experiment: Experiment) -> None:
 
 
 @given(experiments())
-def test_toml_gives_back_the_same_experiment(experiment: Experiment) -> None:
+def test_toml_gives_back_the_same_experiment(experiment):
     # a setting that is None is left out, which reads back as None
     text = tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
     assert experiment_from(parse_toml(text, "the TOML text")) == experiment
@@ -211,9 +211,7 @@ def test_a_step_trains_on_as_many_samples_as_its_batches_hold() -> None:
         ([], "plain", ()),
     ],
 )
-def test_a_recipe_is_a_name_or_its_parts_in_any_order(
-    written: object, recipe: str, parts: tuple[str, ...]
-) -> None:
+def test_a_recipe_is_a_name_or_its_parts_in_any_order(written, recipe, parts):
     step = experiment_from({"step": {"recipe": written}}).step
     assert (step.recipe, step.parts) == (recipe, parts)
 

@@ -39,9 +39,7 @@ def test_a_report_has_the_titles_of_the_fields(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["model", "batch_size", "optimizer.learning_rate", "memory_cap_gib"])
-def test_the_command_line_helps_with_the_words_of_the_fields(
-    capsys: pytest.CaptureFixture[str], key: str
-) -> None:
+def test_the_command_line_helps_with_the_words_of_the_fields(capsys, key):
     assert main(["run", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert f"{setting_title(key)}. {setting_help(key)[:16]}" in shown
