@@ -1,4 +1,4 @@
-"""How much of this machine other programs use before a run: processor, memory and card. No torch.
+"""Load by other programs before a run: on processor, memory and card. No torch.
 
 What this process and those that it started use counts as its own.
 """
@@ -86,7 +86,7 @@ class OtherPrograms:
 
 @dataclass(frozen=True)
 class Taken:
-    """How much others use of one thing, and the program that uses at least half of that, if known."""
+    """Use of one resource by others, and the program with at least half of it, if known."""
 
     amount: float
     program: str | None = None
@@ -223,7 +223,7 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
 def _card(
     index: int, own: frozenset[int], names: Mapping[int, str]
 ) -> tuple[Taken | None, Taken | None] | None:
-    """How busy others keep a card, in percent, and what they hold of it, in MiB; None without a card to ask.
+    """Others' load of a card in percent, and their memory in MiB; None without a card to ask.
 
     While no run trains, all that it computes is others' work.
     """

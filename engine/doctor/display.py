@@ -41,7 +41,7 @@ _PACKAGES = {
 
 
 def display_problem(environment: Mapping[str, str] | None = None) -> Problem | None:
-    """Why no window can be opened here; None if one can. Checks Linux desktops only."""
+    """The reason why no window can be opened here; None if one can. Checks Linux desktops only."""
     if not sys.platform.startswith("linux"):
         return None
     environment = os.environ if environment is None else environment

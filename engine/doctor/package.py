@@ -22,7 +22,7 @@ _PACKAGES = {
 
 
 def package_here(folder: Path = Path(engine.__file__).parents[1], prefix: Path = Path(sys.prefix)) -> str:
-    """How the program in `folder` was installed, in the user's words; `prefix` is its interpreter's."""
+    """The installation of the program in `folder`, in the user's words; `prefix` is its interpreter's."""
     if (folder / "pyproject.toml").exists():
         return "a checkout of its source"
     try:

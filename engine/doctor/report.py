@@ -32,7 +32,7 @@ class Private:
 
 
 def private_here(environment: Mapping[str, str] = os.environ) -> Private:
-    """Those of this user on this machine."""
+    """The private text of this user on this machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user without an entry

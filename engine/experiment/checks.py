@@ -55,7 +55,7 @@ def look_at(experiment: Experiment, dataset: DatasetEntry) -> Found:
 
 
 def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
-    """For the window's thread, which waits for no disk: the run itself tells what is wrong with its data."""
+    """Looks at no disk, for which the window's thread must not wait: the run itself reports bad data."""
 
 
 def _dataset_problems(
@@ -82,7 +82,7 @@ def _fit_problems(
     catalog: Catalog,
     samples: Samples | None,
 ) -> Iterator[Problem]:
-    """Why the model cannot take the dataset; `samples` are those of a file of arrays."""
+    """Problems of the model with the dataset; `samples` are those of a file of arrays."""
     if ModelRef(model.name).file is not None:
         return  # only the file itself knows what it takes
     if model.task != dataset.task and samples is not None:
@@ -306,7 +306,7 @@ def _data_with_names(experiment: Experiment) -> Data:
 
 
 def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Why this machine cannot run the experiment; empty if it can. At most one problem per setting.
+    """Problems of the experiment on this machine; empty if it can run. At most one per setting.
 
     What `look` does not know of its data yet is no problem.
     """

@@ -1,4 +1,4 @@
-"""Where things live. These functions only compute; folders are made where something is written."""
+"""Paths of the program's files. These functions only compute; who writes makes the folders."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Preset:
 
     @property
     def without_gpu_note(self) -> str | None:
-        """How it differs without a GPU, as a sentence; None where it does not."""
+        """A sentence about its differences without a GPU; None without any."""
         note = self.without_gpu.get("about")
         if note is not None:
             return str(note)
@@ -157,7 +157,7 @@ def all_presets() -> tuple[Preset, ...]:
 
 
 def broken_presets() -> tuple[Problem, ...]:
-    """Why those of the user's own presets that cannot be used cannot."""
+    """The problems of those of the user's own presets that cannot be used."""
     return tuple(problem for problem in _own() if isinstance(problem, Problem))
 
 
@@ -248,7 +248,7 @@ def _refuse_built_in(own: Preset, deed: str) -> None:
 
 
 def own_presets_folder() -> Path:
-    """Where the user's own presets lie."""
+    """The folder of the user's own presets."""
     return config_folder() / "presets"
 
 

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from engine.experiment.text import Sentence, Text, shortened
 
 _MOST_PROBLEMS = 100
-"""Of one validation; there are fewer settings."""
+"""The most problems of one validation; there are fewer settings."""
 
 
 class Kind(StrEnum):
@@ -79,7 +79,7 @@ def request_problem(
 
 
 _LONGEST_VALUE = 4_096
-"""Of a problem's value: the longest path that a system takes."""
+"""The longest value in a problem: the longest path that a system takes."""
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:

@@ -84,7 +84,7 @@ class Chosen:
         return any(precision.is_autocast for precision in self.precisions)
 
     def uses_scaler(self) -> bool:
-        """As `Experiment.uses_scaler`, for any of the precisions."""
+        """`Experiment.uses_scaler` for any of the precisions."""
         return self.has("scaler.mode", "on") or (
             self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
         )
@@ -108,7 +108,7 @@ class Group(StrEnum):
 
 
 class Entry(Enum):
-    """How a value is given: typed as a number or as text, or picked from a list."""
+    """The way to enter a value: typed as a number or as text, or picked from a list."""
 
     NUMBER = auto()
     TEXT = auto()
@@ -156,7 +156,7 @@ def setting(default: Any, title: str, about: str, **rest: Any) -> Any:
 
 
 def has(key: str, *texts: str) -> Callable[[Chosen], bool]:
-    """For `when`: the setting `key` is one of `texts`."""
+    """A condition for `when`: the setting `key` is one of `texts`."""
     return lambda chosen: chosen.has(key, *texts)
 
 

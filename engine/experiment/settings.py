@@ -31,7 +31,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
 
     group: ClassVar[Group | None] = None
-    """That of the settings which name none."""
+    """The group of settings that name none."""
 
 
 LEAST_BLOCKS = 5
@@ -39,7 +39,7 @@ LEAST_BLOCKS = 5
 
 
 class Measure(Part):
-    """How speed is measured."""
+    """The measurement of speed."""
 
     group = Group.MACHINE
 
@@ -112,7 +112,7 @@ _RISE_TITLE = "One-cycle rise"
 
 
 class Schedule(Part):
-    """How the learning rate changes over the optimizer steps; `optimizer.learning_rate` is its peak.
+    """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak.
 
     `cosine` falls to `final_fraction` of the peak; `one-cycle` rises over `rise_fraction` of the steps first
     (it warms up by itself); `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
@@ -310,7 +310,7 @@ class Step(Part):
 
 
 class Data(Part):
-    """How samples reach the device; the loader's settings matter only if the dataset is not kept there."""
+    """Loading of samples; the loader's settings matter only if the dataset is not kept on the device."""
 
     group = Group.DATA
 
@@ -375,7 +375,7 @@ class Data(Part):
 
 
 class Validation(Part):
-    """When to validate, and on how many samples."""
+    """The interval of validations, and their samples."""
 
     group = Group.SAVING
 
@@ -392,7 +392,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """Which states of a run are saved: that of the `best` validation accuracy, the `last`, and with
+    """The states of a run to save: that of the `best` validation accuracy, the `last`, and with
     `rewind_every` that from before its loss became NaN."""
 
     group = Group.SAVING

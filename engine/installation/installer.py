@@ -230,7 +230,7 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
 
 
 def _size(folder: Path) -> tuple[int, int]:
-    """How many files are below a folder, and their bytes; a file with several names counts once."""
+    """The number of files below a folder, and their bytes; a file with several names counts once."""
     files = size_bytes = 0
     seen: set[int] = set()
     for parent, _, names in os.walk(folder):

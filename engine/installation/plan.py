@@ -306,7 +306,7 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
 
 
 _LONGEST_NAME_BYTES = 240
-"""Of a file: systems take 255, of which a part of a file needs some."""
+"""The longest name of a file: systems take 255, of which a part of a file needs some."""
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:

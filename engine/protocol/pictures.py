@@ -83,7 +83,7 @@ MOST_SIDE = 48
 """In pixels, of one tile."""
 
 MOST_BYTES = 512 * 1024
-"""Of the JPEG; 200 tiles of black and white noise take 356,000."""
+"""The largest JPEG; 200 tiles of black and white noise take 356,000 bytes."""
 
 _QUALITY = 88
 _COLUMNS = 20

@@ -78,7 +78,7 @@ class TrialBegun(Message):
 
 
 class TrialEnded(Message):
-    """How the trial went; `replaced_worker` says why the next one gets another process, if it does."""
+    """The result of a trial; `replaced_worker` says why the next one gets another process, if it does."""
 
     event: Literal["trial-ended"] = "trial-ended"
     trial: Trial

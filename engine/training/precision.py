@@ -105,7 +105,7 @@ def autocast(
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:
-    """How float32 products are computed: strictly, in TF32, or as PyTorch's own flags say."""
+    """The computation of float32 products: strict, in TF32, or by PyTorch's own flags."""
     if precision is Precision.DEFAULT:
         return "default"
     allows_tf32 = precision is Precision.TF32 or (precision.is_autocast and autocast_tf32)

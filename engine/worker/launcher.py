@@ -20,7 +20,7 @@ from engine.worker.supervision import Limits, ProcessSession
 
 
 class Target(StrEnum):
-    """Where a job runs: in a process of its own, or in a thread of this one (for debugging and contrast)."""
+    """The place of a job: a process of its own, or a thread of this one (for debugging and contrast)."""
 
     PROCESS = "process"
     THREAD = "thread"

@@ -128,7 +128,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds the supervisor waits before it gives a worker up.
+    """The seconds after which the supervisor gives a worker up.
 
     `ready`: to import torch. `silence`: without any line; the heartbeat comes every second. `standstill`, by
     phase: without a completed step or other progress despite the heartbeat. `stop`: from the request to stop
@@ -297,7 +297,7 @@ class ProcessSession:
 
 
 class _Watch:
-    """When the worker last spoke and last made progress, counting only time when someone was looking."""
+    """The times of the worker's last message and progress, counting only time when someone was looking."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()

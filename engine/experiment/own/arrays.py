@@ -119,7 +119,7 @@ _LONGEST_NAMES = 4_000
 
 
 def held_out_of(samples: int) -> int:
-    """How many samples validate where the file has none for it: a tenth."""
+    """The number of samples that validate where the file has none for it: a tenth."""
     return max(1, round(0.1 * samples))
 
 
@@ -175,7 +175,7 @@ def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> 
 
 
 def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
-    """Of a table's columns one with lists is the inputs, or else all with numbers but the targets' are."""
+    """The inputs among a table's columns: one with lists, or else all with numbers except the targets."""
     lists = [name for name, array in arrays.items() if len(array.shape) > 1]
     first = inputs or _usual_inputs(lists, targets, arrays)
     second = targets or _usual_targets([*arrays], first, arrays)

@@ -20,7 +20,7 @@ from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 
 MOST_CODE_BYTES = 2**20
-"""Of a workload file and the modules beside it, altogether."""
+"""For a workload file and the modules beside it together."""
 
 OWN = "own"
 """The dataset of a model that brings its own."""

@@ -85,7 +85,7 @@ class Grid(Message):
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     @property
@@ -118,7 +118,7 @@ class Grid(Message):
         return index
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Where the cell of that index is on the axes."""
+        """The places of the cell with that index on the axes."""
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))

@@ -103,7 +103,7 @@ def nvidia_driver_here() -> NvidiaDriver | None:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where `hardware_here` reads; tests describe other machines with it."""
+    """The sources of `hardware_here`; tests describe other machines with it."""
 
     system: str = sys.platform
     machine: str = platform.machine()

@@ -12,7 +12,7 @@ from engine.experiment.text import Line
 from engine.experiment.value import Message, Whole
 
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
-"""Of float64's numbers, subnormal ones included."""
+"""The exponents of float64's numbers, subnormal ones included."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ SMALL_FORMATS = FORMATS[1:]
 
 
 def dtype_label(dtype: str) -> str:
-    """How a number format is called in sentences: "FP16" for "float16"; other names stay as they are."""
+    """A number format in sentences: "FP16" for "float16"; other names stay as they are."""
     return next((form.label for form in FORMATS if form.name == dtype), dtype)
 
 
@@ -69,7 +69,7 @@ class Exponents(Message):
 
     @property
     def finite(self) -> int:
-        """How many numbers are finite and not zero."""
+        """The number of values that are finite and not zero."""
         return sum(self.counts)
 
     @property

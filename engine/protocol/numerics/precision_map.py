@@ -63,7 +63,7 @@ class MappedModule(Message):
 
     @property
     def depth(self) -> int:
-        """How many modules it is inside of."""
+        """The number of modules around it."""
         return len(self.name.split(".")) if self.name else 0
 
 

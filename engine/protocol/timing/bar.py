@@ -37,7 +37,7 @@ class StepPart(StrEnum):
 
 
 class PartTime(Message):
-    """How long a step is in a part."""
+    """The time of a step in a part."""
 
     part: StepPart
     ms: Ms

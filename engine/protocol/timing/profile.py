@@ -17,7 +17,7 @@ from engine.protocol.timing.rows import Count, TimeRow, TimeRows
 
 
 class StepProfile(Message):
-    """Where the time of a step goes, from `steps` recorded steps after warm-up.
+    """The time of a step by its parts, from `steps` recorded steps after warm-up.
 
     `step_ms` is the time of a step without the profiler, `recorded_ms` that of a recorded step; `bar` adds up
     to `step_ms`. `validation` is the bar of one validation batch. `format` is that of the precision's matrix

@@ -63,7 +63,7 @@ class _Work:
         self._passes: list[Pass] = []
         self._is_given_up = False
         self.built_parameters = 0
-        """Of all modules that were made, counted while they are."""
+        """Parameters of all modules, counted as these are made."""
 
     def run(self) -> None:
         """Checks all there is to check."""

@@ -34,7 +34,7 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """One pass in a precision; what it returned is described in `outputs` and `loss`, empty where it failed.
+    """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
 
     `tree` notes what the modules return. `counts`: the experiment is trained in this precision, so that an
     error of this pass ends it. Without `goes_back` there is no backward pass, except in a step of the file's.

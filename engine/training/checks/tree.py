@@ -19,7 +19,7 @@ from engine.training.models.around import own_class
 
 _MOST_PARTS = 4
 _MOST_CALLS = 5_000
-"""Of a module in a pass, as for each element of a very long sequence."""
+"""Calls of a module in a pass, as for each element of a very long sequence."""
 
 
 def described(value: Any) -> str:

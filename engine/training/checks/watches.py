@@ -182,7 +182,7 @@ class LossWatch(TorchFunctionMode):
         self._is_cuda, self._counts = is_cuda, counts
         self._halves: Counter[tuple[str, str, Place | None]] = Counter()
         self._refused: dict[Place | None, bool] = {}
-        """Where a loss is called that CUDA's autocast refuses, and whether with numbers of 16 bits."""
+        """Places of a loss that CUDA's autocast refuses: True if its input has 16 bits."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -253,7 +253,7 @@ class NonfiniteWatch(TorchFunctionMode):
         return result
 
     def explained(self) -> tuple[str, str]:
-        """Where it came from, as the end of a sentence, and a remedy."""
+        """The origin as the end of a sentence, and a remedy."""
         name = self._name
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"

@@ -41,7 +41,7 @@ def has_pictures(experiment: Experiment) -> bool:
 
 
 def look(experiment: Experiment) -> tuple[Colours | None, int]:
-    """How pictures are normalised, which floats need not be, and their pixels per side."""
+    """The normalisation of pictures, which floats need not, and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
@@ -132,7 +132,7 @@ class ArraySamples:
 
 
 def _classes(experiment: Experiment, samples: Samples) -> int:
-    """How many classes or tokens there are; all targets, or all tokens, are read for it."""
+    """The number of classes or tokens; reads all targets, or all tokens."""
     least = most = 0
     arrays = samples.arrays
     if samples.task == "classification":

@@ -256,7 +256,7 @@ class ThreadedGauge:
 
 
 class NoGauge:
-    """For a device without readings."""
+    """The meter of a device without readings."""
 
     def sample(self) -> dict[str, float]:
         return {}

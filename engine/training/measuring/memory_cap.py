@@ -152,7 +152,7 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial:
-    """For an accelerator with PyTorch's caching allocator.
+    """The cap of an accelerator with PyTorch's caching allocator.
 
     The budget is what is free before the trial, so it excludes other programs' memory.
     """

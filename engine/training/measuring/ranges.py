@@ -166,7 +166,7 @@ def ranges_of(
 
 
 class _Losses:
-    """How many numbers of a module the experiment's own precision lost; none where it is FP32's own."""
+    """Counts of a module's numbers that the experiment's precision lost; none in FP32."""
 
     def __init__(self, true: WatchedPass, own: WatchedPass | None) -> None:
         self.zeros: dict[str, int] = {}
@@ -194,7 +194,7 @@ class _Losses:
             self._activations[name] = exponents.infinite + exponents.nan
 
     def nonfinite(self, quantity: Quantity, module: str, in_fp32: int) -> int:
-        """How many numbers are not finite that are in FP32, of which `in_fp32` are not."""
+        """Numbers that are not finite here but in FP32, where `in_fp32` are not."""
         if quantity == "activation":
             return max(0, self._activations.get(module, 0) - in_fp32)
         return self._overflows.get(module, 0) if quantity == "gradient" else 0

@@ -144,7 +144,7 @@ class Bench:
 
 
 def diagnosing(detail: str, fraction: float | None) -> Phase:
-    """How far a part is, and what it does."""
+    """Progress of a part, and its work."""
     return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
 
 

@@ -1,4 +1,4 @@
-"""Why an operation gave NaN or Inf, told from its values, and what to do about it."""
+"""Causes of an operation's NaN or Inf, told from its values, and remedies."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value that is not finite came from.
+    """The origin of a value that is not finite.
 
     `on_purpose`: an operation was given Inf or NaN as a number, or a mask was. `kinds` are those of its
     output, of "-inf", "inf" and "nan".
@@ -110,7 +110,7 @@ class Origin:
 
 
 def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
-    """Why the call gave `outputs` that are not finite: it is made again in a wider format."""
+    """The cause of `outputs` that are not finite: the call is made again in a wider format."""
     if call.module == OPTIMIZER:
         # a sum that is too large is infinite; NaN is 0/0, as where epsilon is 0
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)

@@ -66,7 +66,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
 
 
 def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
-    """As many as were asked for, or up to where the run went wrong, or else to its end."""
+    """The requested number of steps, or up to where the run went wrong, or else to its end."""
     last = bench.plan.total_steps
     if job.trouble_step is not None:
         # skipped steps are trouble only after some in a row

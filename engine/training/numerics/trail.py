@@ -50,7 +50,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         super().__init__(model, device)
         self.step = 0
         self.overflow: Origin | None = None
-        """Of the gradients that the loss scaler found to overflow in this step."""
+        """The origin of gradients that overflowed in this step, by the loss scaler."""
         self._origins: dict[int, tuple[StorageWeakRef, Origin]] = {}
         self._meaningless: dict[int, StorageWeakRef] = {}
         """Outputs that may hold anything; they are not looked at where they are read, either."""

@@ -51,7 +51,7 @@ class StepBar:
 
     @property
     def disturbance(self) -> str | None:
-        """Why the bar cannot be relied on, as a clause: the machine was another while it was recorded."""
+        """The reason why the bar is unreliable, as a clause: the machine changed while it was recorded."""
         return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
 
 
@@ -117,7 +117,7 @@ def _scale_note(scale: float) -> tuple[str, ...]:
 
 
 def _excess(scale: float) -> float:
-    """How far the records' sum is from the step's time; 0 for a step that only waits for data."""
+    """The records' sum less the step's time; 0 for a step that only waits for data."""
     return abs(1 / scale - 1) if scale else 0.0
 
 

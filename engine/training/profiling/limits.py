@@ -29,16 +29,16 @@ _FORMATS = {
 }
 _SIZES = (256, 512, 1_024, 2_048, 4_096, 8_192)
 _LARGEST_SIZES = 3
-"""How many of them are tried, the largest that are short enough; the smaller ones suit caches, and come
+"""The number tried, the largest that are short enough; the smaller ones suit caches, and come
 between other programs' turns."""
 _PICTURES = ((64, 28), (128, 28), (256, 14))
 """The channels and the width of what is convolved."""
 _LONGEST_PRODUCT_SECONDS = 0.03
 """Larger products are not tried."""
 _TOO_SLOW_SECONDS = 0.25
-"""A format is left out whose smallest product takes longer: nothing would be right or soon."""
+"""A format whose smallest product takes longer is left out."""
 _LOOK_SECONDS, _TRIAL_SECONDS, _PATIENCE_SECONDS = 0.02, 0.06, 1.5
-"""For each operation, for each of the fastest, and for these together while other programs disturb them."""
+"""Seconds for each operation, for each of the fastest, and for these together while others disturb them."""
 _FINALISTS = 3
 _HOPELESS = 8.0
 """An operation is given up whose first call is so many times as slow as the best."""
@@ -191,7 +191,7 @@ class _Bench:
                 return
 
     def _seconds(self, operation: Operation, calls: int) -> list[float]:
-        """How long each call takes."""
+        """The time of each call."""
         marks = [self._clock.mark()]
         for _ in range(calls):
             operation()

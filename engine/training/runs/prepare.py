@@ -117,7 +117,7 @@ def prepare(
 def prepare_unannounced(
     plan: Plan, control: Control, note: Callable[[Started], None] = lambda started: None
 ) -> Generator[Event, None, Run | None]:
-    """As `prepare`, for a job that saves no run: its `Started` goes to `note` in place of the events."""
+    """Prepares for a job that saves no run: its `Started` goes to `note` in place of the events."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:

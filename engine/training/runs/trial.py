@@ -213,5 +213,5 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
 
 
 def _count_parameters(plan: Plan) -> int:
-    """For a model that did not even fit under the cap, which is lifted by now."""
+    """Counts the parameters of a model that did not fit under the cap, which is lifted by now."""
     return count_parameters(plan.workload.build())

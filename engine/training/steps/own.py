@@ -39,7 +39,7 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """As an optimizer's: the parameters of all members are numbered through."""
+        """The state as of one optimizer: the parameters of all members are numbered through."""
         state: dict[int, Any] = {}
         groups: list[dict[str, Any]] = []
         for first, saved in self._numbered():

@@ -170,7 +170,7 @@ class TrainingStep(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why each requested part that is missing is not in force."""
+        """The reason why each requested part that is missing was left out."""
         ...
 
     @property

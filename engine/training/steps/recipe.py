@@ -94,7 +94,7 @@ def cudnn_search(experiment: Experiment) -> Iterator[None]:
 
 @contextmanager
 def no_cudnn_search() -> Iterator[None]:
-    """For a group that is smaller than the others, such as an epoch's last.
+    """The step for a group that is smaller than the others, such as an epoch's last.
 
     A search for it would come in the middle of the measured steps, which its memory would be counted in, and
     the host would wait for the device when that memory is freed.

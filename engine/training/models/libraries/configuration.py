@@ -15,7 +15,7 @@ from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENC
 OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
 
 OWN_CLASSES = 10
-"""Of the batches that are drawn for a model."""
+"""The classes of made-up batches."""
 
 _AUTO_CLASSES = {
     CAUSAL: "AutoModelForCausalLM",
@@ -103,7 +103,7 @@ def _below(token: Any, vocabulary: int) -> Any:
 
 
 def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Where a configuration has the key: itself, or else its parts; with the value there."""
+    """The configurations that have the key, this one or else its parts, and its value there."""
     if key in _own_keys(config):
         yield key, getattr(config, key)
         return
