@@ -38,7 +38,7 @@ _LEAST_DRIFT = 0.05
 _LEAST_END_BLOCKS = 5
 _LEAST_FOR_SKEWNESS, _LEAST_SKEWNESS = 8, 1e-6
 _LEAST_MOVES = 7.0
-"""The least drift, as a multiple of the neighbouring blocks' difference over the root of the blocks at an end:
+"""The least drift, as a multiple of neighbouring blocks' difference over the root of the blocks at an end:
 correlated blocks wander, and few blocks do not show how much they are correlated."""
 
 
