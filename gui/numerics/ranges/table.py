@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QModelIndex, QPointF, QRect, QRectF, QSizeF, Qt, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPointF, QRect, QSizeF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QHeaderView,
@@ -14,9 +14,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
 from engine.words.numbers import NONE, NOTHING
-from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
+from gui.charts.painter import paint
 from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, RangeModel, RangeRow
 from gui.theme.theme import theme
 from gui.widgets.tables import Index, cell_font, cell_text, set_up
@@ -44,11 +47,9 @@ class _Header(QHeaderView):
         painter.restore()
         if section != PICTURE:
             return
-        painter.save()
-        area, owner = picture_area(rect), self._owner
-        paint_bracket(painter, area, owner.axis, owner.model_.form, rect.top() + 10)
-        paint_exponent_ticks(painter, area, owner.axis, rect.bottom() - 8)
-        painter.restore()
+        area, axis = picture_area(rect), self._owner.axis
+        bar = bracket(area, axis, self._owner.model_.form, rect.top() + 10)
+        paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, axis, rect.bottom() - 8))))
 
 
 class _Cells(QStyledItemDelegate):
@@ -87,17 +88,17 @@ class _Cells(QStyledItemDelegate):
         painter.drawStaticText(QPointF(left, room.top() + free.height() / 2), words)
 
     def _paint_picture(self, painter: QPainter, rect: QRect, number: int) -> None:
-        owner = self._owner
-        area = picture_area(rect)
-        paint_lost(painter, area, owner.axis, owner.model_.form)
-        shares = owner.axis.shares(owner.model_.exponents(number))
-        bars = area.adjusted(0, 3, 0, 0)
-        paint_bars(painter, bars, owner.axis, shares, max(shares, default=0.0) or 1.0, owner.model_.form)
+        axis, form, area = self._owner.axis, self._owner.model_.form, picture_area(rect)
+        shares = axis.shares(self._owner.model_.exponents(number))
+        room = Rect(area.left, area.top + 3, area.right, area.bottom)
+        shown = bars(room, axis, shares, max(shares, default=0.0) or 1.0, form)
+        paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
 
 
-def picture_area(rect: QRect) -> QRectF:
+def picture_area(rect: QRect) -> Rect:
     """The room of the histogram in its cell."""
-    return QRectF(rect.adjusted(_PADDING, 0, -_PADDING, 0))
+    left, top = rect.left() + _PADDING, rect.top()
+    return Rect(left, top, left + rect.width() - 2 * _PADDING, top + rect.height())
 
 
 class RangeTable(QTableView):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents
@@ -90,8 +90,8 @@ def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(view: RangeV
 def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, view: RangeView) -> None:
     index = view.table.model_.index(1, PICTURE)
     area = picture_area(view.table.visualRect(index))
-    place = QPointF(view.table.axis.x(-5, area) + 1, area.center().y())
-    qtbot.mouseMove(view.table.viewport(), QPoint(int(place.x()), int(place.y())))
+    place = QPoint(int(view.table.axis.x(-5, area)) + 1, int(area.middle[1]))
+    qtbot.mouseMove(view.table.viewport(), place)
     qtbot.waitUntil(lambda: view.readout.whole_text().startswith("features.0: "))
     assert "from 2^-5 = 0.031 up to twice that" in view.readout.whole_text()
 
