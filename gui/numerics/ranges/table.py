@@ -14,7 +14,6 @@ from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint
 from gui.numerics.ranges.words import fate_sentence
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
-from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 PICTURE = 1
@@ -91,17 +90,12 @@ class RangeTable(ResultTable[RangeRow]):
         if not index.isValid() or index.column() != PICTURE:
             self.hovered.emit(None)
             return
-        exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
+        exponent = self.axis.exponent_at(event.position().x(), self.cell_room(index.row(), PICTURE))
         self.hovered.emit(None if exponent is None else (self.rows()[index.row()], exponent))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
-
-    def picture_area(self, number: int) -> QRectF:
-        """The room of a row's histogram."""
-        rect = QRectF(self.visualRect(self.model().index(number, PICTURE)))
-        return rect.adjusted(PADDING, 0, -PADDING, 0)
 
     def _columns_now(self) -> list[Column[RangeRow]]:
         return [

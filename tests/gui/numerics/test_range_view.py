@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import share_text
+from gui.numerics.ranges.table import PICTURE
 from gui.numerics.ranges.view import RangeView
 from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text
 
@@ -91,7 +92,7 @@ def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(view: RangeV
 
 
 def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, view: RangeView) -> None:
-    area = view.table.picture_area(1)
+    area = view.table.cell_room(1, PICTURE)
     place = QPointF(view.table.axis.x(-5, area) + 1, area.center().y())
     qtbot.mouseMove(view.table.viewport(), QPoint(int(place.x()), int(place.y())))
     qtbot.waitUntil(lambda: view.readout.whole_text().startswith("features.0: "))
