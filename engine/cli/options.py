@@ -42,24 +42,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON obj
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 
-PricePerKwh = Annotated[
-    str,
-    typer.Option(
-        "--price-per-kwh",
-        metavar="PRICE",
-        help="What a kWh costs, such as 0.30 EUR: adds what the energy of a million samples costs.",
-    ),
-]
-
-Co2PerKwh = Annotated[
-    str,
-    typer.Option(
-        "--co2-per-kwh",
-        metavar="GRAMS",
-        help="The grams of CO₂ that a kWh stands for: adds those of a million samples.",
-    ),
-]
-
 Published = Annotated[
     bool,
     typer.Option(

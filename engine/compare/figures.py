@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 MemoryQuantity = Literal["allocated", "resident"]
 
-PRICE_NAME, CO2_NAME = "price", "co2"
-_OF_ENERGY = ("energy", "net_energy", PRICE_NAME, CO2_NAME)
+_OF_ENERGY = ("energy", "net_energy")
 
 
 @dataclass(frozen=True)

@@ -110,28 +110,40 @@ _FORMS = ("-dim", "-low", "-high")
 def marker(
     symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
 ) -> tuple[Shape, ...]:
-    """The mark of a precision, by its name in `resources.looks`.
+    """The mark of a precision, by its name in `resources.looks`, or "x" of what did not work.
 
     A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
     inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
     outer = _mark(symbol, x, y, size, inside, edge)
-    return (outer, _mark(symbol, x, y, _DOT * size, ink, None)) if fill == "dotted" else (outer,)
+    return (outer, _mark(symbol, x, y, DOT * size, ink, None)) if fill == "dotted" else (outer,)
 
 
 def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
     if symbol == "o":
         return Dot(x, y, size / 2, ink, edge)
-    outline = tuple((x + across * size, y + down * size) for across, down in _OUTLINES[symbol])
-    return Fill(outline, ink, edge)
+    return Fill(tuple((x + across, y + down) for across, down in mark_outline(symbol, size)), ink, edge)
 
 
-_DOT = 0.45
+def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
+    """The corners of a mark other than the circle, about the origin."""
+    return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
+
+
+DOT = 0.45
+"""The size of the dot in a dotted mark, in sizes of the mark."""
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
     "t": ((0.0, 0.55), (0.55, -0.45), (-0.55, -0.45)),
     "d": ((0.0, -0.6), (0.5, 0.0), (0.0, 0.6), (-0.5, 0.0)),
+    "x": tuple(
+        (a / 16, b / 16)
+        for a, b in (
+            *((-3, -5.4), (0, -2.4), (3, -5.4), (5.4, -3), (2.4, 0), (5.4, 3)),
+            *((3, 5.4), (0, 2.4), (-3, 5.4), (-5.4, 3), (-2.4, 0), (-5.4, -3)),
+        )
+    ),
     "+": tuple(
         (a / 6, b / 6)
         for a, b in (

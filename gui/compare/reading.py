@@ -11,7 +11,6 @@ import numpy as np
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_a_row
-from engine.compare.tariff import Tariff
 from engine.curves import Columns
 from engine.drawing.smoothing import Values
 from engine.experiment.problem import ProblemError
@@ -36,12 +35,11 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The runs to compare, the baseline's id (None for any), the accuracy to reach, and what energy costs."""
+    """The runs to compare, the baseline's id (None for any) and the accuracy to reach."""
 
     run_ids: tuple[str, ...]
     baseline: str | None
     target_accuracy: float | None
-    tariff: Tariff
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,6 @@ def read_and_compare(
         wanted.baseline,
         target_accuracy=wanted.target_accuracy,
         others=akin(others, runs),
-        tariff=wanted.tariff,
     )
     return ComparedRuns(wanted, comparison, read)
 

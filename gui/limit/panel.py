@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.checks import DeviceEntry
 from gui.limit.cards import CardChooser
-from gui.limit.chart import MemoryChart
-from gui.limit.chart_content import content_of
+from gui.limit.chart import MemoryChart, content_of
 from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable

@@ -6,7 +6,6 @@ The card's words and figures are text; only its pictures are bitmaps.
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -74,22 +73,21 @@ _MOST_COLUMNS = 4
 def write_pdf(content: Content, path: Path) -> None:
     """Writes the report in the order of the web page; letters that no font has become boxes."""
     report, charts = report_of(content), Charts(content)
-    with tempfile.TemporaryDirectory() as fonts:
-        pages = Pages(report.made, Path(fonts))
-        pages.set_title(pages.letters.shown(report.title))
-        pages.set_creator(f"Ammeter {content.version}")
-        pages.set_lang("en")
-        pages.set_creation_date(content.created)
-        _answers(pages, report)
-        _race(pages, content, report)
-        _figures(pages, report)
-        if content.timing is not None:
-            _timing(pages, content.timing)
-        _charts(pages, charts)
-        _settings(pages, report)
-        _method(pages, report)
-        _runs(pages, report)
-        path.write_bytes(bytes(pages.output()))
+    pages = Pages(report.made)
+    pages.set_title(pages.letters.shown(report.title))
+    pages.set_creator(f"Ammeter {content.version}")
+    pages.set_lang("en")
+    pages.set_creation_date(content.created)
+    _answers(pages, report)
+    _race(pages, content, report)
+    _figures(pages, report)
+    if content.timing is not None:
+        _timing(pages, content.timing)
+    _charts(pages, charts)
+    _settings(pages, report)
+    _method(pages, report)
+    _runs(pages, report)
+    path.write_bytes(bytes(pages.output()))
 
 
 def _answers(pages: Pages, report: Report) -> None:

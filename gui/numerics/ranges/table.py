@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, QRectF, Signal
 from PySide6.QtGui import QMouseEvent, QPainter
 
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import NONE, NOTHING, share_text
-from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
+from gui.charts.painter import paint
 from gui.numerics.ranges.words import fate_sentence
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
@@ -90,12 +93,16 @@ class RangeTable(ResultTable[RangeRow]):
         if not index.isValid() or index.column() != PICTURE:
             self.hovered.emit(None)
             return
-        exponent = self.axis.exponent_at(event.position().x(), self.cell_room(index.row(), PICTURE))
+        exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
         self.hovered.emit(None if exponent is None else (self.rows()[index.row()], exponent))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
+
+    def picture_area(self, number: int) -> Rect:
+        """The room of a row's histogram."""
+        return _area(self.cell_room(number, PICTURE))
 
     def _columns_now(self) -> list[Column[RangeRow]]:
         return [
@@ -146,12 +153,18 @@ class RangeTable(ResultTable[RangeRow]):
         )
 
     def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
-        paint_lost(painter, room, self.axis, self._form)
-        shares = self.axis.shares(self.scaled(row))
-        bars = room.adjusted(0, 3, 0, 0)
-        paint_bars(painter, bars, self.axis, shares, max(shares, default=0.0) or 1.0, self._form)
+        area, axis, form = _area(room), self.axis, self._form
+        shares = axis.shares(self.scaled(row))
+        below = Rect(area.left, area.top + 3, area.right, area.bottom)
+        shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
+        paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
 
     def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
         """The axis of the histograms over their column, with the bracket of the chosen format."""
-        paint_bracket(painter, room, self.axis, self._form, room.top() + 10)
-        paint_exponent_ticks(painter, room, self.axis, room.bottom() - 9)
+        area = _area(room)
+        bar = bracket(area, self.axis, self._form, area.top + 10)
+        paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
+
+
+def _area(room: QRectF) -> Rect:
+    return Rect(room.left(), room.top(), room.right(), room.bottom())

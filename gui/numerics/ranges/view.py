@@ -9,10 +9,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
 
+from engine.numerics.range_histogram import Axis
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
-from gui.numerics.ranges.histogram import Axis, Histogram
+from gui.numerics.ranges.histogram import Histogram
 from gui.numerics.ranges.loss_scale import LossScale
 from gui.numerics.ranges.samples import SampleSlider
 from gui.numerics.ranges.table import RangeRow, RangeTable

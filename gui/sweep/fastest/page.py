@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QSize, Signal
 
+from engine.drawing.shapes import Drawing
 from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, not_tried
 from engine.words.numbers import number, times
-from gui.charts.painter import paint
+from gui.charts.painter import Painted
 from gui.session.orders.tunings import TuningView
 from gui.sweep.fastest.words import Candidate, candidates
-from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, in_row
@@ -25,26 +23,22 @@ from gui.widgets.table.columns import GROWS
 _LEAST_WIDTH = 360
 
 
-class Waterfall(QWidget):
+class Waterfall(Painted):
     """What each change gained, as wide as the page."""
 
     def __init__(self, tuning: Tuning) -> None:
         super().__init__()
         self._tuning = tuning
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(_LEAST_WIDTH)
         drawing = waterfall_drawing(tuning, _LEAST_WIDTH)
         self.setFixedHeight(round(drawing.height))
         self.setAccessibleName(f"What each change gained: {drawing.description}")
-        theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
         return QSize(_LEAST_WIDTH, self.height())
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        paint(painter, waterfall_drawing(self._tuning, QRectF(self.rect()).width()))
-        painter.end()
+    def drawing(self) -> Drawing:
+        return waterfall_drawing(self._tuning, self.width())
 
 
 _NOTHING_YET = (

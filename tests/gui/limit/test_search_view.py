@@ -8,7 +8,7 @@ import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
 from engine.protocol.trials import ProbeEnded, ProbeResult, Trial, TrialEnded
-from gui.limit.chart_content import content_of
+from gui.limit.chart import content_of
 from gui.limit.trials import rows_of
 from gui.session.orders.order import SearchOrder
 from gui.session.orders.searches import SearchView

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import share_text
-from gui.numerics.ranges.table import PICTURE
 from gui.numerics.ranges.view import RangeView
 from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text
 
@@ -92,9 +91,9 @@ def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(view: RangeV
 
 
 def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, view: RangeView) -> None:
-    area = view.table.cell_room(1, PICTURE)
-    place = QPointF(view.table.axis.x(-5, area) + 1, area.center().y())
-    qtbot.mouseMove(view.table.viewport(), QPoint(int(place.x()), int(place.y())))
+    area = view.table.picture_area(1)
+    place = QPoint(int(view.table.axis.x(-5, area)) + 1, int(area.middle[1]))
+    qtbot.mouseMove(view.table.viewport(), place)
     qtbot.waitUntil(lambda: view.readout.whole_text().startswith("features.0: "))
     assert "from 2^-5 = 0.031 up to twice that" in view.readout.whole_text()
 

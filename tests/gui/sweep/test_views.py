@@ -9,7 +9,6 @@ from pytestqt.qtbot import QtBot
 from engine.sweep.pictures.picture import CellSpot
 from gui.sweep.views.cells_view import CellsView
 from gui.sweep.views.map_views import HeatMapView, LinesView
-from gui.sweep.views.parallel_view import ParallelView
 from gui.sweep.views.picture_view import PictureView
 from gui.sweep.views.scatter_view import ScatterView
 from tests.sweeps import small_results
@@ -70,27 +69,6 @@ def test_the_axes_of_a_heat_map_are_chosen_and_stay_with_new_results(qtbot: QtBo
     view.slice.x.choose(2)
     view.slice.x.changed.emit()
     assert view.slice.axes() == (2, None)
-
-
-def test_a_range_brushed_on_a_coordinate_keeps_its_cells(qtbot: QtBot) -> None:
-    view = ParallelView()
-    shown(qtbot, view)
-    batch = view.coordinates[1]
-    top, upper = (QPoint(round(batch.x), round(batch.y(part))) for part in (1.0, 0.8))
-    qtbot.mousePress(view.canvas, Qt.MouseButton.LeftButton, pos=top)
-    qtbot.mouseMove(view.canvas, upper)
-    with qtbot.waitSignal(view.cells_chosen) as chosen:
-        qtbot.mouseRelease(view.canvas, Qt.MouseButton.LeftButton, pos=upper)
-    assert chosen.args == [(4, 11)]
-    assert list(view.ranges()) == ["batch_size"]
-    # what passes is seen anyway
-    view.mark_cells((4, 11))
-    assert not list(view.canvas.marked())
-    view.mark_cells((4,))
-    assert [spot.cell for spot in view.canvas.marked()] == [4]
-    with qtbot.waitSignal(view.cells_chosen) as chosen:
-        view.all.click()
-    assert chosen.args == [()] and not view.ranges()
 
 
 def test_without_results_a_view_says_so(qtbot: QtBot) -> None:
