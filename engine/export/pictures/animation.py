@@ -25,7 +25,7 @@ from engine.export.formats import Write
 from engine.export.pictures.race import card_of, paint_card
 from engine.export.report.report import report_of
 from engine.race.card import Card
-from engine.race.race import Moment
+from engine.race.scene import Instant, Scene
 from resources.looks import DARK, LIGHT, Palette
 
 MOST_COLORS = 255
@@ -238,13 +238,11 @@ def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
     The first frame is the end of the race, since previews and printed pages show the first. It stays on its
     last frame for a while.
     """
-    race = card.race
-    end = race.at(race.seconds)
-    yield Frame(paint_card(card, end, palette, scale).image, FIRST_MS)
+    yield Frame(paint_card(card, card.scene.end, palette, scale).image, FIRST_MS)
     film = _Film(card, palette, scale)
     shown, waited = film.start(), FRAME_MS
-    for moment in _moments(card):
-        image = film.changed(moment)
+    for instant in _instants(card.scene):
+        image = film.changed(instant)
         if image is None:
             waited += FRAME_MS
             continue
@@ -253,12 +251,11 @@ def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
     yield Frame(shown, waited - FRAME_MS + LAST_MS)
 
 
-def _moments(card: Card) -> Iterator[Moment]:
-    """The moments of the frames after the start; the last is the end."""
-    race = card.race
-    step = race.playback_rate * FRAME_MS / 1e3
-    count = max(1, math.ceil(race.seconds / step))
-    return (race.at(min(race.seconds, number * step)) for number in range(1, count + 1))
+def _instants(scene: Scene) -> Iterator[Instant]:
+    """What the frames after the start show; the last is the end."""
+    step = scene.playback_rate * FRAME_MS / 1e3
+    count = max(1, math.ceil(scene.seconds / step))
+    return (scene.at(min(scene.seconds, number * step)) for number in range(1, count + 1))
 
 
 class _Film:
@@ -272,14 +269,14 @@ class _Film:
         self._lit = (0, 0)
         for blocks in card.lanes:
             self._ground.paint_blocks(blocks)
-        self._moving = card.moving(card.race.at(0.0))
+        self._moving = card.moving(card.scene.at(0.0))
 
     def start(self) -> Image.Image:
         return self._image()
 
-    def changed(self, moment: Moment) -> Image.Image | None:
-        """The card at a moment not before the last one; None if it looks the same."""
-        moving, lanes = self._card.moving(moment), self._card.blocks(moment)
+    def changed(self, instant: Instant) -> Image.Image | None:
+        """The card at an instant not before the last one; None if it looks the same."""
+        moving, lanes = self._card.moving(instant), self._card.blocks(instant)
         lit = (lanes[0].lit, lanes[1].lit)
         if (lit, moving) == (self._lit, self._moving):
             return None
@@ -296,9 +293,8 @@ class _Film:
 
 def _gif_colors(card: Card, palette: Palette) -> Image.Image:
     """The colours of all frames, taken from two that together show everything on the card."""
-    race = card.race
-    times = (race.seconds / 2, race.seconds)
-    both = [paint_card(card, race.at(at), palette, GIF_SCALE).image for at in times]
+    instants = card.scene.at(card.scene.seconds / 2), card.scene.end
+    both = [paint_card(card, instant, palette, GIF_SCALE).image for instant in instants]
     width, height = both[0].size
     sample = Image.new("RGB", (width, 2 * height))
     for place, image in enumerate(both):

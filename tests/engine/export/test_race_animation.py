@@ -30,6 +30,7 @@ from engine.export.pictures.race import card_of, race_source
 from engine.export.report.report import report_of
 from engine.protocol.pictures import sheet_of
 from engine.race.card import race_card
+from engine.race.words import scene_of
 from engine.store.store import Store
 from resources.looks import DARK
 
@@ -49,7 +50,7 @@ def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
 ) -> None:
     path = export(short, tmp_path / f"race{suffix}")
-    race = card_of(short, report_of(short)).race
+    race = card_of(short, report_of(short)).scene
     assert path.stat().st_size < 2_000_000
     with Image.open(path) as shown:
         assert shown.size == size and shown.info["loop"] == 0
@@ -74,12 +75,13 @@ def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
         if number and lit_at is None and frame.image.getpixel(place) != unlit:
             lit_at = clock
         clock += frame.duration_ms / 1e3
-    true = card.race.mixed.seconds_to(21 * card.race.block_samples)
+    race = race_source(short).race
+    true = race.mixed.seconds_to(21 * race.block_samples)
     assert lit_at is not None and true is not None
     assert (
         true - 1e-6
-        <= lit_at * card.race.playback_rate
-        <= true + FRAME_MS / 1e3 * card.race.playback_rate + 1e-6
+        <= lit_at * card.scene.playback_rate
+        <= true + FRAME_MS / 1e3 * card.scene.playback_rate + 1e-6
     )
 
 
@@ -88,7 +90,7 @@ def test_what_does_not_change_is_one_frame(exports_store: Store, trained: Traine
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
     source = race_source(content_of(exports_store, ids))
     # tanks fill all the time
-    card = race_card(replace(source.race, peaks_mib=(None, None)), source.tiles, ())
+    card = race_card(scene_of(replace(source.race, peaks_mib=(None, None)), source.tiles))
     shown = [frame.duration_ms for frame in frames(card, DARK, 0.25)]
     assert len(shown) < 40 < sum(shown) / FRAME_MS
 
