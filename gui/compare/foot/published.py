@@ -6,8 +6,8 @@ from PySide6.QtWidgets import QFrame, QTableWidget, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.published import published_beside
-from engine.export.sections.published import published_section
-from engine.export.sections.section import Section
+from engine.export.document import Section
+from engine.export.kinds.published import published_section
 from gui.widgets import Button
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row
@@ -72,7 +72,8 @@ class PublishedCard(QFrame):
         self._sources.setText("\n".join(section.notes))
         widths = {place: _WIDTHS[name] for place, name in enumerate(section.headings) if name in _WIDTHS}
         right = {place for place, name in enumerate(section.headings) if name in section.right}
+        rows = [tuple(map(str, row)) for row in section.rows]
         self._table = whole_table(
-            section.title, "What others have published", section.headings, section.rows, right, widths
+            section.title, "What others have published", section.headings, rows, right, widths
         )
         self._column.insertWidget(2, self._table)

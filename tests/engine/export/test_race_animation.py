@@ -16,7 +16,7 @@ from engine.drawing.blocks import UNLIT
 from engine.drawing.shapes import colour
 from engine.experiment.paths import store_path
 from engine.export.content import Content, content_of
-from engine.export.formats import FORMATS, export, format_for
+from engine.export.formats import COMPARISON
 from engine.export.pictures.animation import (
     FIRST_MS,
     FRAME_MS,
@@ -48,7 +48,7 @@ def short(exports_store: Store, trained: Trained) -> Content:
 def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
 ) -> None:
-    path = export(short, tmp_path / f"race{suffix}")
+    path = COMPARISON.export(short, tmp_path / f"race{suffix}")
     race = card_of(short, report_of(short)).race
     assert path.stat().st_size < 2_000_000
     with Image.open(path) as shown:
@@ -136,10 +136,10 @@ def test_gif_frames_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_each_ending_has_one_form_that_a_path_asks_for() -> None:
-    assert format_for("a.png").name == "png"
-    assert format_for("a.webp").name == "animation"
-    assert format_for("A.GIF").name == "gif"
-    assert {one.name for one in FORMATS if one.is_race} == {"card", "animation", "gif"}
+    assert COMPARISON.format_for("a.png").name == "png"
+    assert COMPARISON.format_for("a.webp").name == "animation"
+    assert COMPARISON.format_for("A.GIF").name == "gif"
+    assert {one.name for one in COMPARISON.formats if one.is_race} == {"card", "animation", "gif"}
 
 
 class TestVerb:
