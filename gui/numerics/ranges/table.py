@@ -17,7 +17,6 @@ from gui.charts.painter import paint
 from gui.numerics.ranges.words import fate_sentence
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
-from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 PICTURE = 1
@@ -103,8 +102,7 @@ class RangeTable(ResultTable[RangeRow]):
 
     def picture_area(self, number: int) -> Rect:
         """The room of a row's histogram."""
-        rect = QRectF(self.visualRect(self.model().index(number, PICTURE)))
-        return rect_of(rect.adjusted(PADDING, 0, -PADDING, 0))
+        return _area(self.cell_room(number, PICTURE))
 
     def _columns_now(self) -> list[Column[RangeRow]]:
         return [
@@ -155,18 +153,18 @@ class RangeTable(ResultTable[RangeRow]):
         )
 
     def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
-        area, shares = rect_of(room), self.axis.shares(self.scaled(row))
+        area, axis, form = _area(room), self.axis, self._form
+        shares = axis.shares(self.scaled(row))
         below = Rect(area.left, area.top + 3, area.right, area.bottom)
-        shown = bars(below, self.axis, shares, max(shares, default=0.0) or 1.0, self._form)
-        paint(painter, Drawing(0, 0, (*lost_range(area, self.axis, self._form), *shown)))
+        shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
+        paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
 
     def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
         """The axis of the histograms over their column, with the bracket of the chosen format."""
-        area = rect_of(room)
-        above = bracket(area, self.axis, self._form, area.top + 10)
-        paint(painter, Drawing(0, 0, (*above, *exponent_ticks(area, self.axis, area.bottom - 8))))
+        area = _area(room)
+        bar = bracket(area, self.axis, self._form, area.top + 10)
+        paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
 
 
-def rect_of(room: QRectF) -> Rect:
-    """Qt's rectangle as the engine's."""
+def _area(room: QRectF) -> Rect:
     return Rect(room.left(), room.top(), room.right(), room.bottom())

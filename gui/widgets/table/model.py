@@ -122,10 +122,10 @@ class RowModel(QAbstractTableModel, Generic[Row]):
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(column.tip)
             case Qt.ItemDataRole.TextAlignmentRole:
-                # the headings stand below their groups
-                return (
-                    column.alignment & Qt.AlignmentFlag.AlignHorizontal_Mask
-                ) | Qt.AlignmentFlag.AlignBottom
+                # below the name of a group, or an axis
+                is_high = any(other.group or other.paint_heading for other in self.columns)
+                side = column.alignment & Qt.AlignmentFlag.AlignHorizontal_Mask
+                return side | Qt.AlignmentFlag.AlignBottom if is_high else column.alignment
             case Qt.ItemDataRole.InitialSortOrderRole if column.is_number:
                 return Qt.SortOrder.DescendingOrder
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, Signal
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -38,6 +38,7 @@ class ResultTable(QTableView, Generic[Row]):
     """
 
     selected = Signal(object)  # tuple[Row, ...]
+    model_class: ClassVar[type[RowModel[Any]]] = RowModel
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class ResultTable(QTableView, Generic[Row]):
         self._empty, self._is_fitting = empty, False
         self._wanted: dict[int, int] = {}
         self._own_widths: dict[Hashable, int] = {}
-        self.row_model: RowModel[Row] = RowModel(key, about, found_by, pinned)
+        self.row_model: RowModel[Row] = self.model_class(key, about, found_by, pinned)
         self.setModel(self.row_model)
         self._header = Header(self, self.row_model)
         self.setHorizontalHeader(self._header)
@@ -106,6 +107,10 @@ class ResultTable(QTableView, Generic[Row]):
     def lines(self) -> list[list[str]]:
         """The table as text, its headings first."""
         return [self.row_model.titles(), *map(self.row_model.line, self.row_model.rows)]
+
+    def cell_room(self, row: int, column: int) -> QRectF:
+        """Where a cell's contents are painted."""
+        return QRectF(self.visualRect(self.row_model.index(row, column))).adjusted(PADDING, 0, -PADDING, 0)
 
     def selected_rows(self) -> tuple[Row, ...]:
         """The rows that are selected, from top to bottom."""
@@ -238,7 +243,9 @@ class ResultTable(QTableView, Generic[Row]):
     def _keep_width(self, place: int, _old: int, width: int) -> None:
         """The user's own width of a column stays."""
         if not self._is_fitting and width and place < len(self._columns):
-            self._own_widths[self._columns[place].key] = width
+            # a column without a title holds what is painted at its size
+            if self._columns[place].title:
+                self._own_widths[self._columns[place].key] = width
             self._fit()
 
     def _page(self) -> QScrollArea | None:
