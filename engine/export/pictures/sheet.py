@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import LegendEntry, legend
 from engine.drawing.looks import By, ChartName
-from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.content import Content
 from engine.export.pictures.charts import Chart, Charts
@@ -69,7 +69,7 @@ def _footer(report: Report, width: float) -> Drawing:
     shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
     disturbed = f"Not a clean measurement. {' '.join(report.disturbances)}" if report.disturbances else ""
     lines = [line for line in (disturbed, *facts(report), report.made) if line]
-    rows = [row for line in lines for row in _wrapped(line, width)]
+    rows = [row for line in lines for row in wrapped(line, width, 11, most=9)]
     shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
     return Drawing(width, 32 + 16 * len(rows), tuple(shapes))
 
@@ -91,17 +91,6 @@ def machine_line(report: Report) -> str:
 
 
 _NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}
-
-
-def _wrapped(text: str, width: float) -> list[str]:
-    rows = [""]
-    for word in text.split(" "):
-        longer = f"{rows[-1]} {word}".strip()
-        if rows[-1] and text_width(longer, 11) > width:
-            rows.append(word)
-        else:
-            rows[-1] = longer
-    return [shortened(row, width, 11) for row in rows]
 
 
 SHEET: tuple[ChartName, ...] = ("throughput", "loss")
