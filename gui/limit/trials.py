@@ -129,7 +129,7 @@ _ROOM_FOR_WORDS, _ROOM_FOR_A_WORD = 114, 88
 _ROW_HEIGHT, _PADDING, _ICON_GAP = 28, 4, 6
 _LEAST_PRECISION = 70
 _INNER_MARGIN, _SCROLL_BAR = 8, 10
-_EXPORT = "Copy the table, or save it or the chart as a file"
+_EXPORT = "Save the search in any format, its chart, or copy the table"
 _NONE = "Each trial appears here as it is made."
 
 
