@@ -300,15 +300,14 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
         message = f"A {form.suffix} file can only show a race."
         remedy = "End the path in .png or .svg, or leave out --plot and --by."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(form.name, plot, axes[0], themes)
+    return _charts(plot, axes[0], themes)
 
 
-def _charts(format_name: str, plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
+def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
     from engine.export.pictures import sheet
 
     charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    write = sheet.write_png if format_name == "png" else sheet.write_svg
-    return partial(write, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
 
 
 ArchivePath = Annotated[

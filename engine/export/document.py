@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -65,7 +65,7 @@ class Section:
 
     The columns named in `right` hold numbers. A page leaves out the table where the pictures show all of it
     (`is_drawn`). Sentences are `code` where they are to be copied as they are. The `part` "setup" says with
-    what the result was made; only a page has an "appendix".
+    what the result was made; only a page has an "appendix". `template` is how a web page shows it.
     """
 
     title: str
@@ -77,6 +77,7 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     part: Part = "answer"
+    template: str = "section.html"
     is_drawn: bool = False
     is_code: bool = False
 
@@ -156,17 +157,19 @@ def document_of(
     *,
     values: Callable[[], Mapping[str, Any]],
     size: str = "",
+    has_batch: bool = True,
     **more: Any,
 ) -> Document:
     """The document of a saved result; settings in which its experiments differ have all their values.
 
-    `values` follow what all JSON objects begin with. `size` begins the subject, such as "24 cells".
+    `values` follow what all JSON objects begin with. `size` begins the subject, such as "24 cells". A result
+    that is itself a batch size has none among its settings (`has_batch`).
     """
     known = tuple(sections)
-    settings = _settings(experiments)
+    settings = _settings(experiments, () if has_batch else ("batch_size",))
     return Document(
         title,
-        _subject(saved, experiments, size),
+        _subject(saved, experiments, size, has_batch=has_batch),
         (*known, Section("Settings", pairs=settings, part="setup")),
         f"Made by Ammeter {__version__} from {noun} {saved.id}",
         nothing="" if known else f"No part of the {noun} was finished.",
@@ -175,21 +178,22 @@ def document_of(
     )
 
 
-def _settings(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
+def _settings(experiments: Sequence[Experiment], without: Collection[str]) -> tuple[tuple[str, str], ...]:
     """The settings by their titles; those that differ have all their values."""
     settings: dict[str, dict[str, None]] = {}
     for experiment in experiments:
         for key, value in applying_settings(experiment).items():
-            settings.setdefault(key, {})[setting_text(key, value)] = None
+            if key not in without:
+                settings.setdefault(key, {})[setting_text(key, value)] = None
     return tuple((setting_title(key), " / ".join(texts)) for key, texts in settings.items())
 
 
-def _subject(saved: Saved, experiments: Sequence[Experiment], size: str) -> str:
+def _subject(saved: Saved, experiments: Sequence[Experiment], size: str, *, has_batch: bool) -> str:
     batches = {experiment.batch_size for experiment in experiments}
     parts = (
         size,
         dataset_words(experiments[0].dataset),
-        f"batch {batches.pop():,}" if len(batches) == 1 else "",
+        f"batch {batches.pop():,}" if has_batch and len(batches) == 1 else "",
         saved.device_name,
         f"{saved.created.astimezone():%Y-%m-%d %H:%M}",
     )

@@ -122,42 +122,40 @@ def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[
     return Format(name, suffix, title, partial(_call, write), **more)
 
 
-_TITLES = {
-    "html": (".html", "Report as a web page"),
-    "pdf": (".pdf", "Report as PDF"),
-    "png": (".png", "Picture"),
-    "svg": (".svg", "Vector picture"),
-    "csv": (".csv", "Tables as CSV"),
-    "json": (".json", "Everything as JSON"),
-    "markdown": (".md", "Tables in Markdown"),
-    "latex": (".tex", "Tables in LaTeX"),
+_WRITERS = {
+    "html": (".html", "Report as a web page", "html.write_html"),
+    "pdf": (".pdf", "Report as PDF", "pdf.write_pdf"),
+    "png": (".png", "Picture", "picture.write_pictures"),
+    "svg": (".svg", "Vector picture", "picture.write_pictures"),
+    "csv": (".csv", "Tables as CSV", "data.write_csv"),
+    "json": (".json", "Everything as JSON", "data.write_json"),
+    "markdown": (".md", "Tables in Markdown", "markdown.write_markdown"),
+    "latex": (".tex", "Tables in LaTeX", "latex.write_latex"),
 }
-_MODULES = {"png": "picture", "svg": "picture", "csv": "data", "json": "data"}
 
 
 def _document_formats(document: str, without: Sequence[str] = ()) -> tuple[Format[Any], ...]:
     """The formats of the document that the function `document` makes of a result."""
     return tuple(
-        Format(name, suffix, title, partial(_write_document, document, name))
-        for name, (suffix, title) in _TITLES.items()
+        Format(name, suffix, title, partial(_write_document, document, write))
+        for name, (suffix, title, write) in _WRITERS.items()
         if name not in without
     )
 
 
-def _write_document(document: str, name: str, result: Any, path: Path) -> None:
-    write = f"writers.{_MODULES.get(name, name)}.write_{name}"
-    _call(write, _function(document)(result), path)
+def _write_document(document: str, write: str, result: Any, path: Path) -> None:
+    _call(f"writers.{write}", _function(document)(result), path)
 
 
 def _comparison_formats() -> tuple[Format[Content], ...]:
-    tables = {form.name: form for form in _document_formats("report.document.document")}
+    tables = {form.name: form for form in _document_formats("report.report.report_of")}
     archive, webp = "archive.writer.write_archive", "pictures.animation.write_webp"
     moving = "Race as an animated picture"
     return (
         _own("html", ".html", "Report as a web page", "report.html.write_html"),
         _own("pdf", ".pdf", "Report as PDF", "report.pdf.write_pdf"),
-        _own("png", ".png", "Picture", "pictures.sheet.write_png"),
-        _own("svg", ".svg", "Vector picture", "pictures.sheet.write_svg"),
+        _own("png", ".png", "Picture", "pictures.sheet.write_picture"),
+        _own("svg", ".svg", "Vector picture", "pictures.sheet.write_picture"),
         _own("card", ".png", "Race as a picture", "pictures.race.write_card_png", is_race=True),
         _own("animation", ".webp", f"{moving} (WebP)", webp, is_race=True),
         _own("gif", ".gif", f"{moving} (GIF)", "pictures.animation.write_gif", is_race=True),

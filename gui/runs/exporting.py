@@ -106,12 +106,12 @@ def _content(store: Store, order: Order) -> Content:
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
     """The tables of a comparison as text. Raises ProblemError."""
-    from engine.export.report.document import document
+    from engine.export.report.report import report_of
     from engine.export.writers.latex import latex
     from engine.export.writers.markdown import markdown
 
     with Store(store_path) as store:
-        known = document(_content(store, order))
+        known = report_of(_content(store, order))
         return markdown(known) if form == "markdown" else latex(known)
 
 

@@ -47,6 +47,7 @@ def document(records: Sequence[ProbeRecord]) -> Document:
         f"Largest batch that fits: {first.experiment.model} on {dataset_words(first.experiment.dataset)}",
         experiments,
         [Section("Result", (sentence(sides),)), *map(section, sides)],
+        has_batch=False,
         tables={"": lambda: _rows(titles, records)},
         values=lambda: {"results": list(map(_values, titles, records))},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from engine.drawing.curve_chart import (
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
-from engine.export.document import Picture
+from engine.export.document import Picture, Section
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
 
@@ -78,6 +78,7 @@ def _by_epoch(epochs: list[Epoch], run: RunRecord) -> Points:
 
 
 _HEIGHT = 260.0
+BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "step"))
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,13 @@ class Charts:
         self._rows = {row.figure.name: row for row in content.comparison.figures}
         starts = (content.started(run.id) for run in content.runs)
         self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
+
+    def sections(self, *rows: Sequence[tuple[ChartName, By]]) -> Iterator[Section]:
+        """The charts of each row side by side; no section where there is nothing to draw."""
+        for row in rows:
+            drawable = [chart for name, by in row if (chart := self.chart(name, by)) is not None]
+            if drawable:
+                yield Section("", pictures=tuple(chart.picture for chart in drawable))
 
     def chart(self, name: ChartName, by: By = "step") -> Chart | None:
         """The chart of that name; None if the runs have nothing to draw in it."""

@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.drawing.bitmap import write_bitmap
 from engine.drawing.looks import By, ChartName
 from engine.drawing.shapes import Drawing
-from engine.drawing.svg import svg_file
 from engine.export.content import Content
 from engine.export.pictures.charts import Charts
 from engine.export.report.report import Report, report_of
-from engine.export.writers.picture import sheet
+from engine.export.writers.picture import sheet, write_drawing
 from resources.looks import LIGHT, Palette
 
 SHEET: tuple[ChartName, ...] = ("throughput", "loss")
 _WIDTH = 720.0
+
+
+def write_picture(
+    content: Content,
+    path: Path,
+    *,
+    charts: tuple[ChartName, ...] = SHEET,
+    by: By = "seconds",
+    palette: Palette = LIGHT,
+) -> None:
+    """Writes the charts as PNG or SVG, with settings and environment in the metadata."""
+    report = report_of(content)
+    write_drawing(picture(content, report, charts, by), path, palette, facts_of(report))
 
 
 def picture(
@@ -26,11 +37,11 @@ def picture(
     all_charts = Charts(content)
     drawable = [chart.picture for name in charts if (chart := all_charts.chart(name, by)) is not None]
     disturbed = f"Not a clean measurement. {' '.join(report.disturbances)}" if report.disturbances else ""
-    foot = [line for line in (disturbed, *facts(report), report.made) if line]
-    return sheet(report.title, report.subject, drawable, foot, "These runs have nothing to draw.", _WIDTH)
+    foot = [line for line in (disturbed, *_facts(report), report.made) if line]
+    return sheet(report, drawable, foot, _WIDTH)
 
 
-def facts(report: Report) -> tuple[str, ...]:
+def _facts(report: Report) -> tuple[str, ...]:
     """A line on the machine and one on the settings that differ, where there is no room for tables."""
     machine = machine_line(report)
     differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
@@ -47,34 +58,6 @@ def machine_line(report: Report) -> str:
 
 
 _NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}
-
-
-def write_png(
-    content: Content,
-    path: Path,
-    *,
-    charts: tuple[ChartName, ...] = SHEET,
-    by: By = "seconds",
-    palette: Palette = LIGHT,
-) -> None:
-    """Writes the picture as PNG, with settings and environment in its text fields."""
-    report = report_of(content)
-    write_bitmap(picture(content, report, charts, by), palette, path, facts_of(report))
-
-
-def write_svg(
-    content: Content,
-    path: Path,
-    *,
-    charts: tuple[ChartName, ...] = SHEET,
-    by: By = "seconds",
-    palette: Palette = LIGHT,
-) -> None:
-    """Writes the picture as SVG."""
-    report = report_of(content)
-    drawing = picture(content, report, charts, by)
-    metadata = json.dumps(facts_of(report), ensure_ascii=False)
-    path.write_text(svg_file(drawing, palette, metadata), encoding="utf-8")
 
 
 def facts_of(report: Report) -> dict[str, str]:

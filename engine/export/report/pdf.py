@@ -14,12 +14,12 @@ from fpdf import FPDF
 
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import Blocks
+from engine.drawing.looks import By, ChartName
 from engine.drawing.pdf import draw
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
-from engine.export.pictures.charts import Charts
+from engine.export.pictures.charts import BARS, Charts
 from engine.export.pictures.race import race_source_if_any
-from engine.export.report.document import document_of_report
 from engine.export.report.report import Report, report_of
 from engine.export.writers import pdf
 from engine.export.writers.pdf_page import Pages
@@ -33,10 +33,16 @@ _FINER = 2.5
 _QUALITY = 85
 
 
+_CURVES: tuple[tuple[tuple[ChartName, By], ...], ...] = (
+    (("loss", "step"), ("loss", "seconds")),
+    (("accuracy", "step"), ("accuracy", "seconds")),
+)
+
+
 def write_pdf(content: Content, path: Path) -> None:
     """Writes the report in the order of the web page."""
-    report = report_of(content)
-    pdf.write_pdf(document_of_report(content, report, Charts(content)), path, partial(_race, content, report))
+    report = report_of(content, Charts(content).sections(BARS, *_CURVES))
+    pdf.write_pdf(report, path, partial(_race, content, report))
 
 
 def _race(content: Content, report: Report, pages: Pages) -> None:

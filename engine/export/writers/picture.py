@@ -6,10 +6,9 @@ A PNG has twice the page's pixels each way; an SVG keeps its text as text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from engine import __version__
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import legend
 from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
@@ -18,65 +17,51 @@ from engine.export.document import Document, Picture
 from engine.export.writers.data import beside
 from resources.looks import LIGHT, Palette
 
-_WIDTH, MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
+_WIDTH, _MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
 
 
-def write_png(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
-    """Writes the pictures as PNG, the second and the rest beside the first."""
+def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
+    """Writes the pictures, the second and the rest beside the first."""
     facts = {
         "Title": document.title,
-        "Software": f"Ammeter {__version__}",
-        "Description": _facts(document),
+        "Software": document.made,
+        "Description": json.dumps(document.facts, default=str),
     }
-    _write(document, path, lambda drawing, file: write_bitmap(drawing, palette, file, facts))
-
-
-def write_svg(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
-    """Writes the pictures as SVG, the second and the rest beside the first."""
-
-    def write(drawing: Drawing, file: Path) -> None:
-        file.write_text(svg_file(drawing, palette, _facts(document)), encoding="utf-8")
-
-    _write(document, path, write)
-
-
-def _facts(document: Document) -> str:
-    return json.dumps(document.facts, default=str)
-
-
-def _write(document: Document, path: Path, write: Callable[[Drawing, Path], None]) -> None:
     pictures: Sequence[Picture | None] = document.pictures or (None,)
     for place, part in enumerate(pictures):
-        parts = [] if part is None else [part]
-        drawing = sheet(document.title, document.subject, parts, [f"{document.made}."], document.undrawn)
-        write(drawing, beside(path, part.name) if part is not None and place else path)
+        drawing = sheet(document, [] if part is None else [part], [f"{document.made}."])
+        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts)
+
+
+def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[str, str]) -> None:
+    """Writes a drawing as SVG or PNG, by the path's ending, with the facts in its metadata."""
+    if path.suffix.lower() == ".svg":
+        metadata = json.dumps(facts, ensure_ascii=False)
+        path.write_text(svg_file(drawing, palette, metadata), encoding="utf-8")
+    else:
+        write_bitmap(drawing, palette, path, facts)
 
 
 def sheet(
-    title: str,
-    subject: str,
-    pictures: Sequence[Picture],
-    foot: Sequence[str],
-    undrawn: str,
-    width: float = _WIDTH,
+    document: Document, pictures: Sequence[Picture], foot: Sequence[str], width: float = _WIDTH
 ) -> Drawing:
-    """Pictures below each other under a title, and the lines of the `foot`; `undrawn` where there is none."""
-    inner = width - 2 * MARGIN
+    """Pictures below each other under the document's title, and the lines of the `foot`."""
+    inner = width - 2 * _MARGIN
     shapes: list[Shape] = [
-        Words(MARGIN, 36, shortened(title, inner, 20, 600), "text", 20, 600),
-        Words(MARGIN, 58, shortened(subject, inner, 13), "text2", 13),
+        Words(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
+        Words(_MARGIN, 58, shortened(document.subject, inner, 13), "text2", 13),
     ]
-    down, descriptions = 78.0, [f"{title}."]
+    down, descriptions = 78.0, [f"{document.title}."]
     for part in pictures:
         drawn = panel(part, inner)
-        shapes += moved(drawn.shapes, MARGIN, down)
+        shapes += moved(drawn.shapes, _MARGIN, down)
         down += drawn.height + _GAP
         descriptions.append(drawn.description)
     if not pictures:
-        shapes.append(Words(MARGIN, down + 16, undrawn, "text2", 13))
+        shapes.append(Words(_MARGIN, down + 16, document.undrawn, "text2", 13))
         down += 40
     below = _foot(foot, inner)
-    shapes += moved(below.shapes, MARGIN, down - 8)
+    shapes += moved(below.shapes, _MARGIN, down - 8)
     return Drawing(width, down + below.height, tuple(shapes), " ".join(descriptions))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
-from engine.export.report.document import document
+from engine.export.report.report import report_of
 from engine.export.writers.latex import escaped as latex_escaped
 from engine.export.writers.latex import latex
 from engine.export.writers.markdown import markdown
@@ -76,7 +76,7 @@ def test_json_holds_everything_and_is_strict(hostile: Content, tmp_path: Path) -
 
 
 def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Content) -> None:
-    text = markdown(document(hostile))
+    text = markdown(report_of(hostile))
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines()]
     tables = [set(rows) for is_table, rows in groupby(bars, key=bool) if is_table]
     sides = {len(hostile.comparison.sides) + 2}
@@ -86,7 +86,7 @@ def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Conten
 
 
 def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
-    text = latex(document(pair))
+    text = latex(report_of(pair))
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
     assert "2,500 (2.50$\\times$) \\\\" in text and "% Device name: a card" in text
     assert latex_escaped(r"a_b & 100% $x$ \input{y} ~^#") == (
@@ -94,7 +94,7 @@ def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
     )
     assert latex_escaped("\N{GRINNING FACE} é --") == "? é -{}-"
     assert all(
-        line.startswith("%") or r"\input" not in line for line in latex(document(hostile)).splitlines()
+        line.startswith("%") or r"\input" not in line for line in latex(report_of(hostile)).splitlines()
     )
 
 

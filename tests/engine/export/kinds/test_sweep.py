@@ -33,7 +33,7 @@ def test_json_has_the_grid_and_the_cells(swept: SweepRecord, tmp_path: Path) -> 
 
 def test_the_report_has_all_pictures_and_the_cells(swept: SweepRecord, tmp_path: Path) -> None:
     text = SWEEP.export(swept, tmp_path / "x.html").read_text(encoding="utf-8")
-    assert text.count("<svg ") == 3
+    assert text.count("<svg ") == 3 * 3
     assert all(words in text for words in ("Heat map", "Pareto", "Trade-offs"))
     assert "var(--heat-19)" in text and "--heat-19:" in text
     markdown = SWEEP.export(swept, tmp_path / "x.md").read_text(encoding="utf-8")
