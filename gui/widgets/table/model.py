@@ -116,7 +116,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         column = self.columns[section]
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return column.title
+                return "" if column.paint_heading else column.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 return column.whole_title
             case Qt.ItemDataRole.ToolTipRole:
