@@ -91,6 +91,25 @@ class Column(Generic[Row]):
         return self.value(row) if self.value is not None else self.text(row)
 
 
+def number_column(
+    title: str,
+    value: Callable[[Row], float | None],
+    write: Callable[[float], str],
+    tip: str = "",
+    *,
+    width: int = 70,
+    absent: str = "",
+    look: Callable[[Row], Look] = plain_look,
+) -> Column[Row]:
+    """A column of numbers, written by `write`; `absent` stands where there is none."""
+
+    def text(row: Row) -> str:
+        known = value(row)
+        return absent if known is None else write(known)
+
+    return Column(title, text, value, tip, width=width, is_number=True, look=look)
+
+
 def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:
     """The rows sorted by their values; those without any, or NaN, come last."""
     values = list(map(value, rows))
