@@ -20,7 +20,7 @@ from engine.compare.figures import (
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import Factor, KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
-from engine.experiment.experiment import Precision, setting_fields
+from engine.experiment.experiment import Precision, all_settings
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Epoch
@@ -85,7 +85,7 @@ class SettingRow:
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
     """Every setting that applies to any side, and the machine; seeds of several repeats are a list."""
     settings = [_settings_of(side) for side in sides]
-    keys = [key for key in (*setting_fields(), *_MACHINE) if any(key in own for own in settings)]
+    keys = [key for key in (*all_settings(), *_MACHINE) if any(key in own for own in settings)]
     return tuple(_setting_row(key, settings) for key in keys)
 
 

@@ -78,7 +78,7 @@ def read_and_compare(
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs that may show where a gain comes from: readable, of the same models and datasets."""
-    works = {(run.experiment.model, run.experiment.dataset) for run in runs}
+    works: set[tuple[str, str]] = {(run.experiment.model, run.experiment.dataset) for run in runs}
     return [run for run in others if _is_readable(run, works)]
 
 
