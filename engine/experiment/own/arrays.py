@@ -281,7 +281,7 @@ def _table(columns: Sequence[Array]) -> Array | None:
 def _check_numbers(array: Array) -> None:
     where = f"'{shortened(array.name)}' in {array.file}"
     if array.kind == "O":
-        message = f"{where} holds Python objects, which nothing here unpickles."
+        message = f"{where} holds Python objects, which Ammeter does not unpickle."
         raise ProblemError(file_problem(array.file, message, "Save it as an array of numbers of one shape."))
     if array.kind == "":
         message = f"{where} holds {shortened(array.dtype)}, not numbers that can be trained on."

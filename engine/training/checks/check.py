@@ -188,7 +188,7 @@ def _too_slow(seconds: float, place: Place | None, severity: Severity) -> Findin
     return Finding(
         kind=FindingKind.TOO_SLOW,
         severity=severity,
-        message=f"The check of two small batches on the CPU was not over after {seconds:,.0f} seconds.",
+        message=f"The check of two small batches on the CPU did not end within {seconds:,.0f} seconds.",
         remedy="If the model is not large, look for a loop that never ends.",
         file=None if place is None else place.file,
         line=None if place is None else place.line,

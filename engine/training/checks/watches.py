@@ -59,10 +59,10 @@ class WaitWatch(TorchFunctionMode):
             if name == "__bool__":
                 kind = FindingKind.BRANCHES
                 message = (
-                    f"Python decides by a tensor's value{times}: the host waits for the device each time, "
+                    f"Python branches on a tensor's value{times}: the host waits for the device each time, "
                     "and the step cannot be captured."
                 )
-                remedy = "Decide on the device, as by torch.where, or by something that is no tensor."
+                remedy = "Branch on the device, as by torch.where, or on something that is not a tensor."
             else:
                 kind = FindingKind.WAITS
                 message = (
@@ -116,10 +116,9 @@ class CastWatch(TorchFunctionMode):
         """A finding for each line of the user's; those in a library are notes."""
         for (dtype, place), count in self._casts.items():
             message = (
-                f"The code itself casts to {dtype}, so that what follows is computed in it whatever "
-                "precision is chosen."
+                f"The code casts to {dtype}, so what follows is computed in {dtype} whatever the precision."
             )
-            remedy = "Leave the cast out: autocast casts what it should."
+            remedy = "Remove the cast: autocast casts where it should."
             yield _finding_at(place, FindingKind.HALF_IN_FORWARD, message, remedy, count)
 
 
@@ -221,7 +220,7 @@ class LossWatch(TorchFunctionMode):
                 kind=FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS,
                 severity="error" if is_error else "warning" if self._is_cuda or is_half else "note",
                 message=f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}",
-                remedy="Leave the sigmoid out, and use binary_cross_entropy_with_logits.",
+                remedy="Remove the sigmoid, and use binary_cross_entropy_with_logits.",
                 file=None if place is None else place.file,
                 line=None if place is None else place.line,
             )
@@ -268,7 +267,7 @@ class NonfiniteWatch(TorchFunctionMode):
         if name in ("div", "rdiv", "reciprocal", "rsqrt"):
             return (
                 f": {name} divides by 0",
-                "Add a small number to what is divided by, before any root is taken.",
+                "Add a small number to the divisor, before any root.",
             )
         if name:
             return f": {name} is the first to give such a value", f"Look at what {name} is given."

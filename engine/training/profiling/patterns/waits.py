@@ -92,8 +92,8 @@ def synchronisation(case: Case) -> Iterator[Found]:
         Advice(
             kind=AdviceKind.SYNCHRONISATION,
             message="The program waits for the device within a step and launches nothing meanwhile"
-            f"{f', in {named(modules)}' if modules else ''}: read numbers only now and then, and let shapes "
-            "not depend on them.",
+            f"{f', in {named(modules)}' if modules else ''}: read values less often, and keep shapes "
+            "independent of them.",
             evidence=f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
             f"{_called(caller(wait.operation) or wait for wait in others)}.",
             modules=modules,
@@ -153,7 +153,7 @@ def idle_threads(case: Case) -> Iterator[Found]:
             message=f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as "
             "OMP_NUM_THREADS.",
             evidence=f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
-            "cores have no part in them.",
+            "cores are idle.",
         ),
     )
 

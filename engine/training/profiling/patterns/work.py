@@ -77,9 +77,9 @@ def odd_size(case: Case) -> Iterator[Found]:
         ms * _HALVED,
         Advice(
             kind=AdviceKind.ODD_SIZE,
-            message=f"Products{f' in {named(modules)}' if modules else ''} miss the Tensor Cores, or slow "
-            f"them down, by sizes that are no multiple of {_MULTIPLE}: instead of "
-            f"{named(f'{size:,}' for size in sizes)} take {even} where you can choose.",
+            message="Sizes that are not multiples of "
+            f"{_MULTIPLE} keep products{f' in {named(modules)}' if modules else ''} off the Tensor Cores, or "
+            f"slow them down: use {even} instead of {named(f'{size:,}' for size in sizes)} if you can.",
             evidence=f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
             modules=modules,
         ),

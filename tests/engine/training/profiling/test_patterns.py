@@ -123,7 +123,7 @@ def test_odd_sizes_miss_tensor_cores(told: Any, kernel: str) -> None:
     recorded = a_step()
     product(recorded, kernel, HALVES)
     advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
-    assert "instead of 1,001 take 1,008" in advice.message
+    assert "use 1,008 instead of 1,001" in advice.message
     assert advice.modules == ("head",)
 
 
@@ -135,7 +135,7 @@ def test_sizes_are_those_of_the_product_itself(told: Any) -> None:
         recorded, "gemmSN_NN_kernel<__half, 128>", [([6_304, 64], "c10::Half"), ([64, 1_001], "c10::Half")]
     )
     advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
-    assert "instead of 1,001 take 1,008" in advice.message, "and not of 197, which is no size of it"
+    assert "use 1,008 instead of 1,001" in advice.message, "and not of 197, which is no size of it"
 
 
 def test_sizes_that_run_on_tensor_cores_at_full_speed_are_no_reason(told: Any) -> None:
