@@ -194,7 +194,7 @@ class Circumstances:
     bf16_helps: bool = False
 
 
-def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
+def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
     """The origin with its sentence, and the remedy that follows from its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
