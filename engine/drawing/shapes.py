@@ -3,13 +3,13 @@
 Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
 "text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
 "fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades. "heat-0" to
-"heat-19" are the shades of a map, and "on-heat-0" to "on-heat-19" what is written on them.
+"heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -216,47 +216,57 @@ CAPITAL = 0.73
 """How high capitals are, in sizes of type."""
 
 
+Measure = Callable[[str, float, int], float]
+"""The width of a text in pixels, by its size and weight."""
+
+
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """The width of the text in the program's fonts, in pixels."""
     return size * sum(width for _part, _file, width in parts(text, weight))
 
 
-def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
+def shortened(
+    text: str, room: float, size: float, weight: int = 400, *, width_of: Measure = text_width
+) -> str:
     """The text, cut with an ellipsis if it is wider than `room` pixels."""
-    if text_width(text, size, weight) <= room:
+    if width_of(text, size, weight) <= room:
         return text
     return next(
         (
             f"{text[:length].rstrip()}…"
             for length in range(len(text) - 1, 0, -1)
-            if text_width(f"{text[:length]}…", size, weight) <= room
+            if width_of(f"{text[:length]}…", size, weight) <= room
         ),
         "…",
     )
 
 
-def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+def wrapped(
+    text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
+) -> tuple[str, ...]:
     """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
     lines = [""]
     # a sign of per cent stays with its number
     words = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%").split(" ")
     for place, word in enumerate(words):
         longer = f"{lines[-1]} {word}".strip()
-        if not lines[-1] or text_width(longer, size, weight) <= room:
+        if not lines[-1] or width_of(longer, size, weight) <= room:
             lines[-1] = longer
         elif len(lines) == most:
             lines[-1] = " ".join([lines[-1], *words[place:]])
             break
         else:
             lines.append(word)
-    return tuple(shortened(line, room, size, weight) for line in lines)
+    return tuple(shortened(line, room, size, weight, width_of=width_of) for line in lines)
 
 
-def wrapped_evenly(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+def wrapped_evenly(
+    text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
+) -> tuple[str, ...]:
     """The same in as few lines, of about equal length: no word is alone on the last."""
-    lines = wrapped(text, room, size, weight, most)
+    lines = wrapped(text, room, size, weight, most, width_of=width_of)
     for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
-        narrower = wrapped(text, room * part / _PARTS, size, weight, most)
+        narrower = wrapped(text, room * part / _PARTS, size, weight, most, width_of=width_of)
         if len(narrower) > len(lines) or narrower[-1].endswith("…"):
             break
         lines = narrower

@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
-from engine.export.report.tables import FigureText, figure_text
+from engine.export.document import FigureText
+from engine.export.report.tables import figure_text
 from engine.words.numbers import times
 from gui.compare.headline import Sign
 from gui.widgets import ElidedLabel, Marker, label, set_property

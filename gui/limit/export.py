@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QObject, QSizeF, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPixmap
+from PySide6.QtGui import QColor, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.drawing.shapes import Drawing, Shape, Words, moved, wrapped
@@ -17,9 +17,11 @@ from engine.experiment.text import cell_text
 from engine.export.files import place
 from gui.charts.painter import paint
 from gui.limit.chart import MemoryChart
-from gui.limit.trials import TrialModel
+from gui.limit.trials import TrialRow
 from gui.theme.theme import theme
 from gui.widgets.saved_menu import ask_where
+from gui.widgets.table import ResultTable
+from gui.widgets.table.result_table import copy_lines
 
 _HEADINGS = (
     "precision",
@@ -46,10 +48,10 @@ class LimitExport(QObject):
     written = Signal(object)
     failed = Signal(str)
 
-    def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
+    def __init__(self, table: ResultTable[TrialRow], chart: MemoryChart, parent: QWidget) -> None:
         super().__init__(parent)
         self._window = parent
-        self._model, self._chart = model, chart
+        self._table, self._chart = table, chart
         self._title, self._facts = "", ""
         self.menu = QMenu(parent)
         self.menu.setAccessibleName("Export the search")
@@ -67,8 +69,7 @@ class LimitExport(QObject):
 
     def copy(self) -> None:
         """Puts the table on the clipboard, for a spreadsheet."""
-        text = "\n".join("\t".join(line) for line in self._model.lines())
-        QGuiApplication.clipboard().setText(text)
+        copy_lines(self._table.lines())
         self.copied.emit("The table is on the clipboard.")
 
     def save_csv(self, path: Path) -> None:
@@ -76,7 +77,7 @@ class LimitExport(QObject):
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(_HEADINGS)
-        for side, trial in self._model.trials():
+        for side, trial in self._table.rows():
             figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
             result = (trial.batch_size, trial.fits, trial.cause or "")
             note = cell_text(trial.note or "")

@@ -71,7 +71,7 @@ class MemoryLimitPanel(QFrame):
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
-        self.export = LimitExport(self.trials.model, self.chart, self)
+        self.export = LimitExport(self.trials.view, self.chart, self)
         self.saved = Button("Saved", "strip", "Open or delete a saved search")
         self.menu = SavedMenu(self.saved, "search", "searches", "trials")
         self.saved.setMenu(self.menu)

@@ -12,6 +12,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
 from engine.curves import Columns, Curves
 from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import (
     Curve,
     Frame,
@@ -25,6 +26,7 @@ from engine.drawing.curve_chart import (
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
+from engine.export.document import Picture
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
 
@@ -82,16 +84,22 @@ _HEIGHT = 260.0
 class Chart:
     """A chart with its title; `draw` takes its width in pixels.
 
-    `against` is the x axis of curves ("by step") and `legend` their sides; both are empty for bars, which
-    name their sides themselves.
+    `against` is the x axis of curves ("by step") and `legend` their sides with their samples; both are empty
+    for bars, which name their sides themselves.
     """
 
     name: ChartName
     title: str
     unit: str
     against: str
-    legend: tuple[Side, ...]
+    legend: tuple[tuple[Side, LegendEntry], ...]
     draw: Callable[[float], Drawing]
+
+    @property
+    def picture(self) -> Picture:
+        """The chart in a document."""
+        beside = ", ".join(part for part in (self.unit, self.against) if part)
+        return Picture(self.name, self.draw, self.title, beside, tuple(entry for _, entry in self.legend))
 
 
 class Charts:
@@ -118,7 +126,11 @@ class Charts:
         if not curves:
             return None
         shown = {curve.side.id for curve in curves}
-        legend = tuple(side for side in self.sides if side.id in shown)
+        legend = tuple(
+            (side, LegendEntry(self.looks[side.id].sample, 24, side.title))
+            for side in self.sides
+            if side.id in shown
+        )
 
         def draw(width: float) -> Drawing:
             return self.curve_drawing(name, by, width)[0]

@@ -17,14 +17,14 @@ from engine.drawing.looks import BYS, By, ChartName, side_looks
 from engine.drawing.shapes import Drawing
 from engine.experiment.text import printable
 from engine.export.content import Content
+from engine.export.kinds.profile import BAR, answers
+from engine.export.kinds.published import published_section
 from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
-from engine.export.report.page import hidden, picture, rendered, variable
-from engine.export.report.report import Report, omitted_words, report_of
-from engine.export.sections.published import published_section
-from engine.export.timing.tables import BAR, answers
+from engine.export.report.report import Report, report_of
+from engine.export.writers.html import drawn, sample
+from engine.export.writers.page import hidden, picture, rendered, variable
 from engine.protocol.timing.timing import Timing
-from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
 from engine.timing.bar_picture import bars_drawing
@@ -46,7 +46,6 @@ def page(content: Content) -> str:
         "report.html",
         script="report.js",
         report=report,
-        omitted=omitted_words(report),
         version=content.version,
         lead=report.answers[0].side.id if len(report.sides) > 1 else None,
         data=_json(_read_out(charts)),
@@ -57,7 +56,9 @@ def page(content: Content) -> str:
         curves=_curves(charts),
         sentence=_sentence,
         mark=lambda side: _mark(charts, side),
-        sample=lambda side: _sample(charts, side),
+        drawn=drawn,
+        sample=sample,
+        most_rows=200,
     )
 
 
@@ -82,20 +83,16 @@ def _mark(charts: Charts, side: Side) -> Markup:
     return hidden(drawing, "mark")
 
 
-def _sample(charts: Charts, side: Side) -> Markup:
-    drawing = Drawing(26, 12, charts.looks[side.id].sample(1, 6))
-    return hidden(drawing, "sample")
-
-
 def _race(content: Content, report: Report) -> dict[str, Any] | None:
     """The race's card in three widths; None if the runs have none."""
     source = race_source_if_any(content, report)
     if source is None:
         return None
-    cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}
+    scene = source.scene
+    cards = {size: page_card(scene, sizes) for size, sizes in _RACE_SIZES.items()}
     return {
-        "title": words.title(source.race),
-        "sentence": words.sentence(source.race),
+        "title": scene.title,
+        "sentence": scene.sentence,
         "pictures": [
             (size, Markup(card_svg(card, variable, f"race-{size}"))) for size, card in cards.items()
         ],

@@ -10,9 +10,9 @@ from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import Doubt
 from engine.compare.figures import energy_of
 from engine.compare.sides import Side, all_runs
-from engine.compare.verdict import Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.export.content import Content
+from engine.export.document import Answer
 from engine.export.report.tables import (
     FigureLine,
     RunLine,
@@ -28,24 +28,10 @@ _MOST_SIDES = 6
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The result of one side: the verdict in pieces, and notes in small print."""
-
-    side: Side
-    pieces: Pieces
-    notes: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The verdict and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
-
-
-@dataclass(frozen=True)
 class Report:
     """The report's content in reading order; tables have a column for each of `sides`.
 
-    `title` is the user's own if it `is_named`. `omitted_sides` counts the sides that are in the tables only.
+    `title` is the user's own if it `is_named`. `omitted` counts the sides that are in the tables only.
     `doubts` are those that no answer mentions, and `disturbances` what makes a measurement unclean.
     `differing` are settings, and facts of the machine, that the sides do not share.
     """
@@ -54,7 +40,7 @@ class Report:
     is_named: bool
     subject: str
     answers: tuple[Answer, ...]
-    omitted_sides: int
+    omitted: str
     doubts: tuple[str, ...]
     disturbances: tuple[str, ...]
     sides: tuple[Side, ...]
@@ -84,7 +70,7 @@ def report_of(content: Content) -> Report:
         is_named=bool(content.title),
         subject=subject_of(comparison),
         answers=tuple(answers[:_MOST_SIDES]),
-        omitted_sides=len(answers[_MOST_SIDES:]),
+        omitted=_omitted(len(answers[_MOST_SIDES:])),
         doubts=_doubts(comparison),
         disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
         sides=comparison.sides,
@@ -99,12 +85,9 @@ def report_of(content: Content) -> Report:
     )
 
 
-def omitted_words(report: Report) -> str:
-    """A sentence about the sides that are in the tables only; "" if there are none."""
-    if not report.omitted_sides:
-        return ""
-    are = "side is" if report.omitted_sides == 1 else "sides are"
-    return f"{report.omitted_sides:,} more {are} in the tables."
+def _omitted(count: int) -> str:
+    are = "side is" if count == 1 else "sides are"
+    return f"{count:,} more {are} in the tables." if count else ""
 
 
 def _rank(report: SideReport) -> tuple[bool, bool, float]:

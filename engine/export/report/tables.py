@@ -11,24 +11,10 @@ from engine.compare.figures import Cell, Figure
 from engine.compare.sides import Side
 from engine.compare.verdict import is_open
 from engine.experiment.titles import FACTS, setting_title
+from engine.export.document import FigureText
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord
 from engine.words.numbers import NONE, memory_text, times
-
-
-@dataclass(frozen=True)
-class FigureText:
-    """A side's figure: `beside` is its relation to the baseline's, and `interval` how certain that is.
-
-    Without `is_sound` the relation allows no conclusion, and `interval` says why. If it `is_open`, no
-    difference is shown.
-    """
-
-    value: str
-    beside: str = ""
-    interval: str = ""
-    is_sound: bool = True
-    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +22,10 @@ class FigureLine:
     title: str
     unit: str
     cells: tuple[FigureText, ...]
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title}, {self.unit}" if self.unit else self.title
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ from engine.drawing.shapes import Drawing
 from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, not_tried
+from engine.words.numbers import number, times
 from gui.charts.painter import Painted
 from gui.session.orders.tunings import TuningView
-from gui.sweep.fastest.words import HEADINGS, rows
+from gui.sweep.fastest.words import Candidate, candidates
 from gui.widgets import Button, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, in_row
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
 
 _LEAST_WIDTH = 360
 
@@ -44,6 +46,33 @@ _NOTHING_YET = (
     "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
     "Find the fastest",
     "Searches with the choices above",
+)
+
+
+_COLUMNS = (
+    Column[Candidate]("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
+    Column[Candidate](
+        "Rounds",
+        lambda candidate: f"{candidate.last_round}",
+        lambda candidate: candidate.last_round,
+        width=64,
+        is_number=True,
+    ),
+    Column[Candidate](
+        "Speed",
+        lambda candidate: "" if candidate.speed is None else f"{number(candidate.speed)} samples/s",
+        lambda candidate: candidate.speed,
+        width=120,
+        is_number=True,
+    ),
+    Column[Candidate](
+        "Against plain FP32",
+        lambda candidate: "" if candidate.ratio is None else f"{times(candidate.ratio)}×",
+        lambda candidate: candidate.ratio,
+        width=126,
+        is_number=True,
+    ),
+    Column[Candidate]("State", lambda candidate: candidate.state, width=110, widest=GROWS),
 )
 
 
@@ -77,9 +106,8 @@ class FastestPage(AnswerPage):
         if waterfall_steps(tuning):
             parts += [label("What each change gained", "heading"), Waterfall(tuning)]
         if tuning.trials:
-            table = whole_table(
-                "Candidates", "What was tried, the fastest first", HEADINGS, rows(tuning), right=(1, 2, 3)
-            )
+            table = ResultTable("Candidates", _COLUMNS, whole=True)
+            table.show_rows(candidates(tuning))
             parts += [label("Candidates", "heading"), table]
         if left := not_tried(tuning):
             parts += [label("What was not tried", "heading"), wrapped("\n".join(left), "body")]

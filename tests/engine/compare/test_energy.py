@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment, Summary
 from engine.protocol.timing.energy import Energy
 from engine.race.card import race_card
-from engine.race.words import memory_words, sentence
+from engine.race.words import memory_words, scene_of, sentence
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
@@ -115,7 +115,7 @@ def test_a_race_tells_of_the_energy_saved(racers: Any) -> None:
     racers.add(Precision.FP16, 2_000, figures={"peak_allocated_mib": 450.0, "energy": energy(3_776.0)})
     race = racers.race()
     assert memory_words(race) == ("Less than half", "of the memory and 41 % less energy")
-    shapes = race_card(race, np.zeros((0, 8, 8, 3), np.uint8), []).still().shapes
+    shapes = race_card(scene_of(race, np.zeros((0, 8, 8), np.uint8))).still().shapes
     lines = [shape.text for shape in shapes if isinstance(shape, Words)]
     assert not any(line.startswith("%") for line in lines)
     assert "41\N{NO-BREAK SPACE}% less energy" in " ".join(lines)

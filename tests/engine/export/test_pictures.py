@@ -13,7 +13,7 @@ from PIL import Image
 from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Box, Stroke
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.pictures.charts import Charts
 from engine.export.pictures.sheet import picture, write_png, write_svg
 from engine.export.report.report import report_of
@@ -25,7 +25,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_svg_is_xml_with_real_text_and_the_settings(hostile: Content, tmp_path: Path) -> None:
-    root = ElementTree.parse(export(hostile, tmp_path / "x.svg")).getroot()
+    root = ElementTree.parse(COMPARISON.export(hostile, tmp_path / "x.svg")).getroot()
     texts = [element.text or "" for element in root.iter(f"{SVG}text")]
     assert any(text.startswith("Throughput") for text in texts)
     assert any(text.startswith("a card") for text in texts)

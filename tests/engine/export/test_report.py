@@ -21,13 +21,14 @@ from engine.compare.verdict import joined
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.pictures.race import race_source_if_any
 from engine.export.pictures.sheet import picture
+from engine.export.report.document import document
 from engine.export.report.html import page
-from engine.export.report.latex import latex
-from engine.export.report.markdown import markdown
 from engine.export.report.report import report_of
+from engine.export.writers.latex import latex
+from engine.export.writers.markdown import markdown
 from engine.protocol.events import Environment
 from engine.store.store import Store
 
@@ -97,7 +98,7 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
     report = report_of(content)
     assert report.title == "Our new card <1>" and report.is_named
     assert '<p class="name"><bdi>Our new card &lt;1&gt;</bdi></p>' in page(content)
-    assert markdown(content).startswith("## Our new card \\<1\\>\n")
+    assert markdown(document(content)).startswith("## Our new card \\<1\\>\n")
     shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
     assert "Our new card <1>" in shown
 
@@ -153,7 +154,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     assert joined(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
     assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
     assert report.disturbances and not report.doubts
-    for told in (page(content), markdown(content), latex(content)):
+    for told in (page(content), markdown(document(content)), latex(document(content))):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
         places = [text.index(words) for words in ("Not a clean measurement", "0.12")]
         assert places == sorted(places) and "not clean" in text
@@ -219,7 +220,7 @@ def test_a_file_computes_its_report_once(pair: Content, tmp_path: Path, suffix: 
 
     sys.setprofile(note)
     try:
-        export(pair, tmp_path / f"x{suffix}")
+        COMPARISON.export(pair, tmp_path / f"x{suffix}")
     finally:
         sys.setprofile(None)
     assert made == [pair]
