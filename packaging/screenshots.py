@@ -117,7 +117,7 @@ def take(
     window.runs.set_checked([record.id for record in window.experiments.runs.records()])
     grab(application, window, folder, "train")
     run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
-    window.show_workspace("compare")
+    window.show_page("results")
     # the comparison is read in a thread
     run_until(window.others.compare.table.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "compare")
@@ -130,7 +130,7 @@ def take(
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
     """The race of the two runs, at the moment at which the faster one is through."""
-    window.show_workspace("show")
+    window.show_page("show")
     run_until(lambda: window.others.show_panel.page == "race", within_seconds=START_SECONDS)
     clock = window.others.show_panel.race.clock
     clock.pause()
@@ -142,7 +142,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A search for the largest batch on a small limit, to its end."""
-    window.show_workspace("memory")
+    window.show_page("limit")
     window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
     window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
@@ -155,7 +155,7 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
 def diagnose(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A diagnosis of the form's model in half precision, with its precision map in front."""
     window.setup.set_memory_cap("")
-    window.show_workspace("numerics")
+    window.show_page("numerics")
     diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
     window.setup.run_action.trigger()
     run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
@@ -167,7 +167,7 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
 
 def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Profiles of the form's precisions side by side."""
-    window.show_workspace("timing")
+    window.show_page("profile")
     timings = window.experiments.timings
     window.setup.run_action.trigger()
     run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
@@ -177,7 +177,7 @@ def explain(application: QApplication, window: MainWindow, folder: Path, seconds
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A sweep of batch sizes: in progress, with the queue below in which other work waits, and at its end."""
-    window.show_workspace("train")
+    window.show_page("compare")
     form, queue, sweeps = window.setup.form, window.experiments.queue, window.experiments.sweeps
     if "epochs" in form.length.unit_button.text():
         form.length.unit_button.click()
@@ -186,21 +186,21 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
     run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
-    window.show_workspace("train")
+    window.show_page("compare")
     window.setup.use_batch(64)
     for add in (window.setup.queue_action.trigger, window.others.find_limit):
         add()
     # the runs begin once all pilots are over
     run_until(lambda: window.experiments.running is not None, within_seconds=seconds)
     run_until(lambda: bool(window.live.runs()) and window.live.runs()[-1].step > 40, within_seconds=seconds)
-    window.show_workspace("train")
-    window.dock.show_page("queue")
+    window.show_page("compare")
+    window.backstage.show_page("queue")
     grab(application, window, folder, "queue")
     for item in queue.items():
         queue.remove(item.key)
     window.dock.show_page("runs")
     run_until(lambda: sweeps.running is None, within_seconds=seconds)
-    window.show_workspace("sweep")
+    window.show_page("sweep")
     run_until(window.others.sweep_panel.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "sweep")
 

@@ -23,7 +23,7 @@ from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import SavedMenu
+from gui.widgets.saved_menu import WorkMenu
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
@@ -73,9 +73,7 @@ class MemoryLimitPanel(QFrame):
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.model, self.chart, self)
-        self.saved = Button("Saved", "strip", "Open or delete a saved search")
-        self.menu = SavedMenu(self.saved, "search", "searches", "trials")
-        self.saved.setMenu(self.menu)
+        self.menu = WorkMenu("search", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
@@ -151,7 +149,7 @@ class MemoryLimitPanel(QFrame):
 
     def _order_tabs(self) -> None:
         """Sets the tab order from upper left to lower right, since some widgets are made again."""
-        head = (self.granularity_box, self.forecast, self.saved, self.stop)
+        head = (self.granularity_box, self.forecast, self.menu.button, self.stop)
         stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
         for stop, next_stop in pairwise(stops):
             QWidget.setTabOrder(stop, next_stop)
@@ -198,7 +196,7 @@ class MemoryLimitPanel(QFrame):
         self._choices = QWidget()
         in_row(self._steps, self.granularity_box, self.forecast, parent=self._choices, spacing=8)
         head.addWidget(self._choices)
-        for widget in (self.saved, self.stop):
+        for widget in (self.menu.button, self.stop):
             head.addWidget(widget)
         self._second = in_row(Stretch(1))
         self._pages = QStackedLayout()

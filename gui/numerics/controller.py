@@ -14,12 +14,10 @@ from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
-from gui.numerics.words import saved_entry, unfinished_entry
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.diagnoses import DiagnosisView
 from gui.setup.panel import SetupPanel
-from gui.widgets.saved_menu import SavedEntry
 
 _NO_PARTS = "Tick what to diagnose."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
@@ -45,7 +43,6 @@ class NumericsController(WorkController[DiagnosisView]):
         )
         self._setup, self._panel = setup, panel
         self._diagnoses = experiments.diagnoses
-        panel.head.menu.set_source(self._menu_entries)
         self._connect()
         self._show_kept()
 
@@ -81,26 +78,18 @@ class NumericsController(WorkController[DiagnosisView]):
 
     def _connect(self) -> None:
         self._setup.take_orders(
-            "diagnose", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
+            "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
         )
         self._setup.preset_chosen.connect(self._choose_parts)
         self._setup.draft_changed.connect(self._show_kept)
-        self._panel.diagnose_wanted.connect(lambda: self._setup.order("diagnose"))
+        self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
-
-    def _menu_entries(self) -> list[SavedEntry]:
-        saved = self._diagnoses.saved().items()
-        return [
-            *map(unfinished_entry, self._diagnoses.unfinished()),
-            *(saved_entry(key, record) for key, record in saved),
-        ]
 
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:
             self._panel.choose(preset.parts, only=True)
             self._panel.tabs.open(preset.parts[0])
-            self.workspace_wanted.emit()
 
     def _show_kept(self) -> None:
         patterns = self._setup.text(KEY).split(",")

@@ -64,7 +64,7 @@ class ShowController(QObject):
         runs.show_me_wanted.connect(self.begin)
         for source in (self._panel, runs):
             source.experiment_wanted.connect(self.experiment_wanted)
-            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
+            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
         column.show_wanted.connect(
             lambda: self.show_runs(self._comparisons.reader.run_ids(), column.baseline(), column.headline())
@@ -185,7 +185,7 @@ class ShowController(QObject):
     def _compare(self) -> None:
         raced = self.reader.raced
         if raced is None:
-            self.workspace_wanted.emit("compare")
+            self.workspace_wanted.emit("results")
         else:
             self._comparisons.compare(raced.choice.run_ids)
 

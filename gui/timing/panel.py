@@ -36,7 +36,7 @@ _NOTHING_YET = (
     "Where does a step's time go, and what would make it shorter?",
     "A profile records some steps of what the form describes, after warm-up: matrix work, memory, copies, "
     "the optimizer, and what the device waits for, in each precision side by side.",
-    "Explain the time",
+    "Profile",
     "Profiles the form's experiments, FP32 first",
 )
 _FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
@@ -64,7 +64,7 @@ class TimingPanel(QFrame):
         self._shown: Timing | None = None
         self._stale: set[str] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
-        self.head = WorkHead("Timing", "timing", "timings", "profiles", _FORMATS, self.again)
+        self.head = WorkHead("Profile", "profile", "steps", _FORMATS, self.again)
         self._traces = offer_viewer(self.head.export)
         self.empty = EmptyState(*_NOTHING_YET)
         self.failures = wrapped("", "problem")

@@ -1,4 +1,4 @@
-"""The window below its top bar: a side column, the workspaces, and the dock with runs and log."""
+"""The window below its top bar: a side column, and the page in sight."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QWidget
 
 from gui.runs.panel import RunsPanel
-from gui.runs.queue.panel import QueuePanel
-from gui.widgets import Button, IconButton, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import in_column, wide
 from gui.widgets.notice import Notice
-from gui.widgets.shortcuts import keys_of
-from gui.window.log import LogPanel
 from gui.window.top_bar import SIDE_WIDTH
 
 OPEN_HEIGHT = 208
@@ -22,71 +18,18 @@ CLOSED_HEIGHT = 40
 _LOW_WINDOW = 800
 
 
-_PAGES = ("runs", "queue", "log")
-
-
 class Dock(QFrame):
-    """Holds runs, queue and log, one at a time; `opened` carries whether it was unfolded."""
+    """Holds the runs; `opened` carries whether it was unfolded."""
 
     opened = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "dock")
-        # made in its place: whatever changes its parent is styled anew with all that is in it
-        self._pages = QStackedWidget(self)
-        self.runs = RunsPanel(self._pages)
-        self.queue = QueuePanel(self._pages)
-        self.queue.runs_wanted.connect(lambda: self.show_page("runs"))
-        self._to_queue = Button("", "strip", "", "queue")
-        self._to_queue.clicked.connect(lambda: self.show_page("queue"))
-        self.set_waiting(0)
-        self.runs.add_header_widget(self._to_queue)
-        for add in (self.runs.add_header_widget, self.queue.add_header_widget):
-            add(self._button("log", "Show the log", "Show the log of this session (Ctrl+L)", "log"))
-        self.queue.add_header_widget(
-            self._button("table", "Show the runs again", f"Back to the runs ({keys_of('waiting')})", "runs")
-        )
+        self.runs = RunsPanel(self)
         self.runs.open_changed.connect(self._fold)
-        self._pages.addWidget(self.runs)
-        self._pages.addWidget(self.queue)
-        self._pages.addWidget(self._log_page())
-        in_column(self._pages, parent=self)
+        in_column(self.runs, parent=self)
         self._fold(True)
-
-    @property
-    def page(self) -> str:
-        return _PAGES[self._pages.currentIndex()]
-
-    def show_page(self, page: str) -> None:
-        """Shows "runs", "queue" or "log"; the dock is unfolded for queue and log."""
-        self._pages.setCurrentIndex(_PAGES.index(page) if page in _PAGES else 0)
-        if self.page != "runs":
-            self.runs.set_open(True)
-
-    def toggle(self, page: str) -> None:
-        """Shows a page, or the runs again."""
-        self.show_page("runs" if self.page == page else page)
-
-    def set_waiting(self, count: int) -> None:
-        """Shows how many wait in the queue."""
-        self._to_queue.setText(f"{count:,}" if count else "")
-        self._to_queue.setAccessibleName(f"Show the queue, {count:,} waiting" if count else "Show the queue")
-        waits = f"{count:,} waiting. " if count else ""
-        self._to_queue.setToolTip(f"{waits}Show the queue ({keys_of('waiting')})")
-
-    def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
-        button = IconButton(icon, name, tooltip)
-        button.clicked.connect(lambda: self.show_page(page))
-        return button
-
-    def _log_page(self) -> QWidget:
-        page = QWidget(self._pages)
-        self.log = LogPanel()
-        header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
-        header.addWidget(self._button("table", "Show the runs", "Back to the runs (Ctrl+L)", "runs"))
-        in_column(header, wide(self.log), parent=page, spacing=0)
-        return page
 
     def usual_height(self, window_height: int) -> int:
         """The default height, folded or open, in a window of this height."""
@@ -99,8 +42,6 @@ class Dock(QFrame):
         self._fold(self.runs.is_open())
 
     def _fold(self, is_open: bool) -> None:
-        self.log.setVisible(is_open)
-        self.queue.set_open(is_open)
         if is_open:
             self.setMinimumHeight(LOW_HEIGHT)
             self.setMaximumHeight(16_777_215)
@@ -121,7 +62,6 @@ class DockRoom(QSplitter):
         self.above = QWidget(self)
         self.above.setMinimumHeight(_LEAST_ABOVE)
         self.dock = Dock(self)
-        self._was_open = True
         self._chosen: int | None = None
         self.setChildrenCollapsible(False)
         self.splitterMoved.connect(lambda: self._choose(self.dock.height()))
@@ -153,19 +93,6 @@ class DockRoom(QSplitter):
         if usual(old_height) != usual(new_height):
             self.settle(new_height)
 
-    def make_room(self, is_training: bool, is_crowded: bool) -> None:
-        """Folds the dock if it `is_crowded` above, else brings back the user's choice.
-
-        That is made in Train, and saved when leaving it (`is_training`).
-        """
-        if is_training:
-            self._was_open = self.dock.runs.is_open()
-        self.dock.runs.set_open(self._was_open and not is_crowded)
-
-    def is_open(self, is_training: bool) -> bool:
-        """Whether the dock is open in Train, the current workspace or not."""
-        return self.dock.runs.is_open() if is_training else self._was_open
-
     def _choose(self, height: int) -> None:
         if self.dock.runs.is_open():
             self._chosen = height
@@ -179,18 +106,18 @@ class DockRoom(QSplitter):
 
 _LEAST_SIDE, _WIDEST_SIDE = 316, 440
 _CONTROLS = 64
-"""Height of the controls at the lower edge of a workspace without a side column."""
+"""Height of the controls at the lower edge of a page without a side column."""
 
 
 class Body(QSplitter):
-    """Shows one workspace at a time, by its key, with its side column if it has one.
+    """Shows one page at a time, by its key, with its side column if it has one.
 
     Panels are made as children of `pages` and `side`: a change of parent would style them again.
     """
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
-        self._workspaces: dict[str, tuple[QWidget, QWidget | None]] = {}
+        self._pages: dict[str, tuple[QWidget, QWidget | None]] = {}
         self.side = QStackedWidget(self)
         self.side.setMinimumWidth(_LEAST_SIDE)
         self.side.setMaximumWidth(_WIDEST_SIDE)
@@ -207,43 +134,33 @@ class Body(QSplitter):
         self.notice = Notice(self.middle.above)
 
     def add(self, key: str, page: QWidget, side: QWidget | None) -> None:
-        """Adds a workspace, made in `pages` and `side`."""
-        self._workspaces[key] = (page, side)
+        """Adds a page, made in `pages` and `side`."""
+        self._pages[key] = (page, side)
         self.pages.addWidget(page)
         if side is not None and self.side.indexOf(side) < 0:
             self.side.addWidget(side)
 
     @property
-    def workspace(self) -> str:
-        return tuple(self._workspaces)[self.pages.currentIndex()]
+    def page(self) -> str:
+        """The key of the page in sight."""
+        return tuple(self._pages)[self.pages.currentIndex()]
 
-    def show_workspace(self, key: str, ticked: int) -> None:
-        """Shows a workspace; Compare folds the dock for several `ticked` runs.
+    @property
+    def place(self) -> str:
+        """The place in which it is: "experiment", "results" or "show"."""
+        return self.page if self.page in ("results", "show") else "experiment"
 
-        Raises ValueError for an unknown key.
-        """
-        if key not in self._workspaces:
-            raise ValueError(f"There is no workspace '{key}'.")
-        page, side = self._workspaces[key]
-        if key != self.workspace:
-            self._make_room(key, ticked)
+    def show_page(self, key: str) -> None:
+        """Shows a page. Raises ValueError for an unknown key."""
+        if key not in self._pages:
+            raise ValueError(f"There is no page '{key}'.")
+        page, side = self._pages[key]
         self.pages.setCurrentWidget(page)
         if side is not None:
             self.side.setCurrentWidget(side)
         self.side.setVisible(side is not None)
         self.notice.keep_free(_CONTROLS if side is None else 0)
-        self.dock.setVisible(side is not None)
-
-    def _make_room(self, key: str, ticked: int) -> None:
-        is_low = self.dock.usual_height(self.window().height()) < OPEN_HEIGHT
-        is_crowded = {
-            "compare": ticked > 1,
-            "memory": is_low,
-            "numerics": is_low,
-            "timing": is_low,
-            "sweep": is_low,
-        }
-        self.middle.make_room(self.workspace == "train", is_crowded.get(key, False))
+        self.dock.setVisible(key == "results")
 
 
 def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:

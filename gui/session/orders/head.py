@@ -1,4 +1,4 @@
-"""The head of a workspace of saved work: what it shows, how far that is, and its buttons."""
+"""The head of a page of saved work: what it shows, how far that is, and its buttons."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from engine.experiment.experiment import Precision
 from gui.session.orders.work import SavedView
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, Format, SavedMenu
+from gui.widgets.saved_menu import ExportMenu, Format, WorkMenu
 
 
 class WorkHead(QWidget):
-    """A strip with a progress bar, and `problem`, which the workspace places. The workspace connects it."""
+    """A strip with a progress bar, and `problem`, which the page places and connects."""
 
     def __init__(
-        self, title: str, noun: str, plural: str, contents: str, formats: Sequence[Format], *more: QWidget
+        self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before Saved; the words are as for `SavedMenu`."""
+        """`more` stands before the menu; the words are as for `WorkMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem")
         self.problem.setWordWrap(True)
         self.progress = ProgressLine(noun.capitalize())
         self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
-        self.saved = Button("Saved", "strip", f"Open or delete a saved {noun}")
-        self.menu = SavedMenu(self.saved, noun, plural, contents)
-        self.saved.setMenu(self.menu)
+        self.menu = WorkMenu(noun, contents)
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
         self.export_button.setMenu(self.export)
@@ -38,7 +36,7 @@ class WorkHead(QWidget):
             wide(self.note),
             self.stop,
             *more,
-            self.saved,
+            self.menu.button,
             self.export_button,
             spacing=8,
         )

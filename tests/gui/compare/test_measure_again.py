@@ -149,7 +149,7 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
     window.experiments.load()
     window.runs.set_checked([run.id for run in old])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
         window.others.comparisons.set_in_sight(True)
     headline = window.others.compare.headline
     headline.again.click()

@@ -243,7 +243,7 @@ def test_a_report_follows_what_compare_shows(
     window.experiments.load()
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
         window.others.comparisons.set_in_sight(True)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.others.column.others.choose(ids[2])

@@ -87,7 +87,7 @@ def test_a_number_of_repeats_that_cannot_be_is_told_under_its_field(
     assert panel.form.problem("repeat") == reason == panel.foot.line.text()
     assert panel.request() is None
     # the largest batch is searched once, however often its runs are to be repeated
-    panel.set_purpose("limit")
+    panel.ask("limit")
     assert panel.run_action.isEnabled()
 
 
@@ -137,11 +137,9 @@ def test_accumulation_makes_fewer_steps(panel: SetupPanel, user: Any) -> None:
 
 def test_a_search_asks_neither_how_long_nor_how_often(panel: SetupPanel) -> None:
     form = panel.form
-    panel.set_purpose("limit")
-    assert not form.length.isVisible() and not form.repeat.isVisible() and form.batch_size.isVisible()
-    panel.set_purpose("train")
+    panel.ask("limit")
+    assert not form.length.isVisible() and not form.repeat.isVisible() and not form.batch_size.isVisible()
+    panel.ask("compare")
     assert form.length.isVisible() and form.repeat.isVisible()
     panel.choose_preset("batch-limit")
-    assert not form.length.isVisible()
-    panel.use_batch(64)
-    assert form.length.isVisible()
+    assert panel.question == "limit" and not form.length.isVisible()

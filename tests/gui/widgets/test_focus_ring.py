@@ -144,7 +144,7 @@ def test_wherever_tab_leads_in_the_window_a_ring_shows_it(qtbot: QtBot, start: O
     qtbot.waitUntil(window.isActiveWindow)
     ring = window.findChild(FocusRing)
     for workspace in ("train", "memory", "compare"):
-        window.show_workspace(workspace)
+        window.show_page(workspace)
         visited: list[QWidget] = []
         while True:
             qtbot.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)

@@ -168,7 +168,7 @@ def test_no_message_covers_what_a_person_presses_first(start: Open, size: tuple[
     window.resize(*size)
     window.show()
     for workspace in ("train", "memory", "compare", "show"):
-        window.show_workspace(workspace)
+        window.show_page(workspace)
         window.notice.tell("It failed. " * 10, "Try it again. " * 10, "Try again", lambda: None)
         at = QRect(window.notice.mapTo(window, QPoint()), window.notice.size())
         for button in window.findChildren(QPushButton):

@@ -56,7 +56,7 @@ def test_a_window_starts_with_such_runs_and_compares_them(
         store.record(run.id, [begin, Finished(summary=Summary(steps=1, samples_per_second=1.0))])
     window = start()
     window.runs.set_checked([run.id for run in store.runs()])
-    window.show_workspace("compare")
+    window.show_page("results")
     (settings,) = window.findChildren(CompareSettings)
     qtbot.waitUntil(lambda: len(settings.texts()) > 0)
     assert {row[0] for row in settings.texts()} == {"Precision"}

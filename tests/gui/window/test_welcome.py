@@ -122,17 +122,17 @@ def test_the_very_first_start_opens_the_welcome_and_no_later_one(
     with Launcher(Target.THREAD) as launcher:
         first = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(first)
-        assert (first.workspace, first.others.show_panel.page) == ("show", "welcome")
-        first.show_workspace("train")
+        assert (first.page, first.others.show_panel.page) == ("show", "welcome")
+        first.show_page("compare")
         first.close_without_asking()
         again = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(again)
-        assert again.workspace == "train"
+        assert again.page == "compare"
         again.close_without_asking()
         store.add(Experiment())
         with_runs = MainWindow(store, launcher, Settings.load(home / "other.json"))
         qtbot.addWidget(with_runs)
-        assert with_runs.workspace == "train"
+        assert with_runs.page == "compare"
         with_runs.close_without_asking()
 
 
@@ -144,6 +144,6 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     panel = window.others.show_panel
     window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
     window.top_bar.welcome_requested.emit()
-    assert (window.workspace, panel.page) == ("show", "welcome")
-    window.top_bar.workspace_chosen.emit("show")
+    assert (window.page, panel.page) == ("show", "welcome")
+    window.top_bar.place_chosen.emit("show")
     assert panel.page == "refused"

@@ -20,7 +20,7 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     start: Callable[[], MainWindow], tiny: Experiment
 ) -> None:
     window = start()
-    queue, panel = window.experiments.queue, window.dock.queue
+    queue, panel = window.experiments.queue, window.backstage.queue
     queue.stops_after_this = True
     window.experiments.submit("", [("FP32", tiny)], "first")
     assert "The queue rests" in window.notice.text()
@@ -43,7 +43,7 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
 ) -> None:
     runs = [store.add(tiny).id for _ in range(2)]
     window = start()
-    panel = window.dock.queue
+    panel = window.backstage.queue
     assert panel.empty.words().startswith("2 runs are still in the queue from last time.")
     assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Go on"
     panel.empty.button.click()

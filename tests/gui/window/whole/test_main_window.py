@@ -101,7 +101,7 @@ def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
         child.kill()
     training.wait_for_end(window, 1)
     assert window.experiments.runs.record(first).status is Status.FAILED
-    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
+    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.backstage.log.text()
     (second,) = training.submit(window, tiny)
     training.wait_for_end(window, 2)
     assert window.experiments.runs.record(second).status is Status.FINISHED
@@ -161,10 +161,10 @@ def test_ticked_runs_are_compared_and_the_dock_makes_room(
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.runs.compare_requested.emit(window.runs.checked())
-    assert window.workspace == "compare" and not window.runs.is_open()
+    assert window.page == "results" and not window.runs.is_open()
     assert [line.key for line in window.others.compare.curves.lines()] == list(ids)
     assert "BF16 AMP" in window.others.compare.headline.text()
-    window.show_workspace("train")
+    window.show_page("compare")
     assert window.runs.is_open()
 
 
@@ -175,7 +175,7 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     training.wait_for_end(window, 1)
     window.runs.set_checked([first])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
     window.others.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
     assert "1 run queued: BF16 AMP, plain." in window.notice.text()
     training.wait_for_end(window, 2)
