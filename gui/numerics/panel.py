@@ -149,6 +149,11 @@ class NumericsPanel(QFrame):
         self._pages.setCurrentWidget(self.tabs)
         self.tabs.open("range")
 
+    def show_alone(self) -> None:
+        """Hides what is about another diagnosis than the one that is shown."""
+        self.head.saved.hide()
+        self._choices.hide()
+
     def view(self) -> DiagnosisView | None:
         return self._view
 
@@ -211,13 +216,13 @@ class NumericsPanel(QFrame):
             view.changes_wanted.connect(self.changes_wanted)
 
     def _lay_out(self) -> None:
-        choices = in_row(label("Parts", "legend"), *self.boxes, Stretch(1), spacing=16)
+        self._choices = QWidget()
+        in_row(label("Parts", "legend"), *self.boxes, Stretch(1), parent=self._choices, spacing=16)
         panel = QFrame()
         panel.setProperty("surface", "panel")
         self._pages = QStackedLayout()
-        in_column(
-            choices, self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8
-        )
+        parts = (self._choices, self.head.problem, wide(self._pages))
+        in_column(*parts, parent=panel, margins=(12, 10, 12, 8), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.tabs)

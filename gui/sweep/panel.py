@@ -46,6 +46,7 @@ class SweepPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: SweepView | None = None
         self._tuning: TuningView | None = None
+        self._is_alone = False
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
         self.head = WorkHead("Sweep", "sweep", "sweeps", "pilots", SWEEP_FORMATS.formats, self.go_on)
         self.head.stop.setText("Stop the sweep")
@@ -98,7 +99,7 @@ class SweepPanel(QFrame):
         self._pages.setCurrentWidget(front)
         self.head.setVisible(front is not self.fastest)
         self.fastest_head.setVisible(front is self.fastest)
-        self.options.setVisible(front is not self.page)
+        self.options.setVisible(front is not self.page and not self._is_alone)
         self.head.problem.setVisible(front is self.page and bool(self.head.problem.text()))
         self.fastest_head.problem.setVisible(front is self.fastest and bool(self.fastest_head.problem.text()))
 
@@ -111,6 +112,13 @@ class SweepPanel(QFrame):
         """Shows what is known of the cells of the sweep in view."""
         self.page.show_results(results)
         self._show_head()
+
+    def show_alone(self) -> None:
+        """Hides what is about other work than what is shown."""
+        self._is_alone = True
+        self.options.hide()
+        self.head.saved.hide()
+        self.fastest_head.saved.hide()
 
     def view(self) -> SweepView | None:
         return self._view

@@ -63,6 +63,13 @@ _SHAPES = {
     "first": '<path d="M3.4 2.8h9.2M8 13.2V6M4.8 9L8 5.8 11.2 9"/>',
     "clock": '<circle cx="8" cy="8" r="5.6"/><path d="M8 4.8V8l2.4 1.6"/>',
     "pulse": '<path d="M1.8 8.4h3L6.6 4l2.8 8 1.6-3.6h3.2"/>',
+    "compare": '<path d="M2.6 2.6v10.8M5 4.4h8.4M5 8h4.4M5 11.6h6.2"/>',
+    "profile": '<path d="M2.2 4.2h4.6M9.2 4.2h4.6M2.2 8h7.2M11.8 8h2M2.2 11.8h2.4M7 11.8h6.8"/>',
+    "limit": '<path d="M8 2.2l2.6 2.8M8 2.2L5.4 5M8 2.6v4M4.6 9.6h6.8M3.4 11.7h9.2M2.2 13.8h11.6"/>',
+    "sweep": '<path d="M2.6 2.6h4.2v4.2H2.6zM9.2 2.6h4.2v4.2H9.2z"/>'
+    '<path d="M2.6 9.2h4.2v4.2H2.6zM9.2 9.2h4.2v4.2H9.2z"/>',
+    "tune": '<path d="M2.2 5h5.2M11 5h2.8M2.2 11h2.2M8 11h5.8"/><circle cx="9.2" cy="5" r="1.7"/>'
+    '<circle cx="6.2" cy="11" r="1.7"/>',
     "table": '<rect x="2.4" y="3" width="11.2" height="10" rx="1.2"/><path d="M2.4 6.6h11.2M6.4 6.6V13"/>',
 }
 

@@ -27,6 +27,8 @@ class TimingController(WorkController[TimingView]):
         panel: TimingPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         head = panel.head
         super().__init__(
@@ -36,10 +38,12 @@ class TimingController(WorkController[TimingView]):
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._timings = experiments.timings
         head.menu.set_source(self._menu_entries)
-        setup.take_orders("explain", self.submit, self._refuse)
+        if follows:
+            setup.take_orders("explain", self.submit, self._refuse)
         panel.explain_wanted.connect(lambda: setup.order("explain"))
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)

@@ -27,7 +27,7 @@ SHORTCUTS = (
     Shortcut("stop", "Ctrl+.", "Stop what is in progress"),
     Shortcut("train", "Ctrl+1", "Go to Train"),
     Shortcut("memory", "Ctrl+2", "Go to Memory limit"),
-    Shortcut("compare", "Ctrl+3", "Go to Compare"),
+    Shortcut("compare", "Ctrl+3", "Go to Results"),
     Shortcut("show", "Ctrl+4", "Go to Show"),
     Shortcut("numerics", "Ctrl+5", "Go to Numerics"),
     Shortcut("timing", "Ctrl+6", "Go to Timing"),

@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QWidget
 
-from gui.runs.panel import RunsPanel
 from gui.runs.queue.panel import QueuePanel
 from gui.widgets import Button, IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -22,51 +21,68 @@ CLOSED_HEIGHT = 40
 _LOW_WINDOW = 800
 
 
-_PAGES = ("runs", "queue", "log")
+_PAGES = ("queue", "log")
 
 
 class Dock(QFrame):
-    """Holds runs, queue and log, one at a time; `opened` carries whether it was unfolded."""
+    """Holds queue and log, one at a time, when it is opened; `opened` carries whether it is."""
 
     opened = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "dock")
+        self._is_open = False
         # made in its place: whatever changes its parent is styled anew with all that is in it
         self._pages = QStackedWidget(self)
-        self.runs = RunsPanel(self._pages)
         self.queue = QueuePanel(self._pages)
-        self.queue.runs_wanted.connect(lambda: self.show_page("runs"))
         self._to_queue = Button("", "strip", "", "queue")
         self._to_queue.clicked.connect(lambda: self.show_page("queue"))
         self.set_waiting(0)
-        self.runs.add_header_widget(self._to_queue)
-        for add in (self.runs.add_header_widget, self.queue.add_header_widget):
-            add(self._button("log", "Show the log", "Show the log of this session (Ctrl+L)", "log"))
-        self.queue.add_header_widget(
-            self._button("table", "Show the runs again", f"Back to the runs ({keys_of('waiting')})", "runs")
-        )
-        self.runs.open_changed.connect(self._fold)
-        self._pages.addWidget(self.runs)
+        self._fold_button = IconButton("chevron-down", "Close", "Close queue and log")
+        self._fold_button.clicked.connect(lambda: self.set_open(not self._is_open))
+        to_log = IconButton("log", "Show the log", "Show the log of this session (Ctrl+L)")
+        to_log.clicked.connect(lambda: self.show_page("log"))
         self._pages.addWidget(self.queue)
         self._pages.addWidget(self._log_page())
-        in_column(self._pages, parent=self)
-        self._fold(True)
+        strip = QWidget()
+        strip.setFixedHeight(CLOSED_HEIGHT)
+        in_row(self._to_queue, to_log, Stretch(1), self._fold_button, parent=strip, margins=(16, 0, 16, 0))
+        in_column(strip, wide(self._pages), parent=self, spacing=0)
+        self.set_open(False)
 
     @property
     def page(self) -> str:
         return _PAGES[self._pages.currentIndex()]
 
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def set_open(self, is_open: bool) -> None:
+        """Shows the page, or only the line with its buttons."""
+        self._is_open = is_open
+        self._pages.setVisible(is_open)
+        self.log.setVisible(is_open)
+        self.queue.set_open(is_open)
+        self._fold_button.set_icon("chevron-down" if is_open else "chevron-up")
+        if is_open:
+            self.setMinimumHeight(LOW_HEIGHT)
+            self.setMaximumHeight(16_777_215)
+        else:
+            self.setFixedHeight(CLOSED_HEIGHT)
+        self.opened.emit(is_open)
+
     def show_page(self, page: str) -> None:
-        """Shows "runs", "queue" or "log"; the dock is unfolded for queue and log."""
+        """Opens "queue" or "log"."""
         self._pages.setCurrentIndex(_PAGES.index(page) if page in _PAGES else 0)
-        if self.page != "runs":
-            self.runs.set_open(True)
+        self.set_open(True)
 
     def toggle(self, page: str) -> None:
-        """Shows a page, or the runs again."""
-        self.show_page("runs" if self.page == page else page)
+        """Shows a page, or closes it."""
+        if self._is_open and self.page == page:
+            self.set_open(False)
+        else:
+            self.show_page(page)
 
     def set_waiting(self, count: int) -> None:
         """Shows how many wait in the queue."""
@@ -75,38 +91,22 @@ class Dock(QFrame):
         waits = f"{count:,} waiting. " if count else ""
         self._to_queue.setToolTip(f"{waits}Show the queue ({keys_of('waiting')})")
 
-    def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
-        button = IconButton(icon, name, tooltip)
-        button.clicked.connect(lambda: self.show_page(page))
-        return button
-
     def _log_page(self) -> QWidget:
         page = QWidget(self._pages)
         self.log = LogPanel()
         header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
-        header.addWidget(self._button("table", "Show the runs", "Back to the runs (Ctrl+L)", "runs"))
         in_column(header, wide(self.log), parent=page, spacing=0)
         return page
 
     def usual_height(self, window_height: int) -> int:
         """The default height, folded or open, in a window of this height."""
-        if not self.runs.is_open():
+        if not self._is_open:
             return CLOSED_HEIGHT
         return OPEN_HEIGHT if window_height >= _LOW_WINDOW else LOW_HEIGHT
 
     def settle(self) -> None:
         """Takes the height limits of its state, folded or open."""
-        self._fold(self.runs.is_open())
-
-    def _fold(self, is_open: bool) -> None:
-        self.log.setVisible(is_open)
-        self.queue.set_open(is_open)
-        if is_open:
-            self.setMinimumHeight(LOW_HEIGHT)
-            self.setMaximumHeight(16_777_215)
-        else:
-            self.setFixedHeight(CLOSED_HEIGHT)
-        self.opened.emit(is_open)
+        self.set_open(self._is_open)
 
 
 _LEAST_ABOVE = 200
@@ -121,7 +121,7 @@ class DockRoom(QSplitter):
         self.above = QWidget(self)
         self.above.setMinimumHeight(_LEAST_ABOVE)
         self.dock = Dock(self)
-        self._was_open = True
+        self._was_open = False
         self._chosen: int | None = None
         self.setChildrenCollapsible(False)
         self.splitterMoved.connect(lambda: self._choose(self.dock.height()))
@@ -143,7 +143,7 @@ class DockRoom(QSplitter):
     def settle(self, window_height: int) -> None:
         """Gives the dock the chosen height, or the default in a window of this height."""
         height, dock = self.height(), self.dock.usual_height(window_height)
-        if self._chosen is not None and self.dock.runs.is_open():
+        if self._chosen is not None and self.dock.is_open():
             dock = min(self._chosen, max(LOW_HEIGHT, height - _LEAST_ABOVE))
         self.setSizes([max(1, height - dock), dock])
 
@@ -159,15 +159,15 @@ class DockRoom(QSplitter):
         That is made in Train, and saved when leaving it (`is_training`).
         """
         if is_training:
-            self._was_open = self.dock.runs.is_open()
-        self.dock.runs.set_open(self._was_open and not is_crowded)
+            self._was_open = self.dock.is_open()
+        self.dock.set_open(self._was_open and not is_crowded)
 
     def is_open(self, is_training: bool) -> bool:
         """Whether the dock is open in Train, the current workspace or not."""
-        return self.dock.runs.is_open() if is_training else self._was_open
+        return self.dock.is_open() if is_training else self._was_open
 
     def _choose(self, height: int) -> None:
-        if self.dock.runs.is_open():
+        if self.dock.is_open():
             self._chosen = height
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -217,8 +217,8 @@ class Body(QSplitter):
     def workspace(self) -> str:
         return tuple(self._workspaces)[self.pages.currentIndex()]
 
-    def show_workspace(self, key: str, ticked: int) -> None:
-        """Shows a workspace; Compare folds the dock for several `ticked` runs.
+    def show_workspace(self, key: str) -> None:
+        """Shows a workspace.
 
         Raises ValueError for an unknown key.
         """
@@ -226,18 +226,17 @@ class Body(QSplitter):
             raise ValueError(f"There is no workspace '{key}'.")
         page, side = self._workspaces[key]
         if key != self.workspace:
-            self._make_room(key, ticked)
+            self._make_room(key)
         self.pages.setCurrentWidget(page)
         if side is not None:
             self.side.setCurrentWidget(side)
         self.side.setVisible(side is not None)
-        self.notice.keep_free(_CONTROLS if side is None else 0)
+        self.notice.keep_free(_CONTROLS if key == "show" else 0)
         self.dock.setVisible(side is not None)
 
-    def _make_room(self, key: str, ticked: int) -> None:
+    def _make_room(self, key: str) -> None:
         is_low = self.dock.usual_height(self.window().height()) < OPEN_HEIGHT
         is_crowded = {
-            "compare": ticked > 1,
             "memory": is_low,
             "numerics": is_low,
             "timing": is_low,

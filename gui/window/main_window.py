@@ -16,6 +16,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
 from gui.session.experiments import Experiments
@@ -113,13 +114,15 @@ class MainWindow(QMainWindow):
         self.top_bar = TopBar(WORKSPACES, holder)
         self._body = Body(holder)
         self._middle, self.dock, self.notice = self._body.middle, self._body.dock, self._body.notice
-        self.runs = self.dock.runs
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
+        self.results = ResultsPlace(self._body.pages)
+        self.runs = self.results.runs
         self.setup = SetupPanel(self._body.side, self.experiments.trust.code)
         runs = self.experiments.runs
         self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
         self._body.add("train", self.live, self.setup)
+        self._body.add("compare", self.results, None)
         self._middle.settle(self.height())
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
@@ -138,6 +141,7 @@ class MainWindow(QMainWindow):
             top_bar=self.top_bar,
             body=self._body,
             setup=self.setup,
+            place=self.results,
         )
         others.workspace_wanted.connect(self.show_workspace)
         others.experiment_wanted.connect(self._go_to_form)
@@ -176,7 +180,6 @@ class MainWindow(QMainWindow):
         self.engine.train_wanted.connect(self.setup.run_action.trigger)
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-        self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
         self.runs.checked_changed.connect(self._followed.set_ticked)
         self.runs.resume_requested.connect(self._resume)
         self.runs.open_requested.connect(self._open_run)
@@ -218,7 +221,7 @@ class MainWindow(QMainWindow):
                 "filter": self._go_to_filter,
                 "export": lambda: self.others.comparisons.export(),
                 "import": lambda: self.others.comparisons.importing.ask(),
-                "fold": lambda: self.runs.set_open(not self.runs.is_open()),
+                "fold": lambda: self.dock.set_open(not self.dock.is_open()),
                 "waiting": lambda: self.dock.toggle("queue"),
                 "log": lambda: self.dock.toggle("log"),
                 "theme": theme().toggle,
@@ -230,7 +233,7 @@ class MainWindow(QMainWindow):
     def show_workspace(self, key: str) -> None:
         """Shows the workspace of that key, with its side column."""
         others = self.others if key != "train" or self._has_others else None
-        self._body.show_workspace(key, len(self.runs.checked()))
+        self._body.show_workspace(key)
         self.setup.set_purpose(OF_WORKSPACES.get(key, "train"))
         if others is not None:
             others.set_in_sight(key)
@@ -389,8 +392,7 @@ class MainWindow(QMainWindow):
         self.setup.foot.run_button.setFocus()
 
     def _go_to_filter(self) -> None:
-        if self.workspace == "show":  # it hides the runs, which would be filtered unseen
-            self.show_workspace("train")
+        self.show_workspace("compare")
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
@@ -420,4 +422,4 @@ class MainWindow(QMainWindow):
         states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
-        return kept_parts(self, self._body, self.dock, states, self.show_workspace)
+        return kept_parts(self, self._body, self.results, states, self.show_workspace)

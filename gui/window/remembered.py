@@ -21,9 +21,10 @@ from PySide6.QtWidgets import QMainWindow
 
 from engine.experiment.paths import config_folder
 from gui.charts.smoothing import smoothing
+from gui.results.place import ResultsPlace
 from gui.theme.motion import reduced_motion_choice, set_reduced_motion
 from gui.theme.theme import theme
-from gui.window.body import Body, Dock
+from gui.window.body import Body
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -42,6 +43,7 @@ class Key(StrEnum):
     ENGINE = "engine"
     TICKED_RUNS = "ticked_runs"
     RUNS_TABLE = "runs_table"
+    RESULTS = "results"
     WORKSPACE = "workspace"
     MEMORY_LIMIT = "memory_limit"
     NUMERICS = "numerics"
@@ -194,16 +196,17 @@ def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
 def kept_parts(
     window: QMainWindow,
     body: Body,
-    dock: Dock,
+    results: ResultsPlace,
     states: Mapping[Key, HasState],
     show_workspace: Callable[[str], object],
 ) -> tuple[Kept, ...]:
     """The parts in the order of their restoring: the workspace after what it shows."""
-    runs, middle = dock.runs, body.middle
+    runs, dock, middle = results.runs, body.dock, body.middle
     return (
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),
+        Kept(Key.RESULTS, results.state, results.restore),
         Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
-        Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), runs.set_open),
+        Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), dock.set_open),
         Kept(Key.DOCK_PAGE, lambda: dock.page, dock.show_page),
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),

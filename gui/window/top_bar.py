@@ -153,7 +153,7 @@ class DeviceChip(QFrame):
 WORKSPACES = (
     ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
     ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
-    ("compare", "Compare", "Overlay runs and read their ratios (Ctrl+3)"),
+    ("compare", "Results", "Everything saved, and what came out of it (Ctrl+3)"),
     ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
     (
         "numerics",

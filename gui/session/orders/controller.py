@@ -38,8 +38,11 @@ class WorkController(QObject, Generic[View]):
         stop_button: Button,
         menu: SavedMenu,
         parent: QObject | None = None,
+        follows: bool = True,
     ) -> None:
+        """One that does not follow shows only what it is told to open."""
         super().__init__(parent)
+        self._follows = follows
         self._experiments = experiments
         self._ordered, self._show_view, self._menu = work, show_view, menu
         self._background = Background(self)
@@ -48,9 +51,14 @@ class WorkController(QObject, Generic[View]):
         menu.opened.connect(self._open)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)
-        work.began.connect(self._show)
+        if follows:
+            work.began.connect(self._show)
         work.ended.connect(self._end)
         work.deleted.connect(self._drop)
+
+    def open(self, key: str) -> None:
+        """Shows work by its key."""
+        self._open(key)
 
     def open_newest(self) -> None:
         """Shows the work in progress, else the newest saved, unless some is shown."""
@@ -117,4 +125,5 @@ class WorkController(QObject, Generic[View]):
         if key == self._key:
             self._key = None
             self._show_view(None)
-            self.open_newest()
+            if self._follows:
+                self.open_newest()

@@ -23,7 +23,13 @@ class FastestController(WorkController[TuningView]):
     comparison_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(
-        self, setup: SetupPanel, panel: SweepPanel, experiments: Experiments, parent: QObject | None = None
+        self,
+        setup: SetupPanel,
+        panel: SweepPanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         head = panel.fastest_head
         super().__init__(
@@ -33,13 +39,15 @@ class FastestController(WorkController[TuningView]):
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
         panel.head.menu.opened.connect(self._open)
         head.menu.offer("Search again", self._repeat)
         head.export.asked.connect(self.export)
-        setup.take_orders("tune", self.submit, self._refuse)
+        if follows:
+            setup.take_orders("tune", self.submit, self._refuse)
         panel.options.wanted.connect(lambda: setup.order("tune"))
         panel.fastest_go_on.clicked.connect(self._go_on)
         page = panel.fastest
