@@ -99,9 +99,9 @@ class Sign(QLabel):
         self.setPixmap(pixmap(self._icon, ink, 14, self.devicePixelRatioF()))
 
 
-_SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
+_SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 """Pixel sizes of the facts and of the asides, largest first."""
-_HINT_SIZE = 22
+_HINT_SIZE = 20
 _BELOW = 3
 
 
@@ -178,7 +178,7 @@ def _markup(piece: Piece, size: tuple[int, int]) -> str:
     return f"<span style='{style}'>{text}</span>"
 
 
-_ALONE = "Tick another run to compare with this one, or drag it here."
+_ALONE = "Tick another run too to compare the two, or drag it here."
 _AGAIN = "Measure again"
 _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
 

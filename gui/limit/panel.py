@@ -106,6 +106,10 @@ class MemoryLimitPanel(QFrame):
             self._shown = None
             self.show_search(self._view)
 
+    def show_alone(self) -> None:
+        """Hides what is about another search than the one that is shown."""
+        self.cards.hide()
+
     def view(self) -> SearchView | None:
         return self._view
 

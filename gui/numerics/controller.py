@@ -32,6 +32,8 @@ class NumericsController(WorkController[DiagnosisView]):
         panel: NumericsPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         super().__init__(
             experiments,
@@ -40,10 +42,11 @@ class NumericsController(WorkController[DiagnosisView]):
             stop_button=panel.head.stop,
             menu=panel.head.menu,
             parent=parent,
+            follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._diagnoses = experiments.diagnoses
-        self._connect()
+        self._connect(follows)
         self._show_kept()
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
@@ -76,11 +79,12 @@ class NumericsController(WorkController[DiagnosisView]):
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: DIAGNOSIS_FORMATS.export(record, path, force=True))
 
-    def _connect(self) -> None:
-        self._setup.take_orders(
-            "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
-        )
-        self._setup.preset_chosen.connect(self._choose_parts)
+    def _connect(self, follows: bool) -> None:
+        if follows:
+            self._setup.take_orders(
+                "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
+            )
+            self._setup.preset_chosen.connect(self._choose_parts)
         self._setup.draft_changed.connect(self._show_kept)
         self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
         self._panel.changes_wanted.connect(self._setup.use_changes)

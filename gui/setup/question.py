@@ -31,11 +31,11 @@ class Entry(NamedTuple):
 _LENGTH = frozenset({"length", "epochs", "steps"})
 QUESTIONS: Mapping[Question, Entry] = {
     "compare": Entry("Compare precisions", "Which is faster, and does it still learn", "compare"),
-    "limit": Entry("Largest batch", "What fits into memory", "largest", _LENGTH | {"batch_size", "repeat"}),
+    "limit": Entry("Largest batch", "What fits into memory", "limit", _LENGTH | {"batch_size", "repeat"}),
     "numerics": Entry("Numerics", "Where precision is lost", "pulse", frozenset({"repeat"})),
     "profile": Entry("Profile", "Where the time goes", "profile", _LENGTH | {"repeat"}),
-    "sweep": Entry("Sweep", "How it changes with any setting", "grid"),
-    "tune": Entry("Tune", "The fastest settings", "sliders", _LENGTH | {"repeat"}),
+    "sweep": Entry("Sweep", "How it changes with any setting", "sweep"),
+    "tune": Entry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
 OF_PRESETS: Mapping[str, Question] = {"probe": "limit", "diagnose": "numerics"}
 """Of the kinds of presets that do not train."""

@@ -42,6 +42,8 @@ class SweepController(WorkController[SweepView]):
         panel: SweepPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         self._setup, self._panel, self._store_path = setup, panel, store_path
         self._sweeps = experiments.sweeps
@@ -52,6 +54,7 @@ class SweepController(WorkController[SweepView]):
             stop_button=panel.head.stop,
             menu=panel.head.menu,
             parent=parent,
+            follows=follows,
         )
         # an export must not delay what is shown
         self._reading = Background(self)

@@ -25,6 +25,8 @@ class TimingController(WorkController[TimingView]):
         panel: TimingPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         head = panel.head
         super().__init__(
@@ -34,9 +36,11 @@ class TimingController(WorkController[TimingView]):
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._timings = experiments.timings
-        setup.take_orders("profile", self.submit, self._refuse)
+        if follows:
+            setup.take_orders("profile", self.submit, self._refuse)
         panel.explain_wanted.connect(lambda: setup.order("profile"))
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)

@@ -36,7 +36,6 @@ SHORTCUTS = (
     Shortcut("import", "Ctrl+I", "Import runs from an archive"),
     Shortcut("undo", "Ctrl+Z", "Restore the last deleted runs"),
     Shortcut("filter", "Ctrl+F", "Filter the runs"),
-    Shortcut("fold", "Ctrl+J", "Fold or unfold the runs"),
     Shortcut("waiting", "Ctrl+K", "Show the queue, or hide it"),
     Shortcut("log", "Ctrl+L", "Show the log, or hide it"),
     Shortcut("theme", "Ctrl+T", "Switch between dark and light"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
@@ -16,6 +16,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
 from gui.runs.queue.schedule import Schedule
@@ -117,16 +118,17 @@ class MainWindow(QMainWindow):
         # the tab order is that in which they are made
         self.top_bar = TopBar(holder)
         self._body = Body(holder)
-        self._middle, self.dock, self.notice = self._body.middle, self._body.dock, self._body.notice
-        self.runs = self.dock.runs
+        self.notice = self._body.notice
         self.backstage = QueuePopover(self.top_bar.activity)
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
+        self.results = ResultsPlace(self._body.pages)
+        self.runs = self.results.runs
         self.setup = SetupPanel(self._body.side, self.experiments.trust.code)
         runs = self.experiments.runs
         self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
         self._body.add("compare", self.live, self.setup)
-        self._middle.settle(self.height())
+        self._body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self)
@@ -144,6 +146,7 @@ class MainWindow(QMainWindow):
             top_bar=self.top_bar,
             body=self._body,
             setup=self.setup,
+            place=self.results,
         )
         others.page_wanted.connect(self.show_page)
         others.experiment_wanted.connect(self._go_to_form)
@@ -176,14 +179,12 @@ class MainWindow(QMainWindow):
             changed.connect(lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False))
         self.live.stop_requested.connect(self.experiments.stop)
         self.live.pause_toggled.connect(self.experiments.toggle_pause)
-        self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._quiet.ready.connect(self._submit)
         self.engine.page_wanted.connect(lambda: self._show_runs(()))
         self.engine.train_wanted.connect(self.setup.run_action.trigger)
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-        self.runs.compare_requested.connect(lambda _run_ids: self.show_page("results"))
         self.runs.checked_changed.connect(self._followed.set_ticked)
         self.runs.resume_requested.connect(self._resume)
         self.runs.open_requested.connect(self._open_run)
@@ -225,7 +226,6 @@ class MainWindow(QMainWindow):
                 "filter": self._go_to_filter,
                 "export": lambda: self.others.comparisons.export(),
                 "import": lambda: self.others.comparisons.importing.ask(),
-                "fold": lambda: self.runs.set_open(not self.runs.is_open()),
                 "waiting": lambda: self.backstage.toggle_page("queue"),
                 "log": lambda: self.backstage.toggle_page("log"),
                 "theme": theme().toggle,
@@ -295,10 +295,6 @@ class MainWindow(QMainWindow):
     def _make_others(self) -> None:
         # asking for them makes them
         assert self.others is not None
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._middle.window_resized(event.oldSize().height(), event.size().height())
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._asks_before_closing and not self._may_close():
@@ -416,8 +412,7 @@ class MainWindow(QMainWindow):
         self.setup.foot.run_button.setFocus()
 
     def _go_to_filter(self) -> None:
-        if self.place == "show":  # it hides the runs, which would be filtered unseen
-            self.show_page("results")
+        self.show_page("results")
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
@@ -441,10 +436,9 @@ class MainWindow(QMainWindow):
         if is_first and self.experiments.engine.is_usable:
             self.others.shows.welcome()
         restore(self._settings, self._kept_parts())
-        self.dock.settle()
 
     def _kept_parts(self) -> tuple[Kept, ...]:
         states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
-        return kept_parts(self, self._body, self.dock, states, self.show_page)
+        return kept_parts(self, self._body, self.results, states, self.show_page)

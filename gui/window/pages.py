@@ -10,13 +10,12 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow
 
-from gui.compare.column import ComparisonColumn
-from gui.compare.controller import CompareController
-from gui.compare.panel import ComparePanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
+from gui.results.controller import ResultsController
+from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.setup.panel import SetupPanel
@@ -56,23 +55,21 @@ class OtherPages(QObject):
         top_bar: TopBar,
         body: Body,
         setup: SetupPanel,
+        place: ResultsPlace,
     ) -> None:
         super().__init__(window)
         self._window = window
         self._experiments = experiments
-        self._setup, self._runs, self._notice = setup, body.dock.runs, body.notice
-        pages, side = body.pages, body.side
+        self._setup, self._runs, self._notice = setup, place.runs, body.notice
+        pages = body.pages
         # the order of Tab is that in which they are made
         self.memory_limit = MemoryLimitPanel(pages)
-        self.compare = ComparePanel(pages)
-        self.column = ComparisonColumn(side)
         self.show_panel = ShowPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
         self.timing_panel = TimingPanel(pages)
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
         body.add("limit", self.memory_limit, setup)
-        body.add("results", self.compare, self.column)
         body.add("show", self.show_panel, None)
         body.add("numerics", self.numerics_panel, setup)
         body.add("profile", self.timing_panel, setup)
@@ -85,9 +82,9 @@ class OtherPages(QObject):
         self.timings = TimingController(setup, self.timing_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.fastest = FastestController(setup, self.tune_panel, experiments, self)
-        self.comparisons = CompareController(
-            store_path, experiments, self._runs, self.column, self.compare, self._notice, window
-        )
+        self.results = ResultsController(store_path, setup, place, experiments, self._notice, window)
+        self.comparisons = self.results.comparisons
+        self.compare, self.head = self.results.page.comparison, self.results.page.head
         self.shows = ShowController(
             store_path,
             experiments,
@@ -127,7 +124,7 @@ class OtherPages(QObject):
 
     def set_in_sight(self, key: str) -> None:
         """Sets which page is visible."""
-        self.comparisons.set_in_sight(key == "results")
+        self.results.set_in_sight(key == "results")
         self.shows.set_in_sight(key == "show")
         self.limits.refresh()
         self.sweeps.set_in_sight(key == "sweep")
@@ -140,7 +137,7 @@ class OtherPages(QObject):
 
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""
-        self.comparisons.stop()
+        self.results.stop()
         for controller in self._controllers.values():
             controller.stop()
         self.shows.stop()
@@ -162,15 +159,14 @@ class OtherPages(QObject):
             panel.guide_wanted.connect(self._show_guide)
         self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         self._runs.ranges_requested.connect(self.numerics.show_samples)
-        self._runs.sweep_requested.connect(self.sweeps.open)
         self._experiments.ended.connect(self._offer_to_find)
-        self.comparisons.workspace_wanted.connect(lambda: self.page_wanted.emit("results"))
-        self.comparisons.problem.connect(self.problem)
-        self.column.why_not_explained = self._experiments.why_not_explained
-        self.column.explain_wanted.connect(self.timings.explain)
-        self._experiments.catalog_known.connect(lambda _catalog: self.column.fit_explain())
+        self.results.wanted.connect(lambda: self.page_wanted.emit("results"))
+        self.results.problem.connect(self.problem)
+        self.results.form_wanted.connect(self.experiment_wanted)
+        self.results.guide_wanted.connect(self._show_guide)
+        self.results.runs_wanted.connect(self.runs_wanted)
         self.compare.experiment_wanted.connect(self.experiment_wanted)
-        self.shows.offer(self._runs, self.column)
+        self.shows.offer(self._runs, self.head)
         self.shows.workspace_wanted.connect(self.page_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
         self.shows.engine_wanted.connect(self.engine_wanted)

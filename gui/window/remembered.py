@@ -21,9 +21,10 @@ from PySide6.QtWidgets import QMainWindow
 
 from engine.experiment.paths import config_folder
 from gui.charts.smoothing import smoothing
+from gui.results.place import ResultsPlace
 from gui.theme.motion import reduced_motion_choice, set_reduced_motion
 from gui.theme.theme import theme
-from gui.window.body import Body, Dock
+from gui.window.body import Body
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -34,12 +35,12 @@ class Key(StrEnum):
 
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
-    DOCK_HEIGHT = "dock_height"
     THEME = "theme"
     FORM = "form"
     ENGINE = "engine"
     TICKED_RUNS = "ticked_runs"
     RUNS_TABLE = "runs_table"
+    RESULTS = "results"
     PAGE = "workspace"
     MEMORY_LIMIT = "memory_limit"
     NUMERICS = "numerics"
@@ -197,18 +198,18 @@ _OLD_PAGES = {"train": "compare", "compare": "results", "memory": "limit", "timi
 def kept_parts(
     window: QMainWindow,
     body: Body,
-    dock: Dock,
+    results: ResultsPlace,
     states: Mapping[Key, HasState],
     show_page: Callable[[str], object],
 ) -> tuple[Kept, ...]:
     """The parts in the order of their restoring: the page after what it shows."""
-    runs, middle = dock.runs, body.middle
+    runs = results.runs
     return (
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),
+        Kept(Key.RESULTS, results.state, results.restore),
         Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
-        Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
         *state_parts(states),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
         Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),

@@ -9,7 +9,7 @@ from PySide6.QtGui import QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QStackedWidget, QTableView, QWidget
 
 from engine.store.queue.waiting import WaitingItem
-from gui.runs.bar import HEIGHT
+from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue.delegate import (
     ACTIONS_WIDTH,
     HOLD,

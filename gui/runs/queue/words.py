@@ -12,11 +12,11 @@ from gui.session.queue.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
-    "search": "largest",
+    "search": "limit",
     "diagnosis": "pulse",
     "timing": "profile",
-    "sweep": "grid",
-    "tuning": "sliders",
+    "sweep": "sweep",
+    "tuning": "tune",
 }
 EMPTY = (
     "Nothing waits.",

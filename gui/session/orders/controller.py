@@ -38,8 +38,11 @@ class WorkController(QObject, Generic[View]):
         stop_button: Button,
         menu: WorkMenu,
         parent: QObject | None = None,
+        follows: bool = True,
     ) -> None:
+        """One that does not follow shows only what it is told to open."""
         super().__init__(parent)
+        self._follows = follows
         self._experiments = experiments
         self._ordered, self._show_view, self._menu = work, show_view, menu
         self._background = Background(self)
@@ -47,7 +50,8 @@ class WorkController(QObject, Generic[View]):
         stop_button.clicked.connect(self._stop_work)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)
-        work.began.connect(self._show)
+        if follows:
+            work.began.connect(self._show)
         work.ended.connect(self._end)
         work.deleted.connect(self._drop)
 
@@ -117,4 +121,5 @@ class WorkController(QObject, Generic[View]):
         if key == self._key:
             self._key = None
             self._show_view(None)
-            self.open_newest()
+            if self._follows:
+                self.open_newest()

@@ -22,7 +22,13 @@ class FastestController(WorkController[TuningView]):
     comparison_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(
-        self, setup: SetupPanel, panel: TunePanel, experiments: Experiments, parent: QObject | None = None
+        self,
+        setup: SetupPanel,
+        panel: TunePanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         head = panel.head
         super().__init__(
@@ -32,12 +38,14 @@ class FastestController(WorkController[TuningView]):
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
         head.menu.offer("Search again", self._repeat)
         head.export.asked.connect(self.export)
-        setup.take_orders("tune", self.submit, self._refuse)
+        if follows:
+            setup.take_orders("tune", self.submit, self._refuse)
         panel.go_on.clicked.connect(self._go_on)
         page = panel.page
         page.wanted.connect(lambda: setup.order("tune"))

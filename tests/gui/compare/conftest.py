@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from gui.compare.column import ComparisonColumn
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QRadioButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareReader
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from gui.compare.exports import ExportBlock
 from PIL import Image
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
@@ -20,7 +21,6 @@ from engine.export.formats import Format, format_named
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.exports import ExportBlock
 from gui.runs import importing
 from gui.runs.exporting import Exporting, Order, file_name
 from gui.runs.importing import Place, place_of

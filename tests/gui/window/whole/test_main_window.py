@@ -18,7 +18,6 @@ from engine.protocol.events import Ready
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Target
-from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
@@ -153,19 +152,14 @@ def test_the_window_repaints_slowly_beside_a_cpu_run(
     assert not window._followed.timer.isActive()
 
 
-def test_ticked_runs_are_compared_and_the_dock_makes_room(
-    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
-) -> None:
+def test_ticked_runs_are_compared(qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment) -> None:
     ids = training.submit(window, tiny, experiment_from({**tiny.model_dump(), "precision": "bf16"}))
     training.wait_for_end(window, 2)
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.runs.compare_requested.emit(window.runs.checked())
-    assert window.page == "results" and not window.runs.is_open()
+        window.show_page("results")
     assert [line.key for line in window.others.compare.curves.lines()] == list(ids)
     assert "BF16 AMP" in window.others.compare.headline.text()
-    window.show_page("compare")
-    assert window.runs.is_open()
 
 
 def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
@@ -199,12 +193,3 @@ def test_every_control_says_what_it_is(window: MainWindow) -> None:
         and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
     ]
     assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]
-
-
-def test_a_window_that_becomes_low_takes_the_height_from_the_runs(window: MainWindow) -> None:
-    window.resize(1_440, 900)
-    assert window.dock.height() == OPEN_HEIGHT
-    window.resize(1_100, 700)
-    assert window.dock.height() == LOW_HEIGHT
-    window.resize(1_440, 900)
-    assert window.dock.height() == OPEN_HEIGHT
