@@ -75,8 +75,8 @@ class NoRuns(QWidget):
 BAR_HEIGHT, FOOT_HEIGHT = 56, 48
 _LEAST_FILTER = 80
 _EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
-_NARROW = 560
-"""A narrower table shows the chooser of folders as an icon."""
+_LEAST, _NARROWEST, _NARROW = 280, 400, 560
+"""The least width, that of a bar with the columns' button, and that of one that names the folders."""
 
 
 class FilterBar(QWidget):
@@ -92,6 +92,7 @@ class FilterBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(BAR_HEIGHT)
+        self.setMinimumWidth(_LEAST)
         self.filter = FilterEdit("Filter", TIP)
         self.filter.setMinimumWidth(_LEAST_FILTER)
         self.kind = Button(_EVERYTHING, "secondary", "Show everything, or what is of one kind")
@@ -112,7 +113,10 @@ class FilterBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.folders.setText("" if event.size().width() < _NARROW else _ALL_FOLDERS)
+        width = event.size().width()
+        self.folders.setText("" if width < _NARROW else _ALL_FOLDERS)
+        # a right click on the headings has the columns too
+        self.columns.setVisible(width >= _NARROWEST)
 
     def _kinds(self) -> QMenu:
         menu = QMenu(self)

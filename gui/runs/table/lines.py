@@ -109,12 +109,16 @@ def _term(match: re.Match[str]) -> Callable[[Line | Study], bool]:
     return lambda line: bool(said := _place_of(key, line)) and value in said.casefold()
 
 
+_RANKS = {Status.RUNNING: 2, Status.QUEUED: 1}
+
+
 class RunsList:
     """`lines` by the runs' ids. `queue` holds the ids of queued runs, the next one first;
     `only_pictures`: whether all runs train on pictures.
 
     In the order of time the rows are a tree: comparisons and studies with their runs below them, under the
-    headings of the days. In any other order runs stand alone: the fastest of all is found so.
+    headings of the days. In any other order runs stand alone: the fastest of all is found so. `found` has the
+    ids of those that pass the filter.
     """
 
     def __init__(self) -> None:
@@ -123,6 +127,7 @@ class RunsList:
         self.baselines = Baselines()
         self.only_pictures = True
         self.owners: dict[str, Item] = {}
+        self.found: set[str] = set()
         self.items: tuple[Item, ...] = ()
         self._studies: tuple[Study, ...] = ()
         self._kind: ItemKind | None = None
@@ -201,11 +206,13 @@ class RunsList:
 
     def in_view(self) -> list[Row]:
         """The rows that pass the filter, in order."""
+        shown = (line for line in self.lines.values() if self._is_of_kind(line))
+        self.found = {line.run.id for line in self._search.among(shown)}
         if self.is_tree:
             return self._tree()
         if self._in_order is None:
             self._in_order = ordered(self.lines.values(), self._column, self._is_descending, self.baselines)
-        runs: list[Row] = [line for line in self._search.among(self._in_order) if self._is_of_kind(line)]
+        runs: list[Row] = [line for line in self._in_order if line.run.id in self.found]
         bare = [item for item in self.items if not item.lines and self._is_shown(item)]
         return runs + sorted(bare, key=lambda item: item.when, reverse=True)
 
@@ -230,7 +237,7 @@ class RunsList:
         return self._kind in (None, item.kind) and item.study is not None and self._search(item.study)
 
     def _tree(self) -> list[Row]:
-        found = {line.run.id for line in self._search.among(self.lines.values()) if self._is_of_kind(line)}
+        found = self.found
         roots: list[Item | Line] = [
             item
             for item in self.items
@@ -241,36 +248,44 @@ class RunsList:
         pinned = [root for root in roots if _is_pinned(root)]
         rows: list[Row] = [Heading("Pinned")] if pinned else []
         for root in pinned:
-            rows += self._with_runs(root, found)
-        return rows + self._by_days([root for root in roots if not _is_pinned(root)], found)
+            rows += self._with_runs(root)
+        return rows + self._by_days([root for root in roots if not _is_pinned(root)])
 
-    def _by_days(self, roots: Sequence[Item | Line], found: set[str]) -> list[Row]:
+    def _by_days(self, roots: Sequence[Item | Line]) -> list[Row]:
         today, words = datetime.now().astimezone().date(), ""
         rows: list[Row] = []
         for root in roots:
-            rank, moment, _ = _place_in_time(root)
-            heading = "In progress" if rank else day_words(moment.astimezone().date(), today)
+            rank, seconds, _ = _place_in_time(root)
+            day = datetime.fromtimestamp(abs(seconds)).astimezone().date()
+            heading = "In progress" if rank else day_words(day, today)
             if heading != words:
                 words = heading
                 rows.append(Heading(words))
-            rows += self._with_runs(root, found)
+            rows += self._with_runs(root)
         return rows
 
-    def _with_runs(self, root: Item | Line, found: set[str]) -> list[Row]:
-        if isinstance(root, Line) or self.is_folded(root):
-            return [root]
-        shown = [line for line in root.lines if line.run.id in found]
+    def _with_runs(self, root: Item | Line) -> list[Row]:
+        is_alone = isinstance(root, Line) or self.is_folded(root)
+        return [root] if is_alone else [root, *self.lines_of(root)]
+
+    def lines_of(self, row: Row) -> tuple[Line, ...]:
+        """The run of a row, or those of an item that pass the filter."""
+        if isinstance(row, Line):
+            return (row,)
+        if isinstance(row, Heading):
+            return ()
         # a study is found by its own words, which its runs need not have
-        return [root, *(shown or root.lines)]
+        return tuple(line for line in row.lines if line.run.id in self.found) or row.lines
 
 
-def _place_in_time(root: Item | Line) -> tuple[int, datetime, int]:
+def _place_in_time(root: Item | Line) -> tuple[int, float, int]:
     if isinstance(root, Item):
-        return root.rank, root.when, root.lines[0].run.number if root.lines else 0
-    run = root.run
-    waits = run.status is Status.QUEUED
+        rank, moment, number = root.rank, root.when, root.lines[0].run.number if root.lines else 0
+    else:
+        rank, moment, number = _RANKS.get(root.run.status, 0), begun(root.run), root.run.number
     # of what waits the next one is on top
-    return 2 if run.status is Status.RUNNING else int(waits), begun(run), -run.number if waits else run.number
+    sign = -1 if rank == 1 else 1
+    return rank, sign * moment.timestamp(), sign * number
 
 
 def _is_pinned(root: Item | Line) -> bool:

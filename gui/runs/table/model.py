@@ -115,11 +115,8 @@ class RunsModel(QAbstractTableModel):
         return self._shown[row]
 
     def runs_at(self, row: int) -> tuple[RunRecord, ...]:
-        """The run in a row, or those of the item there."""
-        shown = self._shown[row]
-        if isinstance(shown, Line):
-            return (shown.run,)
-        return tuple(line.run for line in shown.lines) if isinstance(shown, Item) else ()
+        """The run in a row, or those of the item there that pass the filter."""
+        return tuple(line.run for line in self._runs.lines_of(self._shown[row]))
 
     def row_of(self, key: str) -> int | None:
         """The row of a run, by its id, or of an item, by its key; None if it is not shown."""
@@ -169,7 +166,7 @@ class RunsModel(QAbstractTableModel):
 
     def shown_runs(self) -> int:
         """How many runs pass the filter, those below a closed item among them."""
-        return len({run.id for row in range(len(self._shown)) for run in self.runs_at(row)})
+        return len(self._runs.found)
 
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
         """How far a running run is, 0 to 1, and whether it is paused."""
