@@ -65,15 +65,15 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    sizes, dock = window._body.sizes(), window.dock.height()
+    sizes = window._body.sizes()
     window.show_page("show")
-    assert not window.dock.isVisible() and not window.setup.isVisible()
+    assert not window.setup.isVisible()
     qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
     until_raced(qtbot, window)
     assert window.others.show_panel.hasFocus(), "Space is to play the race"
     window.show_page("compare")
-    assert window.dock.isVisible() and window.setup.isVisible()
-    qtbot.waitUntil(lambda: window._body.sizes() == sizes and window.dock.height() == dock)
+    assert window.setup.isVisible()
+    qtbot.waitUntil(lambda: window._body.sizes() == sizes)
 
 
 def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_was(
@@ -82,7 +82,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     other = trained("bf16", 1_500.0)
     window = open_window()
     window._body.setSizes([400, 880])
-    side, dock = window._body.sizes()[0], window.dock.height()
+    side = window._body.sizes()[0]
     window.others.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
@@ -96,20 +96,20 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     race = again.others.show_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
     again.show_page("compare")
-    qtbot.waitUntil(lambda: again._body.sizes()[0] == side and again.dock.height() == dock)
+    qtbot.waitUntil(lambda: again._body.sizes()[0] == side)
 
 
 def test_compare_hands_its_pair_to_show_and_takes_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    assert not window.others.column.show_button.isEnabled(), "nothing is compared yet"
+    assert not window.others.head.show_button.isEnabled(), "nothing is compared yet"
     window.runs.set_checked([run.id for run in pair])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-    window.others.column.set_baseline(pair[1].id)
-    qtbot.waitUntil(lambda: window.others.column.baseline() == pair[1].id)
-    qtbot.mouseClick(window.others.column.show_button, Qt.MouseButton.LeftButton)
+    window.others.head.set_baseline(pair[1].id)
+    qtbot.waitUntil(lambda: window.others.head.baseline() == pair[1].id)
+    qtbot.mouseClick(window.others.head.show_button, Qt.MouseButton.LeftButton)
     assert window.page == "show"
     until_raced(qtbot, window)
     race = window.others.show_panel.race.race

@@ -111,8 +111,7 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
     window.runs.set_checked([run.id])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-    column = window.others.column
-    column.explain.click()
+    explain_entry(window, run).trigger()
     view = window.others.timing_panel.view()
     assert window.page == "profile" and view is not None and view.run_ids == (run.id,)
 

@@ -96,7 +96,7 @@ def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
     window = unpainted()
     window.show_page("results")
     assert window.page == "results"
-    assert window.others.column.isVisibleTo(window) and not window.setup.isVisibleTo(window)
+    assert window.others.head.isVisibleTo(window) and not window.setup.isVisibleTo(window)
 
 
 def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:

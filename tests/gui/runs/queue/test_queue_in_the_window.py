@@ -25,8 +25,8 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     window.experiments.submit("", [("FP32", tiny)], "first")
     assert "The queue rests" in window.notice.text()
     window.experiments.submit("", [("FP32", tiny)], "second")
-    window.dock.toggle("queue")
-    assert window.dock.page == "queue" and window.dock._to_queue.text() == "2"
+    window.backstage.toggle_page("queue")
+    assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
     assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
     panel.table.selectRow(0)
     panel.table.action_pressed.emit("remove")
