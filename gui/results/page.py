@@ -8,7 +8,7 @@ from engine.experiment.problem import Problem
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.results.studies import StudyPages
-from gui.train.page import FailureCard
+from gui.train.failure import FailureCard
 from gui.widgets.boxes import Stretch, in_column, wide
 
 

@@ -25,7 +25,7 @@ from gui.widgets.boxes import in_column
 from gui.widgets.popover import Popover
 
 _BOX_HEIGHT, _ROW_HEIGHT, _MARGIN = 56, 60, 5
-_ICON, _TEXT = 14, 41
+_ICON, _TEXT = 12, 38
 """Pixels from the left edge."""
 
 
@@ -43,7 +43,7 @@ def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
     painter.setPen(QColor(palette.text2))
     painter.drawText(line.translated(0, 18), left, entry.about)
     if right:
-        draw_icon(painter, QRectF(rect.right() - 30, middle - 8, 16, 16), right, palette.text)
+        draw_icon(painter, QRectF(rect.right() - 25, middle - 8, 16, 16), right, palette.text)
 
 
 class QuestionBox(QAbstractButton):

@@ -65,7 +65,8 @@ QLabel[role="axis"] { font-size: 11px; color: $text3; }
 QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
 QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
 QLabel[role="empty"] { font-size: 13px; color: $text3; }
-QLabel[role="code"] { font-family: $mono; font-size: 12px; }
+QLabel[role="code"] { font-family: $mono; font-size: 12px; padding: 4px 12px; color: $text2; }
+QLabel[marked="true"] { background: $bg3; color: $text; }
 QLabel:disabled { color: $off; }
 """
 

@@ -46,6 +46,8 @@ class LivePanel(QFrame):
     show_wanted = Signal(object)  # tuple[str, ...]
     export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
+    check_wanted = Signal()
+    file_wanted = Signal(object)  # Path
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,6 +85,9 @@ class LivePanel(QFrame):
         page.strip.why.clicked.connect(lambda: self.explain_requested.emit(self._answered()))
         page.strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
         page.details.explain_wanted.connect(self.explain_requested)
+        page.failure.open_wanted.connect(self.file_wanted)
+        page.failure.check_wanted.connect(self.check_wanted)
+        page.failure.again_wanted.connect(self.experiment_wanted)
         page.fit(self.height())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
@@ -140,9 +145,13 @@ class LivePanel(QFrame):
     @property
     def failure(self) -> Problem | None:
         """Why the runs in view, which are over without a step, failed; None if there is more to see."""
+        failed = self._failed()
+        return None if failed is None else failed.problem
+
+    def _failed(self) -> LiveRun | None:
         if not all(run.is_over and run.step == 0 for run in self._runs):
             return None
-        return next((run.problem for run in reversed(self._runs) if run.problem is not None), None)
+        return next((run for run in reversed(self._runs) if run.problem is not None), None)
 
     def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
         """Shows what the runs in view found, if they are still these; curves are now over time."""
@@ -234,7 +243,7 @@ class LivePanel(QFrame):
             self._seen = now
             if not any(run.status == "running" for run in self._runs):
                 self._wishes = replace(self._wishes, stop=False)
-            failure = self.failure
+            failure = self._failed()
             self.page.show_failure(failure)
             self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when

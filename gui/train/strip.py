@@ -69,7 +69,7 @@ def phase_fraction(run: LiveRun) -> float | None:
     return run.phase.fraction
 
 
-_NARROW, _TIGHT = 940, 800
+_NARROW, _TIGHT, _CRAMPED = 940, 800, 680
 _WHY = "Profile a few steps of each: where does their time go, and what would make them shorter?"
 
 
@@ -137,8 +137,10 @@ class LiveStrip(QWidget):
         self._narrow, self._tight = event.size().width() < _NARROW, event.size().width() < _TIGHT
         self.progress.setFixedWidth(40 if self._narrow else 120)
         self._row.setSpacing(6 if self._narrow else 10)
-        for button in (self.pause, self.stop, *self._answer):
+        for button in (self.pause, self.stop):
             _set_words(button, button.accessibleName(), self._tight)
+        for button in self._answer:
+            _set_words(button, button.accessibleName(), event.size().width() < _CRAMPED)
         self._show_parts()
 
     def _show_parts(self) -> None:

@@ -49,15 +49,6 @@ def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start:
     assert window.others.compare.headline.text().startswith("Tick runs in the table below")
 
 
-def test_the_newest_run_is_opened_with_one_press(store: Store, start: Open) -> None:
-    pair = trained(store, 2, title="A pair")
-    store.add(Experiment())
-    window = start()
-    assert window.live.empty.words().startswith("No run is open.")
-    window.live.empty.button.click()
-    assert [run.run_id for run in window.live.runs()] == list(pair)
-
-
 def test_with_one_press_those_are_compared_that_were_trained_to_be_else_the_newest_two(
     store: Store, start: Open
 ) -> None:
