@@ -76,6 +76,7 @@ class SetupPanel(QFrame):
         self._without_engine: str | None = None
         self._question: Question = "compare"
         self._has_turned = False
+        self._planned, self._begins, self._is_waiting_only = "", "", False
         self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
@@ -358,7 +359,8 @@ class SetupPanel(QFrame):
         planned = "" if draft is None else plan(self._question, draft, self._outcome, survey)
         enable(self.run_action, against, planned)
         self.foot.grid.show_survey(survey)
-        self.foot.show_line(against or planned, may_wait=self._question in ("compare", "sweep"))
+        self._planned, self._is_waiting_only = planned, against == self._busy
+        self._show_line(against)
         self.foot.set_busy(self._busy is not None)
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
         unsound = unsound if draft is not None else against
@@ -366,6 +368,19 @@ class SetupPanel(QFrame):
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
         enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
+
+    def set_begins(self, words: str) -> None:
+        """Sets when what is added to the queue would begin; empty where nothing is in progress."""
+        if words != self._begins:
+            self._begins = words
+            if self._is_waiting_only:
+                self._show_line(self._busy)
+
+    def _show_line(self, against: str | None) -> None:
+        line = against or self._planned
+        if self._busy is not None and self._is_waiting_only and self._begins:
+            line = ", ".join(part for part in (self._planned, self._begins) if part)
+        self.foot.show_line(line, may_wait=self._question in ("compare", "sweep"))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

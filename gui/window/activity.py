@@ -66,6 +66,19 @@ def activity_of(
     )
 
 
+def begins_text(schedule: Schedule) -> str:
+    """When what is added to the queue now would begin; empty where nothing is in progress."""
+    if schedule.rests:
+        return "begins once the queue goes on"
+    if not any(item.is_running for item in schedule.items) or not schedule.has_engine:
+        return ""
+    if schedule.at_least:
+        return "begins after what is in the queue"
+    # by the minute: a time that changes each second would be read over and over
+    minutes = round(schedule.seconds / 60)
+    return f"begins in about {minutes:,} min" if minutes else "begins within a minute"
+
+
 class ActivityChip(QAbstractButton):
     """A click opens the queue. `brief` leaves out the name of what runs."""
 

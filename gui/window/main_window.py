@@ -35,7 +35,7 @@ from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
-from gui.window.activity import activity_of
+from gui.window.activity import activity_of, begins_text
 from gui.window.answers import AnswerController
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
@@ -287,6 +287,7 @@ class MainWindow(QMainWindow):
         run = self.experiments.runs.record(self.experiments.running or "")
         precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
         self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
+        self.setup.set_begins(begins_text(schedule))
 
     def import_archive(self, path: Path) -> None:
         """Comes to the front and imports the runs of an archive."""

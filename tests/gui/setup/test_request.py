@@ -107,8 +107,10 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot
     assert panel.foot.line.text() == "A run is training; add this one to the queue."
     with qtbot.waitSignal(panel.queue_requested):
         panel.foot.queue_button.click()
+    panel.set_begins("begins in about 4 min")
+    assert panel.foot.line.text() == "2 runs, 752 steps each, begins in about 4 min"
     panel.set_busy(None)
-    assert panel.run_action.isEnabled()
+    assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"
 
 
 def test_a_length_that_gives_no_speed_is_told_beforehand(panel: SetupPanel, type_into: TypeInto) -> None:

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Precision
 from gui.runs.queue.schedule import schedule
 from gui.session.queue.items import QueueItem
-from gui.window.activity import ActivityChip, activity_of
+from gui.window.activity import ActivityChip, activity_of, begins_text
 from gui.window.main_window import MainWindow
 
 NOW = datetime(2026, 11, 23, 12)
@@ -40,6 +40,13 @@ def test_it_says_what_runs_how_far_that_is_and_what_waits(
 def test_an_unknown_time_makes_it_the_least(qtbot: QtBot) -> None:
     unknown = QueueItem("c", "sweep", "A sweep", "")
     assert "at least 40 s for all" in activity_of(schedule((RUN, unknown), NOW, rests=False)).words
+
+
+def test_the_form_says_when_what_is_added_would_begin() -> None:
+    unknown = QueueItem("c", "sweep", "A sweep", "")
+    times = [begins_text(schedule(items, NOW, rests=False)) for items in ((), (RUN,), (RUN, SEARCH))]
+    assert times == ["", "begins in about 1 min", "begins in about 4 min"]
+    assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "begins after what is in the queue"
 
 
 def test_brief_it_leaves_out_the_name(qtbot: QtBot) -> None:
