@@ -189,6 +189,10 @@ class CompareController(QObject):
         """Exports the compared runs, after asking where to."""
         self.exporting.ask(form, self._order(form))
 
+    def export_runs(self, run_ids: Iterable[str]) -> None:
+        """Exports these runs, after asking where to."""
+        self.exporting.ask("any", Order(tuple(run_ids)))
+
     def stop(self) -> None:
         """Waits for what is being read or written."""
         self._reading.stop()
@@ -216,7 +220,7 @@ class CompareController(QObject):
         self._head.export.title_wanted.connect(self._ask_title)
         self._runs.import_wanted.connect(self.importing.ask)
         self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
-        self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
+        self._runs.export_asked.connect(self.export_runs)
         self._experiments.runs.run_changed.connect(self._show_change)
         self._experiments.runs.list_changed.connect(self._count)
         self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))

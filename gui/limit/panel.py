@@ -68,7 +68,7 @@ class MemoryLimitPanel(QFrame):
         self._steps = label("Multiples of", "legend")
         self.cards = CardChooser()
         self.chart = MemoryChart()
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")

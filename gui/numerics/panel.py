@@ -107,7 +107,7 @@ class NumericsPanel(QFrame):
         in_column(
             label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
         )
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.map = MapView()
         self.ranges, self.ladder = RangeView(), LadderView()
         self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), DiagnosisAdvice()

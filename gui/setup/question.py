@@ -70,6 +70,30 @@ def ordered(
     return examined(outcome) if question == "numerics" else outcome.experiments[0][1]
 
 
+class Offer(NamedTuple):
+    """What an empty page says of the comparison that the form describes."""
+
+    question: str
+    hint: str
+    sides: tuple[tuple[Precision, str], ...]
+
+
+def offer(outcome: Outcome) -> Offer:
+    """The question that a comparison answers, and what it does."""
+    sides = tuple((experiment.precision, label) for label, experiment in outcome.experiments)
+    if not outcome.experiments:
+        return Offer("Which precision is the fastest here?", "Choose on the left what to compare.", ())
+    first = outcome.experiments[0][1]
+    if len(sides) > 2:
+        question = f"Which of {len(sides)} is the fastest on this machine?"
+    elif len(sides) > 1:
+        question = f"What does {sides[1][1]} gain on this machine?"
+    else:
+        question = f"How fast does {first.model} train in {sides[0][1]}?"
+    compares = "\nIt compares time, memory and accuracy." if len(sides) > 1 else ""
+    return Offer(question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides)
+
+
 def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
     """The button's text; `cells` are those of a sweep."""
     match question:

@@ -100,7 +100,7 @@ class QuestionBox(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         palette, painter = theme().palette, QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        is_open = self._list is not None and self._list.isVisible()
+        is_open = self._list is not None and self._list.is_open
         border = palette.pri if is_open else palette.text3 if self.underMouse() else palette.line2
         painter.setPen(QColor(border))
         painter.setBrush(QColor(palette.field))
@@ -153,7 +153,7 @@ class QuestionList(Popover):
         super().open()
 
     def _choose(self, item: QListWidgetItem) -> None:
-        if self.isVisible():
+        if self.is_open:
             self.dismiss()
             self.chosen.emit(item.data(Qt.ItemDataRole.UserRole))
 

@@ -83,6 +83,7 @@ QPushButton[kind="primary"], QPushButton:default {
 }
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
+QPushButton[wide="true"] { min-width: 260px; }
 QPushButton[kind="narrow"] { padding: 0 4px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }

@@ -66,7 +66,7 @@ class TimingPanel(QFrame):
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
         self.head = WorkHead("Profile", "profile", "steps", _FORMATS, self.again)
         self._traces = offer_viewer(self.head.export)
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.failures = wrapped("", "problem")
         self.answer = TimingAnswer()
         self.notes = ElidedLabel("", "hint")

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.experiment.problem import Problem
+from gui.train.answer import AnswerView
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
 from gui.train.gauges import LiveGauges
@@ -14,7 +15,7 @@ from gui.train.strip import LiveStrip
 from gui.widgets import label, set_text
 from gui.widgets.boxes import Stretch, in_column, wide
 
-_COMPACT_BELOW = 560
+_COMPACT_BELOW, _LOW_BELOW = 560, 740
 _WIDEST = 720
 """A longer line would not be read."""
 
@@ -51,12 +52,13 @@ class RunsPage(QScrollArea):
         self.strip, self.cards = LiveStrip(page), LiveCards(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.plots = LivePlots(page)
-        self.failure = FailureCard(page)
+        self.answer, self.failure = AnswerView(page), FailureCard(page)
         self.failure.hide()
         self.details.hide()
         self._column = in_column(
             self.strip,
             self.failure,
+            self.answer,
             self.cards,
             self.gauges,
             self.details,
@@ -83,3 +85,4 @@ class RunsPage(QScrollArea):
         self._column.setContentsMargins(16, margin, 16, margin)
         self.cards.set_compact(is_low)
         self.gauges.set_room(not is_low)
+        self.answer.set_low(height < _LOW_BELOW)

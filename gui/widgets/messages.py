@@ -79,11 +79,14 @@ class EmptyState(QWidget):
         action: str = "",
         tooltip: str = "",
         parent: QWidget | None = None,
+        *,
+        is_solid: bool = False,
     ) -> None:
+        """A page whose button asks what the form asks has it solid."""
         super().__init__(parent)
         self._text, self._hint = _middle("empty"), _middle("hint")
         self._hint.setMaximumWidth(_WIDEST_TEXT)
-        self.button = Button(action, "strip", tooltip)
+        self.button = Button(action, "strip" if not is_solid else "primary", tooltip)
         self.button.clicked.connect(self.pressed)
         in_column(
             Stretch(),

@@ -24,10 +24,15 @@ class Popover(QFrame):
 
     def toggle(self) -> None:
         """Opens or closes it."""
-        if self.isVisible():
+        if self.is_open:
             self.dismiss()
         else:
             self.open()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened, and not closed since."""
+        return not self.isHidden()
 
     def open(self) -> None:
         """Opens below the anchor, as large as its content asks for and the window allows."""
@@ -47,7 +52,7 @@ class Popover(QFrame):
 
     def dismiss(self) -> None:
         """Closes it and gives the focus back."""
-        if not self.isVisible():
+        if not self.is_open:
             return
         for watched in (QApplication.instance(), self.window()):
             assert watched is not None

@@ -27,7 +27,7 @@ from gui.setup.grid.survey import Evidence
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
 from gui.setup.panel import SetupPanel
-from gui.setup.question import QUESTIONS
+from gui.setup.question import QUESTIONS, offer
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
@@ -35,11 +35,13 @@ from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.activity import activity_of
+from gui.window.answers import AnswerController
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
 from gui.window.engine import EngineController
 from gui.window.help_menu import open_help
 from gui.window.notification import Notifications
+from gui.window.offers import Offers
 from gui.window.queue_popover import QueuePopover
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
@@ -96,6 +98,7 @@ class MainWindow(QMainWindow):
             means=means,
         )
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
+        self._answers = AnswerController(store.path, self.experiments, self.live, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self._notifications = Notifications(self)
@@ -132,6 +135,8 @@ class MainWindow(QMainWindow):
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self)
+        self._offers = Offers(self.setup, self)
+        self._offers.take([self.live.empty.button])
         self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     @cached_property
@@ -155,6 +160,7 @@ class MainWindow(QMainWindow):
         others.engine_wanted.connect(self.engine.show_page)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
+        self._offers.take(others.offers())
         return others
 
     @property
@@ -165,6 +171,7 @@ class MainWindow(QMainWindow):
         self.top_bar.place_chosen.connect(self.show_page)
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
         self.setup.asked.connect(self.show_page)
+        self.setup.run_action.changed.connect(self._show_offer)
         self.top_bar.theme_toggled.connect(theme().toggle)
         self.top_bar.help_chosen.connect(partial(open_help, self))
         self.top_bar.welcome_requested.connect(lambda: self.others.shows.welcome())
@@ -191,6 +198,8 @@ class MainWindow(QMainWindow):
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.why_not_explained = self.experiments.why_not_explained
+        self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
+        self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.explain_requested.connect(lambda run_ids: self.others.timings.explain(run_ids))
 
@@ -262,6 +271,9 @@ class MainWindow(QMainWindow):
         """The place in sight: "experiment", "results" or "show"."""
         return self._body.place
 
+    def _show_offer(self) -> None:
+        self.live.set_offer(*offer(self.setup.outcome()))
+
     def _show_activity(self, schedule: Schedule) -> None:
         run = self.experiments.runs.record(self.experiments.running or "")
         precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
@@ -302,6 +314,7 @@ class MainWindow(QMainWindow):
             return
         self.hide()
         self._followed.stop()
+        self._answers.stop()
         self._queue_controller.stop()
         if self._has_others:
             self.others.stop()

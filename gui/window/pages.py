@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QMainWindow, QPushButton
 
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
@@ -130,6 +130,11 @@ class OtherPages(QObject):
         self.sweeps.set_in_sight(key == "sweep")
         if key in self._controllers:
             self._controllers[key].open_newest()
+
+    def offers(self) -> tuple[QPushButton, ...]:
+        """The buttons of the empty pages that ask what the form asks."""
+        empty = (self.memory_limit.empty, self.numerics_panel.empty, self.timing_panel.empty)
+        return (*(page.button for page in empty), self.tune_panel.page.offer)
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""

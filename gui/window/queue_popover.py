@@ -34,7 +34,7 @@ class QueuePopover(Popover):
     @property
     def page(self) -> str:
         """What it shows, "queue" or "log"; empty while it is closed."""
-        return "" if not self.isVisible() else self._shown
+        return self._shown if self.is_open else ""
 
     @property
     def _shown(self) -> str:
@@ -44,7 +44,7 @@ class QueuePopover(Popover):
         """Opens with the "queue" or the "log"."""
         self._pages.setCurrentIndex(0 if page == "queue" else 1)
         self.setFocusProxy(self.queue.table if page == "queue" else self.log.view)
-        if self.isVisible():
+        if self.is_open:
             self.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self.open()

@@ -31,9 +31,11 @@ class AnswerPage(QStackedWidget):
     wanted = Signal()
     changes_wanted = Signal(object)
 
-    def __init__(self, name: str, question: str, hint: str, action: str, tooltip: str) -> None:
+    def __init__(
+        self, name: str, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
+    ) -> None:
         super().__init__()
-        self._empty = EmptyState(question, hint, action, tooltip)
+        self._empty = EmptyState(question, hint, action, tooltip, is_solid=is_solid)
         self._empty.pressed.connect(self.wanted)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
@@ -41,6 +43,11 @@ class AnswerPage(QStackedWidget):
         self._area.setAccessibleName(name)
         self.addWidget(self._empty)
         self.addWidget(self._area)
+
+    @property
+    def offer(self) -> Button:
+        """The button of the empty state."""
+        return self._empty.button
 
     def text(self) -> str:
         """All that the page says."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
@@ -87,7 +87,7 @@ def test_a_deletion_for_good_leaves_the_welcome(store: Store, start: Open) -> No
     store.delete(trained(store, 1))
     window = start()
     assert "All runs are deleted." in told(window)
-    buttons = window.notice.findChildren(type(window.runs.bar.compare))
+    buttons = window.notice.findChildren(QPushButton)
     next(button for button in buttons if button.text() == "Delete for good").click()
     assert "All runs are deleted." not in told(window)
 

@@ -81,7 +81,7 @@ def row_text(window: MainWindow, run_id: str) -> str:
     model = window.runs.table.model()
     for row in range(model.rowCount()):
         cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
-        if window.runs.model.run(row).id == run_id:
+        if [run.id for run in window.runs.model.runs_at(row)] == [run_id]:
             return " | ".join(cells)
     raise AssertionError(f"{run_id} is not in the table")
 

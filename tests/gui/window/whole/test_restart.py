@@ -23,8 +23,9 @@ def test_what_the_window_looked_like_survives_a_restart(
     window.show_page("results")
     again = open_window()
     assert theme().mode == "light"
-    assert again._body.sizes()[0] == side != 320
     assert again.page == "results"
+    again.show_page("experiment")
+    qtbot.waitUntil(lambda: again._body.sizes()[0] == side != 320)
     theme().set_mode("dark")
 
 
