@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QActionGroup, QIcon, QMouseEvent
-from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED
@@ -18,7 +18,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.train.details import side_runs
 from gui.widgets import Button, ElidedLabel, IconButton, marker_pixmap
-from gui.widgets.boxes import Stretch, in_row
+from gui.widgets.boxes import Placed, in_row
 from gui.widgets.labels import plain_tip
 
 FORMATS = (
@@ -37,7 +37,7 @@ FORMATS = (
     ("archive", "Save the whole runs as .ammeter, to import elsewhere…"),
 )
 _TIP = "Save the report or other formats; drag it out of the window to save the report there"
-_HEIGHT, _SIGN = 40, 16
+_HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
 
 
 class ExportButton(Button):
@@ -49,7 +49,7 @@ class ExportButton(Button):
     title_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__(" Export…", "secondary", _TIP, "download")
+        super().__init__(" Export…", "middle", _TIP, "download")
         self.setAccessibleName("Export")
         self._pressed_at: QPoint | None = None
         self.formats = QMenu(self)
@@ -102,34 +102,27 @@ class ItemHead(QWidget):
         self._icon = QLabel()
         self.title, self.about = ElidedLabel("", "title"), ElidedLabel("", "hint")
         self.about.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.sides = Button("", "secondary", "Choose the baseline, and which side the sentence is about")
+        self.sides = IconButton("swap", "Sides", "Choose the baseline, and which side the sentence is about")
+        self.sides.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.sides.setMenu(QMenu(self))
         self.sides.menu().setAccessibleName("Sides of the comparison")
         self.sides.menu().aboutToShow.connect(self._fill)
         self.show_button = IconButton("play", "Show", "Play both side by side, as a race")
         self.show_button.clicked.connect(self.show_wanted)
         tip = "Put these settings into the form of Experiment; nothing is run"
-        self.settings = Button("Use these settings", "secondary", tip)
+        self.settings = Button("Use these settings", "middle", tip)
         self.settings.clicked.connect(self.settings_wanted)
         self.export = ExportButton()
-        in_row(
-            self._icon,
-            self.title,
-            self.about,
-            Stretch(1),
-            self.sides,
-            self.show_button,
-            self.settings,
-            self.export,
-            parent=self,
-            spacing=8,
-        ).setStretch(2, 1)
+        self._actions: QWidget | None = None
+        buttons = (self.sides, self.show_button, self.settings, self.export)
+        self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
         theme().changed.connect(self._recolour)
         self.clear()
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Names the sides of a comparison, and offers them; the chosen headline holds if it still can."""
         self._comparison = comparison
+        self._drop_actions()
         others = [side for side in comparison.sides if side is not comparison.baseline]
         preferred = (side.id for side in others if self._preferred in [run.id for run in side.runs])
         self._chosen, self._preferred = next(preferred, self._chosen), None
@@ -140,8 +133,6 @@ class ItemHead(QWidget):
         model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
         when = date_text(min(run.started or run.created for run in runs))
         self.show_title("compare", title_of(comparison), f"{model}, {when}")
-        self.sides.setText(f"Against {comparison.baseline.label}")
-        self.sides.setAccessibleName(self.sides.text())
         self.sides.setVisible(len(comparison.sides) > 1)
         self.show_button.setVisible(len(comparison.sides) > 1)
         self.settings.setVisible(True)
@@ -154,18 +145,31 @@ class ItemHead(QWidget):
         self.title.set_whole_text(title)
         self.about.set_whole_text(about)
 
-    def show_study(self, icon_name: str, title: str, about: str, *, has_settings: bool) -> None:
-        """Names a study, which has no sides."""
+    def show_study(
+        self, icon_name: str, title: str, about: str, *, has_settings: bool, actions: QWidget | None = None
+    ) -> None:
+        """Names a study, which has no sides but may bring a note and buttons of its own."""
         self.clear()
         self.show_title(icon_name, title, about)
         self.settings.setVisible(has_settings)
+        self._actions = actions
+        if actions is not None:
+            if self._row.indexOf(actions) < 0:
+                self._row.insertWidget(_AFTER_TITLE, actions, 2)
+            actions.show()
 
     def clear(self) -> None:
         """Names nothing: nothing is opened."""
         self._comparison = None
         self.show_title("", "", "")
+        self._drop_actions()
         for button in (self.sides, self.show_button, self.settings, self.export):
             button.hide()
+
+    def _drop_actions(self) -> None:
+        if self._actions is not None:
+            self._actions.hide()
+            self._actions = None
 
     def explainable(self) -> tuple[str, ...]:
         """The ids of a run of each side, the baseline's first."""

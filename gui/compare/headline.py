@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
-from engine.compare.verdict import Outcome, joined
+from engine.compare.verdict import Outcome, Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import printable
 from engine.export.report.report import subject_of
@@ -99,6 +99,12 @@ class Sign(QLabel):
 
 
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
+
+
+def _without_asides(line: Pieces) -> Pieces:
+    return tuple(piece for piece in line if piece.role != "aside")
+
+
 _ALONE = "Tick another run too to compare the two, or drag it here."
 _AGAIN = "Measure again"
 _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
@@ -127,7 +133,7 @@ class Headline(QWidget):
         self._origin.missing_wanted.connect(self.missing_wanted)
         again = Placed(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
         parts = (self._large, self._small, again, self._origin, self._doubts, Stretch(1))
-        in_column(*parts, parent=self, margins=(0, 8, 0, 8), spacing=8)
+        in_column(*parts, parent=self, margins=(0, 4, 0, 8), spacing=6)
 
     def show_hint(self, text: str, small: str = "") -> None:
         """Shows what to do while there is nothing to compare."""
@@ -144,8 +150,12 @@ class Headline(QWidget):
         if verdict.outcome in _NO_ANSWER:
             self._large.show_hint(". ".join(map(joined, verdict.lines)))
         else:
-            self._large.show_lines(verdict.lines, report.side)
-        self._say_small(" ".join([*verdict.notes, *([_ALONE] if report.is_baseline else [])]))
+            lines = tuple(_without_asides(line) for line in verdict.lines)
+            self._large.show_lines(lines, report.side)
+        asides = (piece.bare for line in verdict.lines for piece in line if piece.role == "aside")
+        quiet = (*asides, *verdict.notes, *([_ALONE] if report.is_baseline else []))
+        words = " · ".join(dict.fromkeys(quiet))
+        self._say_small(f"{words[:1].upper()}{words[1:]}")
         sides = (comparison.baseline,) if report.is_baseline else (comparison.baseline, report.side)
         self._offer_again(sides if verdict.outcome == "spoiled" else ())
         self._subject = subject_of(comparison)

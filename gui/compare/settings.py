@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.sides import Side
 from engine.experiment.titles import FACTS, setting_title
 from gui.widgets import Button, ElidedLabel, divider, label
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Part, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 
 _ROW, _MARGIN = 24, 12
@@ -30,12 +30,11 @@ class SettingsCard(QFrame):
         self.show_all = Button("Show all", "inline", "List all settings, or the most important ones alone")
         self.show_all.setCheckable(True)
         self.show_all.toggled.connect(lambda _on: self._fill())
-        self._list = QVBoxLayout()
-        self._list.setSpacing(0)
+        self._rows_holder = QWidget()
         head = in_row(
             label("Settings", "panelTitle"), label("read-only", "unit"), Stretch(1), self.show_all, spacing=8
         )
-        in_column(head, self._list, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
+        self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
 
     def show_pair(self, comparison: Comparison, side: Side) -> None:
         """Lists the settings of the baseline and of `side`, which may be the baseline itself."""
@@ -48,27 +47,24 @@ class SettingsCard(QFrame):
         return self._texts
 
     def _fill(self) -> None:
-        while (item := self._list.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
         differing = [row for row in self._rows if row.differs]
         same = [row for row in self._rows if not row.differs]
         by_key = {row.key: row for row in same}
         first = [by_key[key] for key in _FIRST if key in by_key][:_MOST_FIRST]
         shown = same if self.show_all.isChecked() else first
         self._texts = [_texts(row) for row in (*differing, *shown)]
-        if differing:
-            self._list.addWidget(_grid(differing))
-            self._list.addSpacing(6)
-            self._list.addWidget(divider())
-            self._list.addSpacing(6)
-        self._list.addWidget(_grid(shown))
         # the machine is listed with them, but is no setting: a report counts as many
         left = sum(row.key not in FACTS for row in same if row not in shown)
-        if left:
-            both = ", the same in both" if len(self._rows[0].texts) > 1 else ""
-            self._list.addWidget(label(f"{left:,} more{both}", "unit"))
+        both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
+        parts: list[Part] = [_grid(differing), 6, divider(), 6] if differing else []
+        parts += [_grid(shown), *([label(f"{left:,} more{both}", "unit")] if left else [])]
+        holder = QWidget()
+        in_column(*parts, parent=holder, spacing=0)
+        self._column.replaceWidget(self._rows_holder, holder)
+        self._rows_holder.hide()
+        self._rows_holder.deleteLater()
+        self._rows_holder = holder
+        holder.show()
         settings = sum(row.key not in FACTS for row in self._rows)
         self.show_all.setText("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
         self.show_all.setAccessibleName(self.show_all.text())

@@ -108,7 +108,8 @@ class MemoryLimitPanel(QFrame):
 
     def show_alone(self) -> None:
         """Hides what is about another search than the one that is shown."""
-        self.cards.hide()
+        for part in (self.cards, self._heading, self._note):
+            part.hide()
 
     def view(self) -> SearchView | None:
         return self._view
@@ -186,7 +187,8 @@ class MemoryLimitPanel(QFrame):
         self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:
-        strip = in_row(label("Largest batch that fits", "title"), 4, wide(self._note), self.cards, spacing=8)
+        self._heading = label("Largest batch that fits", "title")
+        strip = in_row(self._heading, 4, wide(self._note), self.cards, spacing=8)
         self._column = QWidget()
         in_column(self.result, wide(self.trials), parent=self._column, spacing=8)
         body = in_row(wide(self._chart_panel()), self._column, spacing=8)

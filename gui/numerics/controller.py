@@ -85,10 +85,17 @@ class NumericsController(WorkController[DiagnosisView]):
                 "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
             )
             self._setup.preset_chosen.connect(self._choose_parts)
+            self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
+        else:
+            self._panel.diagnose_wanted.connect(self._go_deeper)
         self._setup.draft_changed.connect(self._show_kept)
-        self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
+
+    def _go_deeper(self) -> None:
+        """Diagnoses the chosen parts of what is shown."""
+        if (view := self._panel.view()) is not None:
+            self.submit(view.experiment, self._panel.parts())
 
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:

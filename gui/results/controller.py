@@ -15,7 +15,8 @@ from gui.compare.controller import CompareController
 from gui.results.page import ItemPage
 from gui.results.place import MIDDLE, NARROW, WIDE, ResultsPlace
 from gui.results.saved import read_studies
-from gui.results.studies import StudyPages
+from gui.results.studies import StudyMaker, StudyPages
+from gui.results.tabs import add_tabs
 from gui.runs.table.line import Line
 from gui.runs.table.rows import KINDS, Item, Study, StudyKind
 from gui.session.background import Background
@@ -38,6 +39,8 @@ _ORDERS: dict[StudyKind, str] = {
     "sweep": "sweep",
     "tune": "tuning",
 }
+_TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
+"""Beside figures, beside curves, and beside studies."""
 _CONTENTS = {
     "limit": "this limit with its trials",
     "numerics": "this diagnosis with its parts",
@@ -72,12 +75,16 @@ class ResultsController(QObject):
         super().__init__(window)
         self._store_path, self._setup, self._experiments = store_path, setup, experiments
         self._place, self._runs, self._notice = place, place.runs, notice
-        self.studies = StudyPages(store_path, setup, experiments, place)
+        self.maker = StudyMaker(store_path, setup, experiments, self)
+        self.studies = StudyPages(self.maker, place)
         self.page = ItemPage(self.studies, place)
         place.take(self.page)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.page.head, self.page.comparison, notice, window
         )
+        self._studies: tuple[Study, ...] = ()
+        panel, head = self.page.comparison, self.page.head
+        self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
         self._opened: Item | Line | None = None
         self._is_in_sight = self._is_stale = False
         self._background = Background(self)
@@ -100,7 +107,7 @@ class ResultsController(QObject):
         """Waits for what is being read or written, before the window closes."""
         self._background.stop()
         self.comparisons.stop()
-        self.studies.stop()
+        self.maker.stop()
 
     def _connect(self) -> None:
         runs, head = self._runs, self.page.head
@@ -110,12 +117,15 @@ class ResultsController(QObject):
         runs.sweep_requested.connect(partial(self.open_study, "sweep"))
         head.settings_wanted.connect(self._use_settings)
         self.comparisons.problem.connect(self.problem)
+        self.comparisons.reader.shown.connect(self._fill_tab)
+        self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
+        self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
         self.comparisons.workspace_wanted.connect(self.wanted)
-        self.studies.reported.connect(self._notice.tell)
-        self.studies.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
-        self.studies.guide_wanted.connect(self.guide_wanted)
-        self.studies.comparison_wanted.connect(self.comparisons.compare)
-        self.studies.runs_wanted.connect(self.runs_wanted)
+        self.maker.reported.connect(self._notice.tell)
+        self.maker.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self.maker.guide_wanted.connect(self.guide_wanted)
+        self.maker.comparison_wanted.connect(self.comparisons.compare)
+        self.maker.runs_wanted.connect(self.runs_wanted)
         for work in self._experiments.orders.values():
             for signal in (work.began, work.ended, work.deleted):
                 signal.connect(lambda _key: self._read_studies())
@@ -126,7 +136,9 @@ class ResultsController(QObject):
         self._background.do(read, self._take_studies, self.problem.emit)
 
     def _take_studies(self, studies: tuple[Study, ...]) -> None:
+        self._studies = studies
         self._runs.set_studies(studies)
+        self._fill_tab()
         if isinstance(self._opened, Item) and self._opened.study is not None:
             item = self._runs.model.item(self._opened.key)
             if item is None:
@@ -155,7 +167,7 @@ class ResultsController(QObject):
                 self._show_failure(row.run)
                 return
         if isinstance(row, Item) and row.is_failed:
-            self._show_failure(row.lines[0].run)
+            self._show_failure(row.lines[0].run, row)
             return
         if isinstance(row, Line):
             self.page.head.prefer(row.run.id)
@@ -165,9 +177,15 @@ class ResultsController(QObject):
         ids = tuple(run_ids)
         self._mark(ids)
         self.page.show_comparison()
-        self._place.want_width(WIDE)
+        self._fit_width()
         self._tell_sight()
         self.comparisons.reader.set_runs(ids)
+
+    def _fit_width(self) -> None:
+        """Gives the table all its columns beside figures, and a list's width beside what needs the room."""
+        if self.page.is_comparison:
+            front = self.page.comparison.tabs.currentIndex()
+            self._place.want_width(_TAB_WIDTHS[min(front, len(_TAB_WIDTHS) - 1)])
 
     def _compare_ticked(self) -> None:
         self._opened = None
@@ -177,20 +195,25 @@ class ResultsController(QObject):
         self._mark([])
         self._runs.table.mark([item.key])
         about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
-        has_settings = study.experiment is not None
-        self.page.head.show_study(KINDS[item.kind][1], item.title, about, has_settings=has_settings)
+        actions = self.studies.open(study.kind, study.id)
+        self.page.head.show_study(
+            KINDS[item.kind][1],
+            item.title,
+            about,
+            has_settings=study.experiment is not None,
+            actions=actions,
+        )
         self.page.show_studies()
         self._place.want_width(_WIDTHS[study.kind])
-        self.studies.open(study.kind, study.id)
         self._tell_sight()
 
-    def _show_failure(self, run: RunRecord) -> None:
+    def _show_failure(self, run: RunRecord, item: Item | None = None) -> None:
         if run.problem is None:
             return
-        self._mark([run.id])
-        when = date_text(run.started or run.created)
-        about = f"{run.experiment.model}, {when}"
-        self.page.head.show_study("cross-outline", run.name, about, has_settings=True)
+        self._mark([run.id] if item is None else item.run_ids)
+        title = run.name if item is None else item.title
+        about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
+        self.page.head.show_study("cross-outline", title, about, has_settings=True)
         self.page.show_failure(run.problem)
         self._place.want_width(WIDE)
         self._tell_sight()

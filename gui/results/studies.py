@@ -46,12 +46,14 @@ class _Limits(WorkController[SearchView]):
         panel.exported.connect(self.written)
 
 
-class StudyPages(QStackedWidget):
-    """Makes a page for each kind when one of it is first opened.
+StudyPanel = MemoryLimitPanel | NumericsPanel | TimingPanel | SweepPanel | TunePanel
+
+
+class StudyMaker(QObject):
+    """Makes a page for a study of a kind, and tells what all of them tell.
 
     `reported` carries what was done, or why nothing was; `written` the path of a file; `guide_wanted` a page
-    of the guide; `comparison_wanted` and `runs_wanted` run ids; `work_wanted` asks for the place where work
-    is followed, after more of it was queued here.
+    of the guide; `comparison_wanted` and `runs_wanted` run ids.
     """
 
     reported = Signal(str)
@@ -61,75 +63,85 @@ class StudyPages(QStackedWidget):
     runs_wanted = Signal(object)
 
     def __init__(
-        self, store_path: Path, setup: SetupPanel, experiments: Experiments, parent: QWidget | None = None
+        self, store_path: Path, setup: SetupPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._store_path, self._setup, self._experiments = store_path, setup, experiments
-        self._controllers: dict[StudyKind, WorkController[Any]] = {}
-        self._panels: dict[StudyKind, QWidget] = {}
-        self._is_in_sight = False
+        self._store_path, self._setup, self.experiments = store_path, setup, experiments
+        self._controllers: list[WorkController[Any]] = []
 
-    def open(self, kind: StudyKind, key: str) -> None:
-        """Shows a study."""
-        if kind not in self._controllers:
-            self._make(kind)
-        self.setCurrentWidget(self._panels[kind])
-        self._controllers[kind].open(key)
-        self.set_in_sight(self._is_in_sight)
-
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether a study is visible: else a sweep's cells are not read."""
-        self._is_in_sight = is_in_sight
-        sweeps = self._controllers.get("sweep")
-        if isinstance(sweeps, SweepController):
-            sweeps.set_in_sight(is_in_sight and self.currentWidget() is self._panels["sweep"])
-
-    def stop(self) -> None:
-        """Waits for what is being read or written."""
-        for controller in self._controllers.values():
-            controller.stop()
-
-    def _make(self, kind: StudyKind) -> None:
-        make: dict[StudyKind, Callable[[], tuple[QWidget, WorkController[Any]]]] = {
+    def make(self, kind: StudyKind, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        """A panel in `parent`, and what fills it."""
+        makers: dict[StudyKind, Callable[[QWidget], tuple[StudyPanel, WorkController[Any]]]] = {
             "limit": self._limit,
             "numerics": self._numerics,
             "profile": self._profile,
             "sweep": self._sweep,
             "tune": self._tune,
         }
-        panel, controller = make[kind]()
-        self._panels[kind], self._controllers[kind] = panel, controller
-        self.addWidget(panel)
+        panel, controller = makers[kind](parent)
+        self._controllers.append(controller)
         controller.reported.connect(self.reported)
         controller.written.connect(self.written)
+        if not isinstance(panel, MemoryLimitPanel):
+            panel.guide_wanted.connect(self.guide_wanted)
+        return panel, controller
 
-    def _limit(self) -> tuple[QWidget, WorkController[Any]]:
-        panel = MemoryLimitPanel(self)
+    def stop(self) -> None:
+        """Waits for what is being read or written."""
+        for controller in self._controllers:
+            controller.stop()
+
+    def _limit(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        panel = MemoryLimitPanel(parent)
         panel.show_alone()
-        return panel, _Limits(self._setup, panel, self._experiments, self)
+        return panel, _Limits(self._setup, panel, self.experiments, self)
 
-    def _numerics(self) -> tuple[QWidget, WorkController[Any]]:
-        panel = NumericsPanel(self)
-        panel.guide_wanted.connect(self.guide_wanted)
-        return panel, NumericsController(self._setup, panel, self._experiments, self, follows=False)
+    def _numerics(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        panel = NumericsPanel(parent)
+        return panel, NumericsController(self._setup, panel, self.experiments, self, follows=False)
 
-    def _profile(self) -> tuple[QWidget, WorkController[Any]]:
-        panel = TimingPanel(self)
-        panel.guide_wanted.connect(self.guide_wanted)
-        return panel, TimingController(self._setup, panel, self._experiments, self, follows=False)
+    def _profile(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        panel = TimingPanel(parent)
+        return panel, TimingController(self._setup, panel, self.experiments, self, follows=False)
 
-    def _sweep(self) -> tuple[QWidget, WorkController[Any]]:
-        panel = SweepPanel(self)
-        panel.guide_wanted.connect(self.guide_wanted)
-        setup, experiments = self._setup, self._experiments
+    def _sweep(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        panel, setup, experiments = SweepPanel(parent), self._setup, self.experiments
         sweeps = SweepController(self._store_path, setup, panel, experiments, self, follows=False)
         sweeps.comparison_wanted.connect(self.comparison_wanted)
         sweeps.runs_wanted.connect(self.runs_wanted)
         return panel, sweeps
 
-    def _tune(self) -> tuple[QWidget, WorkController[Any]]:
-        panel = TunePanel(self)
-        panel.guide_wanted.connect(self.guide_wanted)
-        tunings = FastestController(self._setup, panel, self._experiments, self, follows=False)
+    def _tune(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+        panel = TunePanel(parent)
+        tunings = FastestController(self._setup, panel, self.experiments, self, follows=False)
         tunings.comparison_wanted.connect(self.comparison_wanted)
         return panel, tunings
+
+
+class StudyPages(QStackedWidget):
+    """Makes a page for each kind when one of it is first opened."""
+
+    def __init__(self, maker: StudyMaker, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._maker = maker
+        self._controllers: dict[StudyKind, WorkController[Any]] = {}
+        self._panels: dict[StudyKind, StudyPanel] = {}
+        self._actions: dict[StudyKind, QWidget] = {}
+
+    def open(self, kind: StudyKind, key: str) -> QWidget | None:
+        """Shows a study; its note and buttons, for the head."""
+        if kind not in self._controllers:
+            panel, self._controllers[kind] = self._maker.make(kind, self)
+            self._panels[kind] = panel
+            self.addWidget(panel)
+            if not isinstance(panel, MemoryLimitPanel):
+                self._actions[kind] = panel.head.give_actions()
+        self.setCurrentWidget(self._panels[kind])
+        self._controllers[kind].open(key)
+        return self._actions.get(kind)
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Sets whether a study is visible: else a sweep's cells are not read."""
+        sweeps = self._controllers.get("sweep")
+        if isinstance(sweeps, SweepController):
+            sweeps.set_in_sight(is_in_sight and self.currentWidget() is self._panels["sweep"])

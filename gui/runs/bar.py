@@ -73,7 +73,7 @@ class NoRuns(QWidget):
 
 
 BAR_HEIGHT, FOOT_HEIGHT = 56, 48
-_LEAST_FILTER = 80
+_LEAST_FILTER, _WIDEST_FILTER, _CONTROL = 80, 16_777_215, 32
 _EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
 _LEAST, _NARROWEST, _NARROW = 280, 400, 560
 """The least width, that of a bar with the columns' button, and that of one that names the folders."""
@@ -95,7 +95,9 @@ class FilterBar(QWidget):
         self.setMinimumWidth(_LEAST)
         self.filter = FilterEdit("Filter", TIP)
         self.filter.setMinimumWidth(_LEAST_FILTER)
-        self.kind = Button(_EVERYTHING, "secondary", "Show everything, or what is of one kind")
+        self.filter.setMaximumWidth(_WIDEST_FILTER)
+        self.filter.setFixedHeight(_CONTROL)
+        self.kind = Button(_EVERYTHING, "middle", "Show everything, or what is of one kind")
         self.kind.setMenu(self._kinds())
         self.folders = FolderButton(_ALL_FOLDERS)
         self.folders.runs_over.connect(self.runs_over_folders)
@@ -114,7 +116,7 @@ class FilterBar(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         width = event.size().width()
-        self.folders.setText("" if width < _NARROW else _ALL_FOLDERS)
+        self.folders.setText("" if width < _NARROW else f" {_ALL_FOLDERS}")
         # a right click on the headings has the columns too
         self.columns.setVisible(width >= _NARROWEST)
 
@@ -137,7 +139,7 @@ class FolderButton(Button):
     runs_over = Signal()
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, "secondary", "Show the folders; drop runs on one to move them there", "folder")
+        super().__init__(text, "middle", "Show the folders; drop runs on one to move them there", "folder")
         self.setAccessibleName("Folders")
         self.setCheckable(True)
         self.setAcceptDrops(True)
@@ -155,8 +157,8 @@ class TableFoot(QWidget):
         super().__init__()
         self.setFixedHeight(FOOT_HEIGHT)
         self.words = ElidedLabel("", "body")
-        self.untick = Button("Untick", "narrow", "Untick all runs")
-        self.move_to = Button("Move to…", "narrow", "Move the ticked runs to a folder")
+        self.untick = Button("Untick", "middle", "Untick all runs")
+        self.move_to = Button("Move to…", "middle", "Move the ticked runs to a folder")
         self.delete = IconButton("trash", "Delete", "Delete the ticked runs; this can be undone")
         row = (wide(self.words), self.untick, self.move_to, self.delete)
         in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)

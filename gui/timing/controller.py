@@ -41,7 +41,9 @@ class TimingController(WorkController[TimingView]):
         self._timings = experiments.timings
         if follows:
             setup.take_orders("profile", self.submit, self._refuse)
-        panel.explain_wanted.connect(lambda: setup.order("profile"))
+            panel.explain_wanted.connect(lambda: setup.order("profile"))
+        else:
+            panel.explain_wanted.connect(self._profile_again)
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
         head.export.asked.connect(self.export)

@@ -120,6 +120,7 @@ class Spans(Protocol):
     marked: frozenset[str]
 
     def figures_span(self) -> tuple[int, int]: ...
+    def name_inset(self) -> int: ...
 
 
 class RunsDelegate(QStyledItemDelegate):
@@ -155,6 +156,7 @@ class RunsDelegate(QStyledItemDelegate):
             if self._model.runs_at(row):
                 draw_tick(painter, rect, self._model.tick(row), self._model.can_tick(row), palette)
         elif column is Column.NAME:
+            rect.setLeft(rect.left() + self._view.name_inset())
             if isinstance(shown, Item):
                 self._paint_item(painter, rect, shown, palette)
             else:
@@ -193,7 +195,8 @@ class RunsDelegate(QStyledItemDelegate):
             return self._model.setData(index, None, Qt.ItemDataRole.CheckStateRole)
         shown = self._model.row(row)
         if isinstance(shown, Item):
-            is_chevron = column is Column.NAME and place.x() < _rect(option).left() + _CHEVRON
+            edge = _rect(option).left() + self._view.name_inset() + _CHEVRON
+            is_chevron = column is Column.NAME and place.x() < edge
             if is_chevron:
                 self._model.fold(shown, not self._model.is_folded(shown))
             return is_chevron
@@ -326,7 +329,8 @@ class RunsDelegate(QStyledItemDelegate):
             if shown.run.status is Status.RUNNING and not self._model.is_paused(shown.run.id):
                 self._paint_progress(painter, across, shown.run, palette)
                 return
-        self._draw_text(painter, across, result, 400, palette.text2, Qt.AlignmentFlag.AlignRight)
+        if QFontMetrics(self._fonts[400]).horizontalAdvance(result) <= across.width():
+            self._draw_text(painter, across, result, 400, palette.text2, Qt.AlignmentFlag.AlignRight)
 
     def _paint_words(
         self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette

@@ -75,7 +75,8 @@ class RunsHeader(QHeaderView):
             painter.restore()
             return
         words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
-        inner = rect.adjusted(2 if column in RIGHT else _PAD, 0, -_PAD, 0)
+        left = 2 if column in RIGHT else _PAD if rect.left() > 0 else 2 * _PAD
+        inner = rect.adjusted(left, 0, -_PAD, 0)
         painter.setFont(self._font)
         painter.setPen(QColor(palette.text2 if is_sorted else palette.text3))
         side = Qt.AlignmentFlag.AlignRight if column in RIGHT else Qt.AlignmentFlag.AlignLeft

@@ -38,7 +38,7 @@ _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
 _OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
 """The columns that tell something of a comparison or study as a whole."""
-_SCROLLED_NAME = 140
+_INSET, _SCROLLED_NAME = 12, 140
 """The width of the name in a table that scrolls anyway."""
 
 
@@ -215,6 +215,10 @@ class RunsTable(QTableView):
     def _move_to(self, index: QModelIndex) -> None:
         if index.isValid() and not isinstance(row := self._runs.row(index.row()), Heading):
             self.opened.emit(row)
+
+    def name_inset(self) -> int:
+        """The room left of a name where there is no box to tick."""
+        return _INSET if self.isColumnHidden(Column.TICK) else 0
 
     def figures_span(self) -> tuple[int, int]:
         """The left edge and the width of the widest block of columns that only runs have figures in."""

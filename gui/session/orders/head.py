@@ -30,17 +30,20 @@ class WorkHead(QWidget):
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
         self.export_button.setMenu(self.export)
-        strip = in_row(
-            label(title, "title"),
-            4,
-            wide(self.note),
-            self.stop,
-            *more,
-            self.menu.button,
-            self.export_button,
-            spacing=8,
-        )
+        self._title, self._beside = label(title, "title"), QWidget()
+        buttons = (self.stop, *more, self.menu.button, self.export_button)
+        in_row(wide(self.note), *buttons, parent=self._beside, spacing=8)
+        strip = in_row(self._title, 4, wide(self._beside), spacing=8)
         in_column(strip, self.progress, parent=self, spacing=8)
+
+    def hide_title(self) -> None:
+        """Leaves the name of the work to what stands above it."""
+        self._title.hide()
+
+    def give_actions(self) -> QWidget:
+        """Its note and buttons, for another head that names the work."""
+        self.hide_title()
+        return self._beside
 
     def show_view(
         self,
