@@ -19,7 +19,7 @@ from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
 """A frame of a traceback, as Python writes it."""
-_BEFORE, _AFTER, _WIDEST, _MESSAGE_HEIGHT = 6, 2, 720, 220
+_BEFORE, _AFTER, _MESSAGE_HEIGHT = 6, 2, 220
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class FailureCard(QFrame):
         for words in (self._message, self._remedy):
             words.setTextFormat(Qt.TextFormat.PlainText)
             words.setWordWrap(True)
-            words.setMaximumWidth(_WIDEST)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._where, self._code = label("", "strong"), _CodeBlock()
         self.whole = Button("Whole message", "link", "Show or hide all that the run wrote about it")
@@ -83,9 +82,11 @@ class FailureCard(QFrame):
         self.detail.setFixedHeight(_MESSAGE_HEIGHT)
         self.detail.hide()
         self.whole.toggled.connect(self.detail.setVisible)
-        self.open = Button("Open the file", "strip", "Opens the file to mend it", "pencil")
+        self.open = Button("Open the file", "primary", "Opens the file to mend it")
         self.check = Button("Check", "strip", "Sends one batch through the model; it takes seconds", "check")
-        self.again = Button("Try again", "strip", "Asks once more what the form says now", "reset")
+        self.again = Button("Try again", "strip", "Asks once more what the form says now")
+        for button in (self.open, self.again):
+            button.setProperty("low", "true")
         self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
         self.check.clicked.connect(self.check_wanted)
         self.again.clicked.connect(self.again_wanted)
@@ -106,9 +107,11 @@ class FailureCard(QFrame):
         if self.detail.toPlainText() != detail:
             self.detail.setPlainText(detail)
         self.whole.setVisible(bool(detail))
-        self.open.setVisible(self._has_offers and place is not None and place.path.is_file())
+        can_open = place is not None and place.path.is_file()
+        self.open.setVisible(self._has_offers and can_open)
         for button in (self.check, self.again):
             button.setVisible(self._has_offers)
+        set_property(self.again, "kind", "strip" if can_open else "primary")
         self.setAccessibleName(f"{problem.message} {problem.remedy}")
         self.setAccessibleDescription(self._where.text())
 

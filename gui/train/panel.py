@@ -48,6 +48,7 @@ class LivePanel(QFrame):
     experiment_wanted = Signal()
     check_wanted = Signal()
     file_wanted = Signal(object)  # Path
+    failure_made = Signal(object)  # FailureCard, made with the first run in view
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -91,6 +92,7 @@ class LivePanel(QFrame):
         page.fit(self.height())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
+        self.failure_made.emit(page.failure)
         return page
 
     @property
@@ -248,7 +250,8 @@ class LivePanel(QFrame):
             self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when
             against = self.why_not_explained(self._answered()) if self._is_over else None
-            self.strip.show_answer(self._is_over and failure is None, when, against)
+            is_over, has_curves = self._is_over and failure is None, failure is None
+            self.strip.show_answer(is_over, when, against, has_curves=has_curves)
             self.cards.show_runs(self._runs)
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():

@@ -148,13 +148,17 @@ class LiveStrip(QWidget):
         self.progress.setVisible(self._is_counting)
         self.left.setVisible(self._is_counting and not self._tight)
 
-    def show_answer(self, is_over: bool, when: str, not_explained: str | None) -> None:
+    def show_answer(
+        self, is_over: bool, when: str, not_explained: str | None, *, has_curves: bool = True
+    ) -> None:
         """Offers what can be done with runs that are over, in place of Pause and Stop.
 
         `when` they ended is said once their answer is there; `not_explained` is why they cannot be profiled.
         """
         for button in self._answer:
             button.setVisible(is_over)
+        self.by.setVisible(has_curves)
+        self.details.setVisible(has_curves)
         self.why.setEnabled(not_explained is None)
         self.why.setToolTip(plain_tip(not_explained or _WHY))
         if when and is_over:

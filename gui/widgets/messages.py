@@ -92,7 +92,7 @@ class EmptyState(QWidget):
             Stretch(),
             self._text,
             _centred(self._hint, 8),
-            4,
+            12 if is_solid else 4,
             _centred(self.button, 0),
             Stretch(),
             parent=self,

@@ -153,7 +153,8 @@ class ActivityChip(QAbstractButton):
         """The parts from left to right, as (kind, words)."""
         activity = self._activity
         if not activity.is_busy:
-            return [("idle", part) for part in (activity.name, activity.waits) if part]
+            waits = [("idle", f"· {activity.waits}")] if activity.waits else []
+            return [("idle", activity.name), *waits]
         metrics = QFontMetrics(_face("name"))
         name = metrics.elidedText(activity.name, Qt.TextElideMode.ElideRight, _LONGEST_NAME)
         parts = [] if self._is_brief else [("name", name)]

@@ -144,6 +144,7 @@ class MainWindow(QMainWindow):
         self._drops = ModelDrops(self)
         self._offers = Offers(self.setup, self)
         self._offers.take([self.live.empty.button])
+        self.live.failure_made.connect(self._offers.watch)
         self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from gui.setup.panel import SetupPanel
 
@@ -20,18 +20,24 @@ class Offers(QObject):
         super().__init__(parent)
         self._setup = setup
         self._buttons: list[QPushButton] = []
+        self._watched: list[QWidget] = []
         setup.run_action.changed.connect(self._follow)
 
     def take(self, buttons: Iterable[QPushButton]) -> None:
         """Takes over buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)
-            button.installEventFilter(self)
+            self.watch(button)
         self._follow()
+
+    def watch(self, solid: QWidget) -> None:
+        """Takes note of what has, or is, a solid button of its own."""
+        self._watched.append(solid)
+        solid.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._setup.set_page_offers(any(button.isVisible() for button in self._buttons))
+            self._setup.set_page_offers(any(solid.isVisible() for solid in self._watched))
         return super().eventFilter(watched, event)
 
     def _follow(self) -> None:
