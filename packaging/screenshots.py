@@ -1,5 +1,4 @@
-"""Makes the README's screenshots from the real window, which trains the preset "fashion", finds a limit,
-diagnoses, profiles and sweeps.
+"""Makes the README's screenshots from the real window: every place and page, and every state of a comparison.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
@@ -42,6 +41,21 @@ GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
 SWEEP_STEPS = 60
 """The fewest that give a speed."""
+WRONG_MODEL = """from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(4),
+        )
+        self.head = nn.Linear(1568, 10)
+
+    def forward(self, x):
+        x = self.features(x)
+        return self.head(x.flatten(1))
+"""
 START_SECONDS = 120.0
 ENGINE_FILES = 21
 ENGINE_FOLDER = "/home/you/.local/share/Ammeter/engine"
@@ -107,6 +121,10 @@ def take(
         form.length.unit_button.click()
         form.length.setText(str(steps))
         form.length.edited.emit(str(steps))
+    grab(application, window, folder, "empty")
+    window.setup.question_box.list.open()
+    grab(application, window, folder, "questions")
+    window.setup.question_box.list.dismiss()
     window.setup.run_action.trigger()
     run_until(lambda: len(window.live.runs()) == 2, within_seconds=seconds)
     second = window.live.runs()[1]
@@ -114,10 +132,12 @@ def take(
     run_until(
         lambda: second.is_over or second.step > 0.6 * (second.total_steps or math.inf), within_seconds=seconds
     )
-    window.runs.set_checked([record.id for record in window.experiments.runs.records()])
     grab(application, window, folder, "train")
     run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
-    window.show_workspace("compare")
+    run_until(lambda: window.live.answer() is not None, within_seconds=START_SECONDS)
+    grab(application, window, folder, "answer")
+    window.runs.set_checked([record.id for record in window.experiments.runs.records()])
+    window.show_page("results")
     # the comparison is read in a thread
     run_until(window.others.compare.table.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "compare")
@@ -126,11 +146,27 @@ def take(
     diagnose(application, window, folder, seconds)
     explain(application, window, folder, seconds)
     sweep(application, window, folder, seconds)
+    fail(application, window, folder, seconds)
+
+
+def fail(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """A model of one's own whose last layer expects other numbers than it receives."""
+    with tempfile.TemporaryDirectory() as own:
+        path = Path(own) / "net.py"
+        path.write_text(WRONG_MODEL, encoding="utf-8")
+        window.experiments.trust.ask = lambda _code: True
+        window.show_page("compare")
+        window.setup.picker.open(str(path))
+        run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
+        window.setup.run_action.trigger()
+        run_until(lambda: window.live.failure is not None, within_seconds=seconds)
+        run_until(lambda: window.experiments.running is None, within_seconds=seconds)
+        grab(application, window, folder, "failed")
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
     """The race of the two runs, at the moment at which the faster one is through."""
-    window.show_workspace("show")
+    window.show_page("show")
     run_until(lambda: window.others.show_panel.page == "race", within_seconds=START_SECONDS)
     clock = window.others.show_panel.race.clock
     clock.pause()
@@ -142,7 +178,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A search for the largest batch on a small limit, to its end."""
-    window.show_workspace("memory")
+    window.show_page("limit")
     window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
     window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
@@ -155,7 +191,7 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
 def diagnose(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A diagnosis of the form's model in half precision, with its precision map in front."""
     window.setup.set_memory_cap("")
-    window.show_workspace("numerics")
+    window.show_page("numerics")
     diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
     window.setup.run_action.trigger()
     run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
@@ -167,7 +203,7 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
 
 def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Profiles of the form's precisions side by side."""
-    window.show_workspace("timing")
+    window.show_page("profile")
     timings = window.experiments.timings
     window.setup.run_action.trigger()
     run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
@@ -176,8 +212,8 @@ def explain(application: QApplication, window: MainWindow, folder: Path, seconds
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A sweep of batch sizes: in progress, with the queue below in which other work waits, and at its end."""
-    window.show_workspace("train")
+    """A sweep of batch sizes: in progress, with the queue in which other work waits, and at its end."""
+    window.show_page("compare")
     form, queue, sweeps = window.setup.form, window.experiments.queue, window.experiments.sweeps
     if "epochs" in form.length.unit_button.text():
         form.length.unit_button.click()
@@ -186,21 +222,21 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
     run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
-    window.show_workspace("train")
+    window.show_page("compare")
     window.setup.use_batch(64)
     for add in (window.setup.queue_action.trigger, window.others.find_limit):
         add()
     # the runs begin once all pilots are over
     run_until(lambda: window.experiments.running is not None, within_seconds=seconds)
     run_until(lambda: bool(window.live.runs()) and window.live.runs()[-1].step > 40, within_seconds=seconds)
-    window.show_workspace("train")
-    window.dock.show_page("queue")
+    window.show_page("sweep")
+    window.backstage.show_page("queue")
     grab(application, window, folder, "queue")
     for item in queue.items():
         queue.remove(item.key)
-    window.dock.show_page("runs")
+    window.backstage.dismiss()
     run_until(lambda: sweeps.running is None, within_seconds=seconds)
-    window.show_workspace("sweep")
+    window.show_page("sweep")
     run_until(window.others.sweep_panel.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "sweep")
 

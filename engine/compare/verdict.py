@@ -32,6 +32,11 @@ class Piece:
     role: Literal["title", "strong", "plain", "aside"] = "plain"
     side: Side | None = None
 
+    @property
+    def bare(self) -> str:
+        """An aside without its brackets."""
+        return self.text.removeprefix(" (").removesuffix(")")
+
 
 Pieces = tuple[Piece, ...]
 

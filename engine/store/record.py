@@ -81,6 +81,7 @@ class _Settings(_Excerpt):
     image_size: int | None = None
     precision: Precision
     batch_size: int
+    seed: int = 0
     step: Step = Step()
 
 
@@ -115,6 +116,7 @@ class Overview(NamedTuple):
     slowed_by: tuple[str, ...]
     other_programs_mib: float | None
     spilled_mib: float | None
+    seed: int = 0
 
 
 class Status(StrEnum):
@@ -219,6 +221,7 @@ class RunRecord:
             figures.slowed_by,
             figures.other_programs_mib,
             figures.spilled_mib,
+            settings.seed,
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Connects the workspace Compare to the window: runs are compared, exported and imported."""
+"""Compares the runs that are opened or ticked in Results; exports and imports them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_words
 from gui.compare.awaited import Awaited, AwaitedRuns
-from gui.compare.column import ComparisonColumn
+from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.compare.reading import ComparedRuns, ReadRun, Wanted, read_and_compare
 from gui.runs import importing
@@ -41,21 +41,21 @@ class CompareReader(QObject):
         self,
         store_path: Path,
         runs: SavedRuns,
-        column: ComparisonColumn,
+        head: ItemHead,
         panel: ComparePanel,
         background: Background,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._store_path, self._runs, self._background = store_path, runs, background
-        self._column, self._panel = column, panel
+        self._head, self._panel = head, panel
         self._run_ids: tuple[str, ...] = ()
         self._known: dict[str, ReadRun] = {}
         self._is_in_sight = False
         self._is_stale = True
         self._is_reading = False
-        column.baseline_chosen.connect(self.refresh)
-        column.headline_chosen.connect(self._show_headline)
+        head.baseline_chosen.connect(self.refresh)
+        head.headline_chosen.connect(self._show_headline)
         panel.target_chosen.connect(self.refresh)
 
     def set_runs(self, run_ids: Iterable[str]) -> None:
@@ -85,13 +85,13 @@ class CompareReader(QObject):
         runs = [run for run_id in self._run_ids if (run := self._runs.record(run_id)) is not None]
         self._forget_but(runs)
         if not runs:
-            self._column.clear()
+            self._head.clear()
             self._panel.clear()
             self.shown.emit()
             return
         wanted = Wanted(
             tuple(run.id for run in runs),
-            self._column.own_baseline(runs),
+            self._head.own_baseline(runs),
             self._panel.table.target.accuracy(),
         )
         self._panel.say_reading(len(runs))
@@ -120,8 +120,8 @@ class CompareReader(QObject):
         if self._is_stale:
             self._read_again()
             return
-        self._column.show_comparison(compared.comparison)
-        self._panel.show_comparison(compared, self._column.headline())
+        self._head.show_comparison(compared.comparison)
+        self._panel.show_comparison(compared, self._head.headline())
         self.shown.emit()
 
     def _fail(self, problem: Problem) -> None:
@@ -135,14 +135,14 @@ class CompareReader(QObject):
             self._read()
 
     def _show_headline(self) -> None:
-        self._panel.set_headline(self._column.headline())
+        self._panel.set_headline(self._head.headline())
 
 
 _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """Connects the runs table, the workspace Compare and its column.
+    """Connects the table, the head and the comparison beside it.
 
     `workspace_wanted` asks for the workspace; `problem` (Problem) if something could not be read or queued.
     """
@@ -155,18 +155,18 @@ class CompareController(QObject):
         store_path: Path,
         experiments: Experiments,
         runs: RunsPanel,
-        column: ComparisonColumn,
+        head: ItemHead,
         panel: ComparePanel,
         notice: Notice,
         window: QWidget,
     ) -> None:
         super().__init__(window)
-        self._experiments, self._runs, self._column, self._notice = experiments, runs, column, notice
+        self._experiments, self._runs, self._head, self._notice = experiments, runs, head, notice
         self._window = window
         # a slow report must not delay a comparison
         self._reading, self._writing = Background(self), Background(self)
         saved = experiments.runs
-        self.reader = CompareReader(store_path, saved, column, panel, self._reading, self)
+        self.reader = CompareReader(store_path, saved, head, panel, self._reading, self)
         self.exporting = Exporting(store_path, saved, self._writing, notice, window)
         self.importing = Importing(store_path, self._writing, notice, window)
         self._awaited, self._panel = AwaitedRuns(saved, self), panel
@@ -176,7 +176,7 @@ class CompareController(QObject):
         self.show_ticked()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible."""
+        """Sets whether the comparison is visible."""
         self.reader.set_in_sight(is_in_sight)
 
     def show_ticked(self) -> None:
@@ -186,6 +186,10 @@ class CompareController(QObject):
     def export(self, form: str = "any") -> None:
         """Exports the compared runs, after asking where to."""
         self.exporting.ask(form, self._order(form))
+
+    def export_runs(self, run_ids: Iterable[str]) -> None:
+        """Exports these runs, after asking where to."""
+        self.exporting.ask("any", Order(tuple(run_ids)))
 
     def stop(self) -> None:
         """Waits for what is being read or written."""
@@ -205,14 +209,14 @@ class CompareController(QObject):
         panel.again_wanted.connect(self.measure_again)
         panel.newest_wanted.connect(self._tick_newest)
         panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
-        self._column.export.wanted.connect(self.export)
-        self._column.export.drag_wanted.connect(
-            lambda: self.exporting.drag_report(self._order("html"), self._column.export)
+        self._head.export.wanted.connect(self.export)
+        self._head.export.drag_wanted.connect(
+            lambda: self.exporting.drag_report(self._order("html"), self._head.export)
         )
-        self._column.export.title_wanted.connect(self._ask_title)
-        self._column.export.import_wanted.connect(self.importing.ask)
+        self._head.export.title_wanted.connect(self._ask_title)
+        self._runs.import_wanted.connect(self.importing.ask)
         self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
-        self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
+        self._runs.export_asked.connect(self.export_runs)
         self._experiments.runs.run_changed.connect(self._show_change)
         self._experiments.runs.list_changed.connect(self._count)
         self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))
@@ -221,8 +225,8 @@ class CompareController(QObject):
         self.importing.compare_wanted.connect(self.compare)
 
     def _order(self, form: str) -> Order:
-        run_ids, headline = self.reader.run_ids(), self._column.headline()
-        baseline = self._column.baseline()
+        run_ids, headline = self.reader.run_ids(), self._head.headline()
+        baseline = self._head.baseline()
         if form == "script":
             # a script is of one run: that in the headline
             chosen = headline or baseline

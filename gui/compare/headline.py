@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Literal
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFontMetricsF, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
-from engine.compare.verdict import Outcome, Piece, Pieces, joined
+from engine.compare.verdict import Outcome, Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import printable
 from engine.export.report.report import subject_of
 from gui.compare.origin import OriginRow
-from gui.theme.fonts import font
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.verdict import VerdictLabel
 
 _GAP = 24
 
@@ -99,86 +98,14 @@ class Sign(QLabel):
         self.setPixmap(pixmap(self._icon, ink, 14, self.devicePixelRatioF()))
 
 
-_SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
-"""Pixel sizes of the facts and of the asides, largest first."""
-_HINT_SIZE = 22
-_BELOW = 3
+_SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 
 
-class VerdictLabel(QLabel):
-    """Rich text in pieces of different weight, size and colour, in the largest size whose lines fit."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setTextFormat(Qt.TextFormat.RichText)
-        self.setWordWrap(True)
-        # lines as high as their letters cut off the last one's descenders
-        self.setContentsMargins(0, 0, 0, _BELOW)
-        # the pieces set their own sizes; a larger one here would make their lines higher
-        self.setProperty("role", "title")
-        self._lines: tuple[Pieces, ...] = ()
-        self._hint = ""
-        theme().changed.connect(self._refresh)
-
-    def show_lines(self, lines: tuple[Pieces, ...]) -> None:
-        """Shows lines of pieces."""
-        self._lines, self._hint = lines, ""
-        self.setAccessibleName(" ".join(map(joined, lines)))
-        self._refresh()
-
-    def show_hint(self, text: str) -> None:
-        """Shows a sentence in a smaller size: it is no answer."""
-        self._lines, self._hint = (), text
-        self.setAccessibleName(text)
-        self._refresh()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self._refresh()
-
-    def _refresh(self) -> None:
-        if self._hint:
-            self._write(f"<span style='font-size:{_HINT_SIZE}px'>{escape(self._hint)}</span>")
-            return
-        fitting = (size for size in _SIZES if self._needed(size) <= self.width())
-        size = next(fitting, _SIZES[-1])
-        self._write("<br>".join("".join(_markup(piece, size) for piece in line) for line in self._lines))
-
-    def _write(self, markup: str) -> None:
-        text = f"<div style='line-height:100%'>{markup}</div>"
-        if text != self.text():
-            self.setText(text)
-
-    def _needed(self, size: tuple[int, int]) -> float:
-        return max((sum(_width(piece, size) for piece in line) for line in self._lines), default=0.0)
+def _without_asides(line: Pieces) -> Pieces:
+    return tuple(piece for piece in line if piece.role != "aside")
 
 
-def _shown(piece: Piece) -> str:
-    return piece.text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _width(piece: Piece, size: tuple[int, int]) -> float:
-    is_aside, is_joining = piece.role == "aside", piece.role == "plain"
-    face = font(size[is_aside], 400 if is_aside else 500 if is_joining else 600, display=True)
-    return QFontMetricsF(face).horizontalAdvance(_shown(piece))
-
-
-def _markup(piece: Piece, size: tuple[int, int]) -> str:
-    palette, text = theme().palette, escape(_shown(piece))
-    if piece.role == "aside":
-        # unbroken, so that no bracket stands alone
-        text = text.replace(" ", "&nbsp;").replace("&nbsp;", " ", 1)
-        return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
-    style = f"font-size:{size[0]}px"
-    if piece.side is not None:
-        style += f";color:{palette.look(piece.side.precision, piece.side.colour).color}"
-    elif piece.role == "plain":
-        style += ";font-weight:500"
-    return f"<span style='{style}'>{text}</span>"
-
-
-_ALONE = "Tick another run to compare with this one, or drag it here."
+_ALONE = "Tick another run too to compare the two, or drag it here."
 _AGAIN = "Measure again"
 _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
 
@@ -195,7 +122,7 @@ class Headline(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._large, self._small = VerdictLabel(), label("", "body")
+        self._large, self._small = VerdictLabel(_SIZES), label("", "body")
         self._small.setWordWrap(True)
         self.again = Button(_AGAIN, "secondary", "Queue the same runs again, to replace these")
         self.again.clicked.connect(lambda: self.again_wanted.emit(self._disturbed))
@@ -206,7 +133,7 @@ class Headline(QWidget):
         self._origin.missing_wanted.connect(self.missing_wanted)
         again = Placed(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
         parts = (self._large, self._small, again, self._origin, self._doubts, Stretch(1))
-        in_column(*parts, parent=self, margins=(0, 8, 0, 8), spacing=8)
+        in_column(*parts, parent=self, margins=(0, 4, 0, 8), spacing=6)
 
     def show_hint(self, text: str, small: str = "") -> None:
         """Shows what to do while there is nothing to compare."""
@@ -223,8 +150,12 @@ class Headline(QWidget):
         if verdict.outcome in _NO_ANSWER:
             self._large.show_hint(". ".join(map(joined, verdict.lines)))
         else:
-            self._large.show_lines(verdict.lines)
-        self._say_small(" ".join([*verdict.notes, *([_ALONE] if report.is_baseline else [])]))
+            lines = tuple(_without_asides(line) for line in verdict.lines)
+            self._large.show_lines(lines, report.side)
+        asides = (piece.bare for line in verdict.lines for piece in line if piece.role == "aside")
+        quiet = (*asides, *verdict.notes, *([_ALONE] if report.is_baseline else []))
+        words = " · ".join(dict.fromkeys(quiet))
+        self._say_small(f"{words[:1].upper()}{words[1:]}")
         sides = (comparison.baseline,) if report.is_baseline else (comparison.baseline, report.side)
         self._offer_again(sides if verdict.outcome == "spoiled" else ())
         self._subject = subject_of(comparison)

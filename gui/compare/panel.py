@@ -1,4 +1,4 @@
-"""The workspace Compare: ticked runs against a baseline, in words, figures, bars and curves."""
+"""A comparison in Results: the sentence first, then figures, bars, settings and curves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED, FigureRow
@@ -21,11 +21,11 @@ from gui.charts.painter import BarChart
 from gui.compare.foot.published import PublishedCard
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
+from gui.compare.settings import SettingsCard
 from gui.compare.table import FigureTable
 from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
 from gui.widgets.boxes import Placed, in_column, in_row, wide
-from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -122,16 +122,16 @@ _EMPTY = (
         "There is nothing to compare yet.",
         "Train one model in two precisions: both appear here, in words, figures and curves.",
         "Run an experiment",
-        "Goes to the form in Train, where the precisions are ticked",
+        "Goes to the form, where the precisions are ticked",
     ),
     (
         "One run is saved. Train the same model in another precision to compare the two.",
-        "Or tick the run in the table below, or drag it here, to see its figures alone.",
+        "Or click the run at the left to see its figures alone.",
         "Run an experiment",
-        "Goes to the form in Train, where the precisions are ticked",
+        "Goes to the form, where the precisions are ticked",
     ),
     (
-        "Tick runs in the table below to compare them, or drag them here.",
+        "Click what you want to see, or tick runs to compare them.",
         "Their curves are overlaid, and their figures appear beside the baseline's.",
         "Compare the newest runs",
         "Ticks the newest comparison, or else the newest two runs",
@@ -139,9 +139,12 @@ _EMPTY = (
 )
 """Sentence, hint, button and tooltip with no saved run, with one, and with more."""
 
+_LEAST_FIGURES, _BESIDE = 260, 560
+"""The least height of bars and settings, and the width from which they stand side by side."""
 
-class ComparePanel(QScrollArea):
-    """Shows a comparison; runs and baseline are chosen in the column beside it.
+
+class ComparePanel(QFrame):
+    """Shows a comparison; runs are chosen at the left, and the sides in the head above.
 
     `target_chosen` when another accuracy to reach was typed. `missing_wanted` carries a
     tuple of experiments that would show where a gain comes from, `again_wanted` a tuple of sides to measure
@@ -158,9 +161,8 @@ class ComparePanel(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWidgetResizable(True)
+        self.setProperty("surface", "page")
         self.setAccessibleName("Comparison")
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAcceptDrops(True)
         self._comparison: Comparison | None = None
         self._saved = 0
@@ -172,8 +174,22 @@ class ComparePanel(QScrollArea):
         self.table = FigureTable()
         self.table.target_chosen.connect(self.target_chosen)
         self.published = PublishedCard()
-        self.bars = BarPanel()
-        self._lay_out()
+        self.bars, self.settings = BarPanel(), SettingsCard()
+        self.figures, self._curves = self._figures_page(), QWidget()
+        self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        self.tabs.tabBar().setAccessibleName("Views of the comparison")
+        for arrow in self.tabs.tabBar().findChildren(QToolButton):
+            arrow.setToolTip(arrow.accessibleName())
+        self.tabs.addTab(self.figures, "Figures")
+        self.tabs.addTab(self._curves, "Curves")
+        # else the offer would be at the lower edge
+        self._rest = QWidget()
+        offer = Placed(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
+        parts = (self.headline, offer, wide(self.tabs), wide(self._rest))
+        in_column(*parts, parent=self, margins=(16, 0, 16, 16), spacing=8)
         self.clear()
 
     @cached_property
@@ -181,14 +197,12 @@ class ComparePanel(QScrollArea):
         """Made when runs are first compared: it would slow the window's start."""
         from gui.charts.overlay import OverlayPlot
 
-        curves = OverlayPlot(self._charts)
-        self._charts_row.addWidget(curves, 3)
-        tab_after(self.table, curves)
-        curves.show()
+        curves = OverlayPlot(self._curves)
+        self._curves_row.addWidget(curves, 1)
         return curves
 
     def clear(self) -> None:
-        """Shows what to do: no run is ticked."""
+        """Shows what to do: nothing is opened."""
         self._set_empty(True)
         self._say_empty()
 
@@ -220,8 +234,14 @@ class ComparePanel(QScrollArea):
         comparison = self._comparison
         if comparison is None:
             return
-        self.headline.show_side(comparison, side_id or comparison.baseline.id)
+        side = comparison.report(side_id or comparison.baseline.id).side
+        self.headline.show_side(comparison, side.id)
         self.table.set_headline(side_id)
+        self.settings.show_pair(comparison, side)
+
+    def comparison(self) -> Comparison | None:
+        """What is shown; None for nothing."""
+        return self._comparison
 
     def set_awaited(self, experiments: frozenset[Experiment]) -> None:
         """Sets which experiments are queued or running already: they are not offered again."""
@@ -239,14 +259,32 @@ class ComparePanel(QScrollArea):
             event.acceptProposedAction()
             self.runs_dropped.emit(run_ids)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        beside = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        self._beside.setDirection(beside[event.size().width() < _BESIDE])
+
+    def _figures_page(self) -> QScrollArea:
+        page, area = QFrame(), QScrollArea()
+        page.setProperty("surface", "page")
+        charts = QWidget()
+        self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
+        for part in (self.bars, self.settings):
+            part.setMinimumHeight(_LEAST_FIGURES)
+        in_column(self.table, wide(charts), self.published, parent=page, margins=(0, 8, 0, 0), spacing=8)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setAccessibleName("Figures")
+        area.setWidget(page)
+        return area
+
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
             self._comparison = None
             self.published.hide()
         self.offer.setVisible(is_empty)
         self._rest.setVisible(is_empty)
-        self._charts.setVisible(not is_empty)
-        self.table.setVisible(not is_empty)
+        self.tabs.setVisible(not is_empty)
 
     def _say_empty(self) -> None:
         words, small, action, tip = _EMPTY[min(self._saved, 2)]
@@ -257,16 +295,3 @@ class ComparePanel(QScrollArea):
 
     def _take_offer(self) -> None:
         (self.newest_wanted if self._saved > 1 else self.experiment_wanted).emit()
-
-    def _lay_out(self) -> None:
-        inner = QFrame()
-        inner.setProperty("surface", "page")
-        self._charts = QWidget()
-        self._charts_row = in_row(Placed(self.bars, 2), parent=self._charts, spacing=8)
-        self._charts.setMinimumHeight(240)
-        # else the offer would be at the lower edge
-        self._rest = QWidget()
-        offer = Placed(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
-        parts = (self.headline, offer, self.table, self.published, wide(self._charts), wide(self._rest))
-        in_column(*parts, parent=inner, margins=16, spacing=8)
-        self.setWidget(inner)

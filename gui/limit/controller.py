@@ -10,7 +10,6 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
 from gui.limit.panel import MemoryLimitPanel
-from gui.limit.words import menu_entry
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.orders.controller import WorkController
@@ -41,8 +40,6 @@ class LimitController(WorkController[SearchView]):
         self._setup, self._panel = setup, panel
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._need: Need | None = None
-        searches = self._searches
-        panel.menu.set_source(lambda: list(map(menu_entry, (*searches.unfinished(), *searches.saved()))))
         self._connect()
 
     def refresh(self) -> None:
@@ -108,7 +105,7 @@ class LimitController(WorkController[SearchView]):
     def _show_need(self) -> None:
         device = self._device()
         device_mib = None if device is None else device.memory_mib
-        if self._setup.purpose != "limit":
+        if self._setup.question != "limit":
             # the need is that of one cell; a sweep's own lines say what all need
             is_known = self._setup.is_sweeping and self._setup.surveyor.knows_memory()
             need = None if is_known else self._need

@@ -22,7 +22,7 @@ from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import SavedMenu
+from gui.widgets.saved_menu import WorkMenu
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
@@ -67,14 +67,12 @@ class MemoryLimitPanel(QFrame):
         self._steps = label("Multiples of", "legend")
         self.cards = CardChooser()
         self.chart = MemoryChart()
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.view, self.chart, self)
-        self.saved = Button("Saved", "strip", "Open or delete a saved search")
-        self.menu = SavedMenu(self.saved, "search", "searches", "trials")
-        self.saved.setMenu(self.menu)
+        self.menu = WorkMenu("search", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
@@ -106,6 +104,11 @@ class MemoryLimitPanel(QFrame):
         if is_other:
             self._shown = None
             self.show_search(self._view)
+
+    def show_alone(self) -> None:
+        """Hides what is about another search than the one that is shown."""
+        for part in (self.cards, self._heading, self._note):
+            part.hide()
 
     def view(self) -> SearchView | None:
         return self._view
@@ -150,7 +153,7 @@ class MemoryLimitPanel(QFrame):
 
     def _order_tabs(self) -> None:
         """Sets the tab order from upper left to lower right, since some widgets are made again."""
-        head = (self.granularity_box, self.forecast, self.saved, self.stop)
+        head = (self.granularity_box, self.forecast, self.menu.button, self.stop)
         stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
         for stop, next_stop in pairwise(stops):
             QWidget.setTabOrder(stop, next_stop)
@@ -183,7 +186,8 @@ class MemoryLimitPanel(QFrame):
         self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:
-        strip = in_row(label("Largest batch that fits", "title"), 4, wide(self._note), self.cards, spacing=8)
+        self._heading = label("Largest batch that fits", "title")
+        strip = in_row(self._heading, 4, wide(self._note), self.cards, spacing=8)
         self._column = QWidget()
         in_column(self.result, wide(self.trials), parent=self._column, spacing=8)
         body = in_row(wide(self._chart_panel()), self._column, spacing=8)
@@ -197,7 +201,7 @@ class MemoryLimitPanel(QFrame):
         self._choices = QWidget()
         in_row(self._steps, self.granularity_box, self.forecast, parent=self._choices, spacing=8)
         head.addWidget(self._choices)
-        for widget in (self.saved, self.stop):
+        for widget in (self.menu.button, self.stop):
             head.addWidget(widget)
         self._second = in_row(Stretch(1))
         self._pages = QStackedLayout()

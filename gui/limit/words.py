@@ -8,7 +8,6 @@ from engine.protocol.trials import Trial
 from engine.words.names import dataset_words
 from engine.words.numbers import date_text, duration, memory_text
 from gui.session.orders.searches import SearchView, SideView
-from gui.widgets.saved_menu import SavedEntry
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
@@ -88,15 +87,6 @@ def progress(view: SearchView) -> str:
     if busy is None:
         return f"{trials}, getting ready"
     return f"{trials}, trying {busy.trying:,} in {busy.label} ({busy.doing or 'starting a process'})"
-
-
-def menu_entry(view: SearchView) -> SavedEntry:
-    """A search in the menu of saved ones: model, device, result or progress and, at the right, date."""
-    first = view.sides[0].experiment
-    on = card(view, on_gpu=first.device != "cpu")
-    text = f"{first.model} on {on}: {progress(view) if view.is_unfinished else sentence(view)}"
-    tip = f"{view.trial_count} trials, dataset {dataset_words(first.dataset)}"
-    return SavedEntry(view.series, text, view.created, tip)
 
 
 def card(view: SearchView, on_gpu: bool) -> str:

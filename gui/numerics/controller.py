@@ -14,12 +14,10 @@ from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
-from gui.numerics.words import saved_entry, unfinished_entry
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.diagnoses import DiagnosisView
 from gui.setup.panel import SetupPanel
-from gui.widgets.saved_menu import SavedEntry
 
 _NO_PARTS = "Tick what to diagnose."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
@@ -34,6 +32,8 @@ class NumericsController(WorkController[DiagnosisView]):
         panel: NumericsPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         super().__init__(
             experiments,
@@ -42,11 +42,11 @@ class NumericsController(WorkController[DiagnosisView]):
             stop_button=panel.head.stop,
             menu=panel.head.menu,
             parent=parent,
+            follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._diagnoses = experiments.diagnoses
-        panel.head.menu.set_source(self._menu_entries)
-        self._connect()
+        self._connect(follows)
         self._show_kept()
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
@@ -79,28 +79,28 @@ class NumericsController(WorkController[DiagnosisView]):
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: NUMERICS.export(record, path, force=True))
 
-    def _connect(self) -> None:
-        self._setup.take_orders(
-            "diagnose", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
-        )
-        self._setup.preset_chosen.connect(self._choose_parts)
+    def _connect(self, follows: bool) -> None:
+        if follows:
+            self._setup.take_orders(
+                "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
+            )
+            self._setup.preset_chosen.connect(self._choose_parts)
+            self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
+        else:
+            self._panel.diagnose_wanted.connect(self._go_deeper)
         self._setup.draft_changed.connect(self._show_kept)
-        self._panel.diagnose_wanted.connect(lambda: self._setup.order("diagnose"))
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
 
-    def _menu_entries(self) -> list[SavedEntry]:
-        saved = self._diagnoses.saved().items()
-        return [
-            *map(unfinished_entry, self._diagnoses.unfinished()),
-            *(saved_entry(key, record) for key, record in saved),
-        ]
+    def _go_deeper(self) -> None:
+        """Diagnoses the chosen parts of what is shown."""
+        if (view := self._panel.view()) is not None:
+            self.submit(view.experiment, self._panel.parts())
 
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:
             self._panel.choose(preset.parts, only=True)
             self._panel.tabs.open(preset.parts[0])
-            self.workspace_wanted.emit()
 
     def _show_kept(self) -> None:
         patterns = self._setup.text(KEY).split(",")

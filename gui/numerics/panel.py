@@ -30,14 +30,14 @@ from gui.session.orders.head import WorkHead
 from gui.widgets import EmptyState, label
 from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (
     "Where does this model lose precision, and what makes a NaN?",
     "A diagnosis trains a few steps of what the form describes and watches every operation: which number "
     "format it computes in, which numbers do not fit into it, and which module makes the first NaN or Inf.",
-    "Diagnose",
-    "Diagnoses the form's first half-precision run",
+    "Examine",
+    "Examines the form's first half-precision run",
 )
 
 
@@ -100,10 +100,14 @@ class NumericsPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: DiagnosisView | None = None
         self._shown: dict[str, object] = {}
-        self.head = WorkHead("Numerics", "diagnosis", "diagnoses", "parts", NUMERICS.formats)
+        self.head = WorkHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.parts_choice = QWidget()
+        in_column(
+            label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
+        )
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.map = MapView()
         self.ranges, self.ladder = RangeView(), LadderView()
         self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), DiagnosisAdvice()
@@ -211,13 +215,10 @@ class NumericsPanel(QFrame):
             view.changes_wanted.connect(self.changes_wanted)
 
     def _lay_out(self) -> None:
-        choices = in_row(label("Parts", "legend"), *self.boxes, Stretch(1), spacing=16)
         panel = QFrame()
         panel.setProperty("surface", "panel")
         self._pages = QStackedLayout()
-        in_column(
-            choices, self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8
-        )
+        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.tabs)

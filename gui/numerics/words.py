@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from engine.experiment.experiment import Experiment
-from engine.store.saved.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
 from engine.words.numbers import date_text, share_text
 from gui.session.orders.diagnoses import DiagnosisView
-from gui.widgets.saved_menu import SavedEntry
 
 AWAITED = {
     "map": "The precision map is being made.",
@@ -42,18 +40,6 @@ def progress(view: DiagnosisView) -> str:
     what = f"{view.experiment.model}, {view.experiment.precision.label}"
     share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
     return f"{what}: {view.doing or 'starting a process'}{share}"
-
-
-def saved_entry(key: str, record: DiagnosisRecord) -> SavedEntry:
-    """A saved diagnosis in a menu."""
-    parts = ", ".join(_PARTS[part] for part in record.parts)
-    return SavedEntry(key, f"{_what(record.experiment)}: {parts}", record.created, f"On {record.device_name}")
-
-
-def unfinished_entry(view: DiagnosisView) -> SavedEntry:
-    """A diagnosis in progress or in the queue, in the menu of the saved ones."""
-    state = "waiting" if view.is_waiting else "in progress"
-    return SavedEntry(view.key, f"{_what(view.experiment)}: {state}", view.created, progress(view))
 
 
 def _what(experiment: Experiment) -> str:

@@ -1,28 +1,37 @@
-"""The bar above the runs table: count, filter and buttons; and the page of an empty table."""
+"""The lines above and below the table, and the page of an empty one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QToolButton, QWidget
+from PySide6.QtGui import QDragEnterEvent, QResizeEvent
+from PySide6.QtWidgets import QMenu, QStackedLayout, QToolButton, QWidget
 
 from engine.experiment.text import shortened
-from engine.store.record import RunRecord, Status
+from engine.words.numbers import counted
+from gui.runs.table.line import has_runs
 from gui.runs.table.lines import TIP
-from gui.runs.views import ALL_RUNS
-from gui.widgets import Button, EmptyState, IconButton, label, set_text
+from gui.runs.table.rows import KINDS, ItemKind
+from gui.theme.icons import icon
+from gui.theme.theme import theme
+from gui.widgets import Button, ElidedLabel, EmptyState, IconButton
+from gui.widgets.boxes import in_row, wide
 from gui.widgets.filter_edit import FilterEdit
 from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 
 _NOT_FOUND = (
     "Use other words, or look in one place alone, as in tag:paper or status:failed.",
-    "Show all runs",
+    "Show everything",
     "Empty the filter (Escape in it)",
 )
 _DELETED = "All runs are deleted."
 _UNTIL = "They can be brought back until Ammeter is closed."
+
+
+def _nothing(looked_for: str) -> str:
+    return (
+        f"Nothing matches “{shortened(looked_for)}”." if looked_for else "There is nothing of this kind yet."
+    )
 
 
 class NoRuns(QWidget):
@@ -52,7 +61,7 @@ class NoRuns(QWidget):
 
     def tell_not_found(self, looked_for: str) -> None:
         """Says that the filter finds nothing."""
-        self._not_found.tell(f"No run matches “{shortened(looked_for)}”.", *_NOT_FOUND)
+        self._not_found.tell(_nothing(looked_for), *_NOT_FOUND)
         self._pages.setCurrentWidget(self._not_found)
 
     def tell_deleted(self) -> None:
@@ -63,76 +72,108 @@ class NoRuns(QWidget):
         return QSize(0, 0)
 
 
-HEIGHT = 40
-_WIDEST_VIEW, _LEAST_FILTER = 180, 96
-_VIEWS_TIP = "Saved views: a filter, columns, an order and a baseline under a name"
+BAR_HEIGHT, FOOT_HEIGHT = 56, 48
+_LEAST_FILTER, _WIDEST_FILTER, _CONTROL = 80, 16_777_215, 32
+_EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
+_LEAST, _NARROWEST, _NARROW = 280, 400, 560
+"""The least width, that of a bar with the columns' button, and that of one that names the folders."""
 
 
-class RunsBar(QWidget):
-    """The panel connects its controls."""
+class FilterBar(QWidget):
+    """The line above the table. The panel connects its controls.
+
+    `kind_chosen` carries the kind to show, None for everything; `runs_over_folders` says that dragged runs
+    are over the chooser of folders.
+    """
+
+    kind_chosen = Signal(object)
+    runs_over_folders = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(HEIGHT)
-        self.filter = FilterEdit("Filter runs", TIP)
-        # a narrow window leaves the form its width
+        self.setFixedHeight(BAR_HEIGHT)
+        self.setMinimumWidth(_LEAST)
+        self.filter = FilterEdit("Filter", TIP)
         self.filter.setMinimumWidth(_LEAST_FILTER)
-        self.compare = Button("Compare", "strip", "Set the ticked runs side by side")
-        self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
-        self.delete = IconButton("trash", "Delete the highlighted runs")
-        self.chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
-        self.views = Button(ALL_RUNS, "strip", _VIEWS_TIP)
-        self.views.setMaximumWidth(_WIDEST_VIEW)
-        self.columns = IconButton("columns", "Columns", "Choose the columns of the table")
+        self.filter.setMaximumWidth(_WIDEST_FILTER)
+        self.filter.setFixedHeight(_CONTROL)
+        self.kind = Button(_EVERYTHING, "middle", "Show everything, or what is of one kind")
+        self.kind.setMenu(self._kinds())
+        self.folders = FolderButton(_ALL_FOLDERS)
+        self.folders.runs_over.connect(self.runs_over_folders)
+        self.columns = IconButton("columns", "Columns and views", "Columns, saved views, and importing runs")
         self.columns.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self._count, self._ticked = label("", "unit"), label("", "unit")
-        self._extras = QHBoxLayout()
-        self._extras.setSpacing(4)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.setSpacing(8)
-        row.addWidget(label("Runs", "panelTitle"))
-        row.addWidget(self._count)
-        row.addSpacing(8)
-        row.addWidget(self.views)
-        row.addWidget(self.filter, 1)
-        row.addWidget(self.columns)
-        row.addLayout(self._extras)
-        row.addStretch()
-        row.addWidget(self._ticked)
-        row.addSpacing(8)
-        for button in (self.compare, self.export, self.delete, self.chevron):
-            row.addWidget(button)
+        row = (wide(self.filter), self.kind, self.folders, self.columns)
+        in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
 
-    def add(self, widget: QWidget) -> None:
-        """Puts a control of the window beside the filter."""
-        self._extras.addWidget(widget)
+    def show_kind(self, kind: ItemKind | None) -> None:
+        """Names the kind that is shown."""
+        self.kind.setText(_EVERYTHING if kind is None else KINDS[kind][0])
+        self.kind.setAccessibleName(f"Kind: {self.kind.text()}")
+        for action in self.kind.menu().actions():
+            action.setChecked(action.data() == kind)
 
-    def show_view(self, name: str) -> None:
-        """Names the view that is shown."""
-        self.views.setText(name.replace("&", "&&"))
-        self.views.setAccessibleName(f"View: {name}")
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = event.size().width()
+        self.folders.setText("" if width < _NARROW else f" {_ALL_FOLDERS}")
+        # a right click on the headings has the columns too
+        self.columns.setVisible(width >= _NARROWEST)
 
-    def set_open(self, is_open: bool) -> None:
-        """Turns the chevron, and says what it does now."""
-        self.chevron.set_icon("chevron-down" if is_open else "chevron-up")
-        self.chevron.setAccessibleName("Close the runs" if is_open else "Open the runs")
-        self.chevron.setToolTip("Close the table of runs" if is_open else "Open the table of runs")
+    def _kinds(self) -> QMenu:
+        menu = QMenu(self)
+        menu.setAccessibleName("Kinds of results")
+        kinds = [(None, _EVERYTHING, "table"), *((kind, *shown) for kind, shown in KINDS.items())]
+        for kind, words, sign in kinds:
+            action = menu.addAction(icon(sign, theme().palette.text2, 14), words)
+            action.setData(kind)
+            action.setCheckable(True)
+            action.setChecked(kind is None)
+            action.triggered.connect(lambda _=False, kind=kind: self.kind_chosen.emit(kind))
+        return menu
 
-    def set_counts(self, shown: int, total: int, ticked: int) -> None:
+
+class FolderButton(Button):
+    """Opens the list of folders, also when runs are dragged over it: `runs_over`."""
+
+    runs_over = Signal()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "middle", "Show the folders; drop runs on one to move them there", "folder")
+        self.setAccessibleName("Folders")
+        self.setCheckable(True)
+        self.setAcceptDrops(True)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        event.setAccepted(has_runs(event.mimeData()))
+        if event.isAccepted():
+            self.runs_over.emit()
+
+
+class TableFoot(QWidget):
+    """The line below the table: how much there is, and what to do with the ticked runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(FOOT_HEIGHT)
+        self.words = ElidedLabel("", "body")
+        self.untick = Button("Untick", "middle", "Untick all runs")
+        self.move_to = Button("Move to…", "middle", "Move the ticked runs to a folder")
+        self.delete = IconButton("trash", "Delete", "Delete the ticked runs; this can be undone")
+        row = (wide(self.words), self.untick, self.move_to, self.delete)
+        in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
+
+    def show_counts(self, shown: int, total: int, studies: int, ticked: int) -> None:
         """Shows how many runs there are, pass the filter and are ticked."""
-        shown_of = f"{shown:,} of " if shown != total else ""
-        set_text(self._count, f"{shown_of}{total:,}")
-        set_text(self._ticked, f"{ticked:,} ticked" if ticked else "")
-        self.compare.setEnabled(ticked > 1)
-        tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"
-        self.compare.setToolTip(tip)
-        self.export.setEnabled(ticked > 0)
-
-    def set_highlighted(self, runs: Sequence[RunRecord]) -> None:
-        """Enables the bin if it can delete any of these runs."""
-        deletable = any(run.status is not Status.RUNNING for run in runs)
-        self.delete.setEnabled(deletable)
-        self.delete.setToolTip(
-            "Delete the highlighted runs" if deletable else "Click a run to highlight it, then delete it here"
-        )
+        for button in (self.untick, self.move_to, self.delete):
+            button.setVisible(ticked > 0)
+        if ticked > 1:
+            self.words.set_whole_text(
+                f"{counted(ticked, 'run')} ticked, compared at the right", f"{ticked:,} ticked"
+            )
+        elif ticked:
+            self.words.set_whole_text("1 run ticked: tick another to compare", "1 ticked")
+        else:
+            found = f"{shown:,} of {counted(total, 'run')}" if shown != total else counted(total, "run")
+            also = f", {counted(studies, 'other result')}" if studies else ""
+            self.words.set_whole_text(f"{found}{also}", found)

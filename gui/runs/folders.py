@@ -1,4 +1,4 @@
-"""The folders of runs, at the left of the table: a click filters by a folder, dropped runs go into it."""
+"""The folders of runs, above the table: a click filters by a folder, dropped runs go into it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
 
-_WIDTH, _ROW = 152, 26
+_ROW, _MOST_ROWS = 26, 8
 _NAME = Qt.ItemDataRole.UserRole
 _TERM = re.compile(r'(?:^|\s)folder:(?:"[^"]*"?|\S*)', re.IGNORECASE)
 
@@ -31,7 +31,7 @@ def in_folder(text: str, folder: str) -> str:
 
 
 class FolderList(QListWidget):
-    """Hidden while there are no folders. Those that were made here stay when their last run has left.
+    """Hidden until it is asked for. Folders that were made here stay when their last run has left.
 
     `chosen` carries the folder to filter by, "" for all runs; `runs_dropped` run ids and their new folder;
     `rename_requested` a folder and its new name; `delete_requested` a folder.
@@ -47,7 +47,6 @@ class FolderList(QListWidget):
         self._counts: dict[str, int] = {}
         self._made: set[str] = set()
         self._named = ""
-        self.setFixedWidth(_WIDTH)
         self.setProperty("kind", "guide")
         self.setAccessibleName("Folders of the runs")
         self.setToolTip("Click a folder to see its runs; drop runs on it; F2 renames it, Delete deletes it")
@@ -199,5 +198,5 @@ class FolderList(QListWidget):
             item.setSizeHint(QSize(0, _ROW))
             item.setIcon(icon("folder" if name else "table", ink, 14))
             self.addItem(item)
+        self.setFixedHeight(_ROW * min(self.count(), _MOST_ROWS) + 4)
         self._highlight()
-        self.setVisible(bool(self.names()))

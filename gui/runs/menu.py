@@ -101,8 +101,8 @@ def add_folders(
     names: Sequence[str],
     move: Callable[[str], object],
     make: Callable[[], object],
-) -> None:
-    """Adds a menu of the folders; the one that all of the runs are in is checked."""
+) -> QMenu:
+    """Adds a menu of the folders, and returns it; the one that all of the runs are in is checked."""
     submenu = menu.addMenu("Folder")
     submenu.setAccessibleName("Folder of the run")
     submenu.setObjectName("folders")
@@ -114,6 +114,7 @@ def add_folders(
         action.triggered.connect(lambda _=False, name=name: move(name))
     submenu.addSeparator()
     submenu.addAction("New folder…").triggered.connect(lambda _=False: make())
+    return submenu
 
 
 _GROUPS = ("Model and training", "Optimizer and schedule", "Step and loss scale", "Loading and saving")
@@ -126,7 +127,7 @@ def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
     """Fills a menu with all columns, those that are shown checked: figures, differences and settings."""
     menu.clear()
     menu.setToolTipsVisible(True)
-    menu.setAccessibleName("Columns of the runs")
+    menu.setAccessibleName("Columns")
     for column in USUAL:
         if column not in FIXED:
             _add_column(menu, table, model, column)

@@ -1,4 +1,4 @@
-"""The runs panel: the table of saved runs, and the menu of what can be done with a run."""
+"""The table of everything saved with its filter and foot, and the menus of what can be done with a row."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QStackedWidget, QWidget
 
 from engine.store.record import RunRecord, Status
-from gui.runs.bar import NoRuns, RunsBar
+from gui.runs.bar import FilterBar, NoRuns, TableFoot
 from gui.runs.folders import FolderList, in_folder
 from gui.runs.marks import MarksDialog, toggled
 from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags, fill_columns, why_no_ranges
+from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
+from gui.runs.table.rows import Item, ItemKind, Study, name_of_side
 from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
 from gui.session.orders.diagnoses import why_nothing_to_find
 from gui.session.orders.timings import baseline_first
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets import divider
+from gui.widgets.boxes import in_column, wide
+from gui.widgets.shortcuts import keys_of
 
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
 _NOT_EXPLAINED = "Runs cannot be profiled here."
 
 
-class RunsPanel(QWidget):
-    """The dock's runs. It shows runs and emits requests; the main window carries them out."""
+class RunsPanel(QFrame):
+    """The left of Results. It shows what is saved and emits requests; controllers carry them out."""
 
     checked_changed = Signal(object)  # tuple[str, ...]
-    compare_requested = Signal(object)  # tuple[str, ...]
+    opened = Signal(object)  # Item or Line: what was clicked or moved to
     race_requested = Signal(object)  # tuple[str, ...]: a single run means its whole comparison
     delete_requested = Signal(object)  # tuple[str, ...]
     export_asked = Signal(object)  # tuple[str, ...]
@@ -51,7 +55,8 @@ class RunsPanel(QWidget):
     resume_requested = Signal(str)
     open_requested = Signal(str)
     details_requested = Signal(str)
-    open_changed = Signal(bool)
+    study_deleted = Signal(object)  # Study
+    import_wanted = Signal()
     show_me_wanted = Signal()
     experiment_wanted = Signal()
     limit_wanted = Signal()
@@ -59,15 +64,16 @@ class RunsPanel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setProperty("surface", "dock")
         self.model = RunsModel(self)
         self.table = RunsTable(self.model)
-        self.bar = RunsBar()
+        self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
         self.folders = FolderList()
         self.views = Views(self.table, self.model, self.filter, self)
-        self._columns = QMenu(self)
-        self._is_open = True
+        self.columns = QMenu("Columns", self)
         self._can_undo = False
+        self._kind: ItemKind | None = None
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
         self._explain_obstacle: Callable[[Sequence[str]], str | None] = lambda _run_ids: _NOT_EXPLAINED
@@ -75,15 +81,25 @@ class RunsPanel(QWidget):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self._empty)
-        self._body = QWidget()
-        in_row(self.folders, wide(self.pages), parent=self._body, spacing=0)
-        in_column(self.bar, wide(self._body), parent=self, spacing=0)
+        in_column(self.bar, self.folders, wide(self.pages), divider(), self.foot, parent=self, spacing=0)
         self._connect()
         self._refresh()
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
         """Shows these runs and no others; what is ticked and highlighted stays so."""
         self.model.take(runs)
+        self._refresh()
+
+    def set_studies(self, studies: Sequence[Study]) -> None:
+        """Shows these limits, numerics, profiles, sweeps and tunings, and no others."""
+        self.model.take_studies(studies)
+        self._refresh()
+
+    def choose_kind(self, kind: ItemKind | None) -> None:
+        """Shows what is of one kind; None for everything."""
+        self._kind = kind
+        self.bar.show_kind(kind)
+        self.model.choose_kind(kind)
         self._refresh()
 
     def update_run(self, run: RunRecord) -> None:
@@ -102,22 +118,6 @@ class RunsPanel(QWidget):
     def checked(self) -> tuple[str, ...]:
         """The ticked runs, the oldest first."""
         return self.model.checked()
-
-    def is_open(self) -> bool:
-        return self._is_open
-
-    def set_open(self, is_open: bool) -> None:
-        """Shows the table, or only the bar; `open_changed` tells the window to make room."""
-        if is_open == self._is_open:
-            return
-        self._is_open = is_open
-        self._body.setVisible(is_open)
-        self.bar.set_open(is_open)
-        self.open_changed.emit(is_open)
-
-    def add_header_widget(self, widget: QWidget) -> None:
-        """Puts a control of the window, such as the switch to the log, beside the filter."""
-        self.bar.add(widget)
 
     def set_can_undo(self, can_undo: bool) -> None:
         """Whether deleted runs can be brought back, which an empty table offers."""
@@ -150,21 +150,39 @@ class RunsPanel(QWidget):
         self.folders.set_made(map(str, state.get("folders", ())))
 
     def delete_highlighted(self) -> None:
-        """Asks to delete the highlighted runs; queued ones are taken out of the queue."""
-        chosen = self.table.highlighted()
-        for run in chosen:
+        """Asks to delete the highlighted runs and studies; queued runs are taken out of the queue."""
+        self._delete(self.table.highlighted())
+        for item in self.table.highlighted_items():
+            if item.study is not None and not item.study.is_unfinished:
+                self.study_deleted.emit(item.study)
+
+    def _delete(self, runs: Sequence[RunRecord]) -> None:
+        for run in runs:
             if run.status is Status.QUEUED:
                 self.take_out_requested.emit(run.id)
-        over = tuple(run.id for run in chosen if run.status.is_over)
+        over = tuple(run.id for run in runs if run.status.is_over)
         if over:
             self.delete_requested.emit(over)
 
-    def menu_for(self, run: RunRecord) -> QMenu:
-        """The context menu of a run."""
+    def item_menu(self, item: Item) -> QMenu:
+        """The context menu of a study without runs, or else that of the runs below an item."""
+        if item.lines:
+            return self.menu_for(item.lines[0].run, tuple(line.run for line in item.lines), item.key)
+        menu = QMenu(self)
+        menu.setAccessibleName(f"What to do with {item.title}")
+        study = item.study
+        if study is not None:
+            unfinished = "It has not ended yet." if study.is_unfinished else None
+            entries = [Entry("Delete…", lambda: self.study_deleted.emit(study), unfinished)]
+            add_entries(menu, [Entry("Open", lambda: self.opened.emit(item)), *entries])
+        return menu
+
+    def menu_for(self, run: RunRecord, runs: tuple[RunRecord, ...] = (), key: str | None = None) -> QMenu:
+        """The context menu of a run, or of the `runs` of an item of that `key`."""
         menu = QMenu(self)
         menu.setAccessibleName(f"What to do with {run.name}")
-        marked = self._marked(run)
-        add_entries(menu, self._entries(run, marked))
+        marked = runs or self._marked(run)
+        add_entries(menu, self._entries(run, marked, key or run.id))
         add_tags(
             menu,
             marked,
@@ -183,9 +201,9 @@ class RunsPanel(QWidget):
         add_colours(menu, marked, lambda colour: self.colour_requested.emit(ids, colour))
         add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
         menu.addSeparator()
-        add_entries(menu, self._place_entries(run))
+        add_entries(menu, self._place_entries(run, marked))
         menu.addSeparator()
-        add_entries(menu, self._last_entries(run))
+        add_entries(menu, self._last_entries(run, marked))
         return menu
 
     def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
@@ -196,25 +214,25 @@ class RunsPanel(QWidget):
         dialog.open()
         return dialog
 
-    def _entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
+    def _entries(self, run: RunRecord, marked: Sequence[RunRecord], key: str) -> list[Entry]:
         unborn = "It has not begun yet." if run.status is Status.QUEUED else None
-        alone = None if len(self.checked()) > 1 else "Tick two or more runs to compare them."
         ids = tuple(chosen.id for chosen in marked)
         return [
             Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
-            Entry("Compare the ticked runs", self._compare, alone),
+            Entry("Compare these alone", lambda: self.set_checked(ids), unborn),
             self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             self._explain_entry(marked),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
             Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
-            Entry("Rename", lambda: self.table.rename(run.id)),
+            Entry("Rename", lambda: self.table.rename(key)),
         ]
 
-    def _place_entries(self, run: RunRecord) -> list[Entry]:
-        entries = [Entry("Unpin\tP" if run.is_pinned else "Pin to the top\tP", lambda: self._pin(run))]
+    def _place_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
+        pin = "Unpin\tP" if run.is_pinned else "Pin to the top\tP"
+        entries = [Entry(pin, lambda: self._pin(run, marked))]
         if self.model.baseline != run.id:
             unborn = None if run.status.is_over else "It has no figures yet."
             entries.append(Entry("Use as baseline", lambda: self.model.set_baseline(run.id), unborn))
@@ -243,9 +261,8 @@ class RunsPanel(QWidget):
         if f'folder:"{folder}"'.casefold() in text.casefold():
             self.filter.setText(in_folder(text, other))
 
-    def _pin(self, run: RunRecord) -> None:
-        ids = tuple(chosen.id for chosen in self._marked(run))
-        self.pin_requested.emit(ids, not run.is_pinned)
+    def _pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
+        self.pin_requested.emit(tuple(chosen.id for chosen in runs), not run.is_pinned)
 
     def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
         ticked = self.checked()
@@ -260,19 +277,19 @@ class RunsPanel(QWidget):
         against = self._explain_obstacle(run_ids)
         return Entry("Explain the time", lambda: self.explain_requested.emit(run_ids), against)
 
-    def _last_entries(self, run: RunRecord) -> list[Entry]:
+    def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         if run.status is Status.RUNNING:
             return [Entry("Stop", self.stop_requested.emit)]
         if run.status is Status.QUEUED:
             waits = self._begin_obstacle(run)
             return [
                 Entry("Run", lambda: self.begin_requested.emit(run.id), waits),
-                Entry("Take out of the queue", self.delete_highlighted),
+                Entry("Take out of the queue", lambda: self._delete(marked)),
             ]
         obstacle = self._resume_obstacle(run)
         return [
             Entry("Resume", lambda: self.resume_requested.emit(run.id), obstacle),
-            Entry("Delete", self.delete_highlighted),
+            Entry("Delete", lambda: self._delete(marked)),
         ]
 
     def _marked(self, run: RunRecord) -> tuple[RunRecord, ...]:
@@ -284,70 +301,95 @@ class RunsPanel(QWidget):
         self.model.checked_changed.connect(self.checked_changed)
         self.model.checked_changed.connect(self._refresh)
         self.model.rename_requested.connect(self._rename)
-        self.table.selectionModel().selectionChanged.connect(self._refresh)
-        self.table.stop_requested.connect(self.stop_requested)
-        self.table.take_out_requested.connect(self.take_out_requested)
-        self.table.open_requested.connect(self.open_requested)
-        self.table.delete_pressed.connect(self.delete_highlighted)
-        self.table.note_pressed.connect(self._edit_note)
-        self.table.pin_pressed.connect(lambda: self._pin(self.table.highlighted()[0]))
-        header = self.table.horizontalHeader()
-        header.customContextMenuRequested.connect(lambda at: self._columns.popup(header.mapToGlobal(at)))
-        self._columns.aboutToShow.connect(lambda: fill_columns(self._columns, self.table, self.model))
-        self.bar.columns.setMenu(self._columns)
-        self.bar.views.setMenu(self.views)
-        self.views.changed.connect(self.bar.show_view)
+        table, bar, foot = self.table, self.bar, self.foot
+        table.stop_requested.connect(self.stop_requested)
+        table.take_out_requested.connect(self.take_out_requested)
+        table.open_requested.connect(self.open_requested)
+        table.opened.connect(self.opened)
+        table.delete_pressed.connect(self.delete_highlighted)
+        table.note_pressed.connect(self._edit_note)
+        table.pin_pressed.connect(lambda: self._pin(table.highlighted()[0], table.highlighted()))
+        table.customContextMenuRequested.connect(self._show_menu)
+        header = table.horizontalHeader()
+        header.customContextMenuRequested.connect(lambda at: self.columns.popup(header.mapToGlobal(at)))
+        self.columns.aboutToShow.connect(lambda: fill_columns(self.columns, table, self.model))
+        menu = QMenu(self)
+        menu.setAccessibleName("Columns and views")
+        menu.addMenu(self.views)
+        menu.addMenu(self.columns)
+        menu.addSeparator()
+        importing = menu.addAction(f"Import runs from an archive…\t{keys_of('import')}")
+        importing.triggered.connect(lambda _=False: self.import_wanted.emit())
+        bar.columns.setMenu(menu)
+        bar.kind_chosen.connect(self.choose_kind)
+        bar.folders.toggled.connect(self.folders.setVisible)
+        bar.runs_over_folders.connect(lambda: bar.folders.setChecked(True))
         self.folders.chosen.connect(lambda name: self.filter.setText(in_folder(self.filter.text(), name)))
         self.folders.runs_dropped.connect(self._move)
         self.folders.rename_requested.connect(self._rename_folder)
         self.folders.delete_requested.connect(self._delete_folder)
-        self.table.customContextMenuRequested.connect(self._show_menu)
-        self._empty.all_wanted.connect(self.filter.clear)
+        self._empty.all_wanted.connect(self._show_everything)
         self._empty.undo_wanted.connect(self.undo_wanted)
         welcome = self._empty.welcome
         welcome.show_me_wanted.connect(self.show_me_wanted)
         welcome.experiment_wanted.connect(self.experiment_wanted)
         welcome.limit_wanted.connect(self.limit_wanted)
         self.filter.textChanged.connect(self._filter)
-        self.bar.compare.clicked.connect(self._compare)
-        self.bar.export.clicked.connect(lambda: self.export_asked.emit(self.checked()))
-        self.bar.delete.clicked.connect(self.delete_highlighted)
-        self.bar.chevron.clicked.connect(lambda: self.set_open(not self._is_open))
+        foot.untick.clicked.connect(lambda: self.set_checked(()))
+        foot.delete.clicked.connect(lambda: self._delete(self._ticked()))
+        foot.move_to.clicked.connect(self._open_folders)
+
+    def _ticked(self) -> tuple[RunRecord, ...]:
+        return tuple(run for run_id in self.checked() if (run := self.model.known(run_id)) is not None)
+
+    def _open_folders(self) -> None:
+        ids, menu = self.checked(), QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        folders = add_folders(
+            menu,
+            self._ticked(),
+            self.folders.names(),
+            lambda folder: self._move(ids, folder),
+            lambda: self.folders.ask_for_new(lambda folder: self._move(ids, folder)),
+        )
+        button = self.foot.move_to
+        folders.popup(button.mapToGlobal(button.rect().topLeft() - QPoint(0, folders.sizeHint().height())))
+
+    def _show_everything(self) -> None:
+        self.choose_kind(None)
+        self.filter.clear()
 
     def _filter(self, text: str) -> None:
         self.model.set_filter(text)
         self.folders.mark(text)
         self._refresh()
 
-    def _rename(self, run_id: str, name: str) -> None:
-        run = self.model.known(run_id)
-        if run is not None:
-            self.rename_requested.emit(run, name)
+    def _rename(self, row: Item | Line, name: str) -> None:
+        runs = [row.run] if isinstance(row, Line) else [line.run for line in row.lines]
+        for run in runs:
+            self.rename_requested.emit(run, name if isinstance(row, Line) else name_of_side(run, name))
 
     def _edit_note(self, run_id: str) -> None:
         run = self.model.known(run_id)
         if run is not None:
             self.edit_marks((run,)).note.setFocus()
 
-    def _compare(self) -> None:
-        self.compare_requested.emit(self.checked())
-
     def _show_menu(self, place: QPoint) -> None:
         index = self.table.indexAt(place)
-        if index.isValid():
-            menu = self.menu_for(self.model.run(index.row()))
+        row = self.model.row(index.row()) if index.isValid() else None
+        if isinstance(row, Item | Line):
+            menu = self.menu_for(row.run) if isinstance(row, Line) else self.item_menu(row)
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _refresh(self) -> None:
-        shown, total = self.model.rowCount(), self.model.total
-        self.bar.set_counts(shown, total, len(self.checked()))
-        self.bar.set_highlighted(self.table.highlighted())
+        total, studies = self.model.total, self.model.studies()
+        self.foot.show_counts(self.model.shown_runs(), total, studies, len(self.checked()))
         self.folders.show_counts(self.model.folders())
-        if total:
+        if total or studies:
             self._empty.tell_not_found(self.filter.text().strip())
         elif self._can_undo:
             self._empty.tell_deleted()
         else:
             self._empty.tell_none()
-        self.pages.setCurrentIndex(0 if shown else 1)
+        self.pages.setCurrentIndex(0 if self.model.rowCount() else 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_problem
@@ -37,17 +37,15 @@ class View:
 
 
 class Views(QMenu):
-    """The menu of the saved views, filled whenever it opens. `changed` carries the shown view's name."""
-
-    changed = Signal(str)
+    """The menu of the saved views, filled whenever it opens; its title names the shown one."""
 
     def __init__(self, table: RunsTable, model: RunsModel, filter_edit: QLineEdit, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Views of the runs")
+        self.setAccessibleName("Views of the table")
         self.setToolTipsVisible(True)
         self._table, self._model, self._filter = table, model, filter_edit
         self._views: dict[str, View] = {}
-        self._shown = ALL_RUNS
+        self._set_shown(ALL_RUNS)
         self.aboutToShow.connect(self._fill)
 
     def seen(self) -> View:
@@ -72,10 +70,6 @@ class Views(QMenu):
 
         Raises KeyError, TypeError or another error for anything else.
         """
-        if "table" not in state:
-            # version 0.1 kept the place of the column alone
-            self._sort(Column(state["column"]), state["descending"])
-            return
         self._views = {view["name"]: View(**view) for view in state["views"]}
         shown = View(**state["table"])
         known = self._views.get(shown.name, View())
@@ -140,7 +134,7 @@ class Views(QMenu):
 
     def _set_shown(self, name: str) -> None:
         self._shown = name
-        self.changed.emit(name)
+        self.setTitle(f"View: {name}".replace("&", "&&"))
 
     def _fill(self) -> None:
         self.clear()

@@ -42,7 +42,7 @@ class LiveRun:
 
     `status` is the store's (queued, running, finished, stopped, failed, interrupted); `revision` grows with
     every change. `unit` is that of the throughput. `batch_size` counts the samples of one optimizer step.
-    `colour` is the run's own, None for the precision's.
+    `colour` is the run's own, None for the precision's; `detail` is the whole message of its failure.
     """
 
     run_id: str
@@ -65,6 +65,7 @@ class LiveRun:
     summary: Summary | None = None
     environment: Environment | None = None
     problem: Problem | None = None
+    detail: str = ""
     revision: int = 0
     colour: str | None = None
 
@@ -130,6 +131,7 @@ class LiveRun:
                 self._end("stopped" if event.stopped else "finished")
             case Failed():
                 self.problem, self.summary = event.problem, event.summary or self.summary
+                self.detail = event.detail
                 self._end("failed")
             case _:
                 self.revision -= 1

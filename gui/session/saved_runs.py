@@ -250,7 +250,7 @@ class SavedRuns(QObject):
         live.take_all(self._store.events(run_id))
         live.replay(self._store.curves(run_id))
         live.set_status(record.status.value, record.summary, record.problem)
-        live.colour = record.colour
+        live.colour, live.detail = record.colour, record.detail
         return live
 
     def _look_for_others(self) -> None:

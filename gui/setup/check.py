@@ -83,17 +83,19 @@ def check(
     *,
     look: Look,
     judges_machine: bool = True,
+    ignored: Collection[str] = (),
 ) -> Outcome:
     """Validates every run of the draft, with the first value of each setting; `look` finds what data hold.
 
     Without a catalog it validates only what needs none, and so it does unless it `judges_machine`.
 
     `refused` holds the engine's problems with experiments that it has forecast before; `file_problem` says
-    why the model's file cannot be read.
+    why the model's file cannot be read. What is wrong with an `ignored` setting does not matter.
     """
     first = {} if file_problem is None else {"model": file_problem}
     for problem in _blanks(draft):
-        first.setdefault(problem.key or "", problem)
+        if problem.key not in ignored:
+            first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []
     seen: list[Found | None] = []
 
@@ -102,8 +104,8 @@ def check(
         return seen[-1]
 
     for label, settings in draft.variants(catalog):
-        experiment, wrong = _validated(settings)
-        against = wrong
+        experiment, invalid = _validated(settings)
+        against = wrong = [problem for problem in invalid if problem.key not in ignored]
         if judges_machine and catalog and experiment:
             against = [*wrong, *problems(experiment, catalog, seeing)]
         if experiment is not None and not wrong:
@@ -111,13 +113,15 @@ def check(
             if experiment not in (known for _, known in experiments):
                 experiments.append((label, experiment))
         for problem in against:
-            first.setdefault(problem.key or "", problem)
+            if problem.key not in ignored:
+                first.setdefault(problem.key or "", problem)
     repeats = 1
     try:
         repeats = _Repeats.model_validate({"repeat": cleaned("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as error:
-        first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
+        if "repeat" not in ignored:
+            first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
     except ProblemError as error:
         first.setdefault("seed", error.problem)
     epochs = tuple(_steps_in_epoch(experiment, catalog, look) for _, experiment in experiments)
@@ -276,42 +280,14 @@ def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
     return experiment.model_copy(update=update)
 
 
-_IGNORED_BY_SEARCH = ("batch_size", "epochs", "steps", "repeat")
-
-
-def limit_reason(outcome: Outcome) -> str | None:
-    """Why no search can be made with the form, in a sentence; None if one can."""
-    relevant = [problem for key, problem in outcome.problems.items() if key not in _IGNORED_BY_SEARCH]
-    if relevant:
-        return relevant[0].message
-    if outcome.is_reading:
-        return _READING
-    return None if outcome.experiments else outcome.reason
-
-
 def limit_request(
-    draft: Draft | None, outcome: Outcome, catalog: Catalog | None, cpu_limit_gib: float | None = None
-) -> Request | None:
-    """The search that the button would start; None while something is wrong.
+    draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None = None
+) -> Request:
+    """The search for the largest batch of a sound draft.
 
     `cpu_limit_gib` replaces the usual limit on a CPU if the form has no memory cap.
     """
-    if draft is None or catalog is None or limit_reason(outcome) is not None:
-        return None
     return request(draft, _limited(outcome, catalog, cpu_limit_gib))
-
-
-def limit_words(draft: Draft) -> str:
-    """The button's text: "Find limit for 2 precisions"."""
-    count = len(draft.ticked)
-    if count == 1:
-        return f"Find limit for {draft.ticked[0].label}"
-    return f"Find limit for {count} precisions" if count else "Find limit"
-
-
-def limit_plan(draft: Draft) -> str:
-    """What the button will do."""
-    return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
 
 
 def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) -> Outcome:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QFrame, QWidget
 
 from gui.setup.grid.block import GridBlock
 from gui.setup.need import NeedLine
-from gui.widgets import Button, IconButton, label, set_text
+from gui.widgets import Button, IconButton, label, set_property, set_text
 from gui.widgets.boxes import Placed, in_column
 from gui.widgets.labels import plain_tip
 
@@ -33,6 +33,7 @@ class SetupFoot(QFrame):
         self.setProperty("surface", "foot")
         self._run, self._queue = run, queue
         self._sentence, self._is_waiting, self._may_wait = "", False, True
+        self._is_busy = self._page_offers = False
         self.grid = GridBlock()
         self.need = NeedLine()
         self.line = label("", "label")
@@ -48,7 +49,8 @@ class SetupFoot(QFrame):
         )
         self.engine_button.hide()
         self.engine_button.clicked.connect(self.engine_wanted)
-        self.run_button = Button("Train", "primary", "")
+        self.run_button = Button("Compare", "primary", "")
+        self.run_button.setProperty("tall", "true")
         self.queue_button = Button("Add to queue", "secondary", "")
         in_column(
             self.grid,
@@ -68,6 +70,21 @@ class SetupFoot(QFrame):
             button.clicked.connect(action.trigger)
             action.changed.connect(self._follow)
         self._follow()
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Offers only the queue while something is in progress."""
+        self._is_busy = is_busy
+        self._show_kinds()
+
+    def set_page_offers(self, offers: bool) -> None:
+        """Says whether the page beside the form has the solid button: there is one in sight at most."""
+        self._page_offers = offers
+        self._show_kinds()
+
+    def _show_kinds(self) -> None:
+        self.run_button.setVisible(not self._is_busy)
+        set_property(self.run_button, "kind", "secondary" if self._page_offers else "primary")
+        set_property(self.queue_button, "kind", "primary" if self._is_busy else "secondary")
 
     def show_line(self, text: str, *, may_wait: bool = True) -> None:
         """Shows what the button will do, or why it is disabled; only training waits for quiet."""

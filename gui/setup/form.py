@@ -26,9 +26,11 @@ from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
+from gui.setup.question import QUESTIONS, Question
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
+from gui.widgets.shortcuts import tab_after
 
 _MARGIN = 16
 _REPEAT_WIDTH = 92
@@ -100,6 +102,8 @@ class SetupForm(QWidget):
         self.hours = NumberEdit("At most", TIPS["hours"], unit="h", hint="no limit")
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions()
+        self._own: dict[Question, QWidget] = {}
+        self._question: Question = "compare"
         self._chip_note = label("", "hint")
         self._fields = {
             "model": Field(setting_title("model"), self.model, below=self.kept_code, link=self.check),
@@ -159,15 +163,23 @@ class SetupForm(QWidget):
         self._show_chips(draft, catalog)
         self.more.show_draft(draft, catalog)
 
-    def set_searching(self, is_searching: bool) -> None:
-        """Hides length and repeat, which a search for the largest batch ignores."""
-        for key in ("length", "repeat"):
-            self._fields[key].setVisible(not is_searching)
+    def put(self, question: Question, options: QWidget) -> None:
+        """Adds what only one question asks for."""
+        self._own[question] = options
+        self._column.insertWidget(self._column.indexOf(self._fields["precision"]) + 1, options)
+        options.setVisible(question == self._question)
+        tab_after(self.chips[_CHIP_ORDER[-1]], options)
 
-    def show_plan(self, *, is_sweep: bool) -> None:
-        """Shows how exact a sweep shall be and how long it may take."""
+    def show_question(self, question: Question) -> None:
+        """Shows the fields that the question needs, and no others."""
+        self._question = question
+        absent = QUESTIONS[question].absent
+        for key in ("batch_size", "length", "repeat"):
+            self._fields[key].setVisible(key not in absent)
         for key in ("within", "hours"):
-            self._fields[key].setVisible(is_sweep)
+            self._fields[key].setVisible(question == "sweep")
+        for asked, options in self._own.items():
+            options.setVisible(asked == question)
 
     def show_path(self, words: str) -> None:
         """Shows beside the path's label what is there."""

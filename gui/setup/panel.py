@@ -20,7 +20,6 @@ from gui.setup.check import (
     Outcome,
     check,
     converted_length,
-    limit_reason,
     request,
     unresolved,
 )
@@ -35,25 +34,30 @@ from gui.setup.grid.survey import sweep_request
 from gui.setup.grid.surveyor import Surveyor
 from gui.setup.grid.words import PENDING
 from gui.setup.model.picker import ModelPicker
-from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, ordered, plan, reason, words
+from gui.setup.question import OF_PRESETS, QUESTIONS, Question, examined, ordered, plan, reason, words
+from gui.setup.question_box import QuestionBox
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
+from gui.widgets.answers.answer_page import changes_words
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked once nothing is measured."
+_FIRST_VALUES = "Of each setting with several values the first is kept."
 
 
 class SetupPanel(QFrame):
-    """Holds a `Draft`, changes laid over a preset, which the form only shows.
+    """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for.
 
-    The main window hands in the catalog, and gives the actions their shortcuts.
+    The main window hands in the catalog, and gives the actions their shortcuts. `asked` carries the question
+    that is asked now; `changed` what the panel changed by itself, and a function that undoes it.
     """
 
     run_requested = Signal(object)  # Request
     queue_requested = Signal(object)  # Request
-    changes_used = Signal(object, object)  # Changes, and a function that undoes them
+    asked = Signal(str)  # Question
+    changed = Signal(str, object)
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset
@@ -70,13 +74,14 @@ class SetupPanel(QFrame):
         self.surveyor = Surveyor(self)
         self._busy: str | None = None
         self._without_engine: str | None = None
-        self._workspace_purpose: Purpose = "train"
-        self._workspaces: dict[Purpose, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
-        self._took_batch = False
+        self._question: Question = "compare"
+        self._has_turned = False
+        self._planned, self._begins, self._is_waiting_only = "", "", False
+        self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
         self.folder, self.data = FolderCounter(self), DataReader(self)
-        self.run_action = make_action(self, "Train", lambda: self._ask(self.run_requested))
+        self.run_action = make_action(self, "Compare", lambda: self._ask(self.run_requested))
         self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.queue_requested))
         self.check_action = make_action(self, "Check", self._ask_check)
         self.save_action = make_action(self, "Save as a preset…", self.save_preset)
@@ -99,8 +104,9 @@ class SetupPanel(QFrame):
     def choose_preset(self, name: str) -> None:
         """Starts from a preset. Raises KeyError for one that is not offered."""
         preset = {preset.name: preset for preset in self._presets}[name]
-        self._took_batch = False
         self._put(Draft(preset, has_gpu=self._has_gpu))
+        if preset.kind in OF_PRESETS:
+            self.ask(OF_PRESETS[preset.kind])
         self.preset_chosen.emit(preset)
 
     def set_catalog(self, catalog: Catalog) -> None:
@@ -130,34 +136,45 @@ class SetupPanel(QFrame):
             self._busy = sentence
             self._refresh()
 
-    def set_purpose(self, purpose: Purpose) -> None:
-        """In some workspaces the button has a purpose of theirs, whatever the preset is for."""
-        if purpose != self._workspace_purpose:
-            self._workspace_purpose = purpose
-            self._refresh()
+    def set_page_offers(self, offers: bool) -> None:
+        """Says whether the page beside the form has the button, in which case the form's is no solid one."""
+        self.foot.set_page_offers(offers)
 
     @property
-    def purpose(self) -> Purpose:
-        """What the button does: what the workspace is for, or else the preset."""
-        if self._workspace_purpose == "tune" and self.surveyor.cells:
-            return "train"
-        if self._workspace_purpose != "train" or self._draft is None or self.surveyor.cells:
-            return self._workspace_purpose
-        purpose = OF_PRESETS.get(self._draft.preset.kind, "train")
-        return "train" if purpose == "limit" and self._took_batch else purpose
+    def question(self) -> Question:
+        return self._question
+
+    def ask(self, question: Question) -> None:
+        """Asks another question: it decides the fields, the button and the page.
+
+        A comparison has one value in each field: several make a sweep, until there is one again.
+        """
+        before = self._draft
+        if question == "compare" and before is not None and before.swept(self._catalog):
+            self._draft, self._file_problem = self.picker.follow(before.single)
+            self.changed.emit(_FIRST_VALUES, lambda: self._put(before))
+        self._has_turned = False
+        self._set_question(question)
+
+    def _set_question(self, question: Question) -> None:
+        if question != self._question:
+            self._question = question
+            self.question_box.set_question(question)
+            self._refresh()
+            self.asked.emit(question)
+            self.draft_changed.emit()
 
     def use_batch(self, batch_size: int) -> None:
         """Puts a batch size that a search found into the form."""
-        self._took_batch = True
-        self._change(Draft.with_change, "batch_size", f"{batch_size:,}")
+        self.use_changes((("batch_size", f"{batch_size}"),))
 
     def use_changes(self, changes: Changes) -> None:
-        """Puts settings that advice may set into the form, as `changes_used` then tells."""
+        """Puts settings that advice may set into the form, as `changed` then tells."""
         changes = of_advice(changes)
         if self._draft is not None and changes:
             before = self._draft
             self._put(before.with_changes(changes))
-            self.changes_used.emit(changes, lambda: self._put(before))
+            self.changed.emit(f"Put into the form: {changes_words(changes)}.", lambda: self._put(before))
 
     def set_memory_cap(self, text: str) -> None:
         """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
@@ -172,25 +189,26 @@ class SetupPanel(QFrame):
         return self._draft.single.text(key) if self._draft is not None else ""
 
     def take_orders(
-        self, purpose: Purpose, submit: Callable[[Any], object], refuse: Callable[[str], object]
+        self, question: Question, submit: Callable[[Any], object], refuse: Callable[[str], object]
     ) -> None:
-        """Has `submit` take what the form orders for a workspace, and `refuse` why it orders nothing."""
-        self._workspaces[purpose] = submit, refuse
+        """Has `submit` take what the form orders, and `refuse` why it orders nothing."""
+        self._takers[question] = submit, refuse
 
-    def order(self, purpose: Purpose) -> None:
-        """Orders what a workspace is for, with the form as it is; nothing before that workspace is made."""
-        if purpose not in self._workspaces:
+    def order(self, question: Question) -> None:
+        """Orders what answers a question, with the form as it is; nothing before its page is made."""
+        if question not in self._takers:
             return
         if self._without_engine is not None:
             self.foot.engine_wanted.emit()
             return
+        self.ask(question)
         self.reread()
-        submit, refuse = self._workspaces[purpose]
-        against = self._against(purpose)
+        submit, refuse = self._takers[question]
+        against = self._against(question)
         if against is not None or self._draft is None or self._catalog is None:
             refuse(against or _LOOKING)
         else:
-            submit(ordered(purpose, self._draft, self._outcome, self._catalog, self._cpu_limit_gib))
+            submit(ordered(question, self._draft, self._outcome, self._catalog, self._cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -217,7 +235,7 @@ class SetupPanel(QFrame):
         if self._draft is None or self._shown_outcome().reason is not None:
             return None
         first, survey = request(self._draft, self._outcome), self.surveyor.survey()
-        if not self.surveyor.cells:
+        if not self.is_sweeping:
             return first
         return None if survey is None else sweep_request(self._draft, first, survey)
 
@@ -237,7 +255,11 @@ class SetupPanel(QFrame):
         """What is remembered across a restart, as plain JSON values."""
         if self._draft is None:
             return {}
-        own = {"options_open": self.form.more.is_open(), "recent_models": self.picker.state()}
+        own = {
+            "options_open": self.form.more.is_open(),
+            "recent_models": self.picker.state(),
+            "question": self._question,
+        }
         return {**self._draft.to_state(), **own}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -252,6 +274,8 @@ class SetupPanel(QFrame):
         preset = offered.get(state["preset"], self._draft.preset)
         self._put(Draft.from_state(state, preset, has_gpu=self._has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
+        # an earlier version had no questions
+        self._set_question(next((key for key in QUESTIONS if key == state.get("question")), self._question))
 
     def save_preset(self) -> None:
         """Asks for a title and saves the form as the user's preset."""
@@ -278,6 +302,12 @@ class SetupPanel(QFrame):
         self._draft, self._file_problem = self.picker.follow(draft)
         self._refresh()
         self.draft_changed.emit()
+        is_sweep = bool(self._draft.swept(self._catalog))
+        if is_sweep and self._question == "compare":
+            self._has_turned = True
+            self._set_question("sweep")
+        elif self._has_turned and not is_sweep and self._question == "sweep":
+            self._set_question("compare")
 
     def _change(self, change: Callable[..., Draft], *values: object) -> None:
         if self._draft is not None:
@@ -291,49 +321,66 @@ class SetupPanel(QFrame):
     def _ask(self, requested: SignalInstance) -> None:
         if self._draft is not None:
             self.picker.used(self._draft)
-        if self.purpose != "train":
-            self.order(self.purpose)
+        if self._question not in ("compare", "sweep"):
+            self.order(self._question)
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 
     def _ask_check(self) -> None:
         self.reread()
-        if (experiment := diagnosable(self._outcome)) is not None and limit_reason(self._outcome) is None:
+        if (experiment := examined(self._outcome)) is not None and self._outcome.reason is None:
             self.check_requested.emit(experiment)
 
     def _refresh(self) -> None:
         draft = self._draft
         if draft is not None:
             self._outcome = check(
-                draft, self._catalog, self._refused, self._file_problem, look=self.data.look
+                draft,
+                self._catalog,
+                self._refused,
+                self._file_problem,
+                look=self.data.look,
+                ignored=QUESTIONS[self._question].absent,
             )
             self.surveyor.follow(draft, self._catalog, self._outcome, self._refused, self._file_problem)
             self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._shown_outcome())
-            self.form.set_searching(self.purpose == "limit")
-            self.form.show_plan(is_sweep=self.is_sweeping)
+            self.form.show_question(self._question)
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._follow_folder(draft)
-            self.run_action.setText(words(self.purpose, draft, self._outcome, self.surveyor.cells))
-        against = self._against(self.purpose)
+            self.run_action.setText(words(self._question, draft, self._outcome, self.surveyor.cells))
+        against = self._against(self._question)
         enable(self.queue_action, against, "Runs this after everything in the queue")
-        unfit = limit_reason(self._outcome) or self._unready() or (self._busy and _NOT_NOW)
+        unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or self._busy
         survey = self.surveyor.survey() if self.is_sweeping else None
-        planned = plan(self.purpose, draft, self._outcome, survey)
+        planned = "" if draft is None else plan(self._question, draft, self._outcome, survey)
         enable(self.run_action, against, planned)
         self.foot.grid.show_survey(survey)
-        self.foot.show_line(against or planned, may_wait=self.purpose == "train")
-        unsound = (
-            self._against("train") if draft is not None and self.surveyor.cells else self._outcome.reason
-        )
+        self._planned, self._is_waiting_only = planned, against == self._busy
+        self._show_line(against)
+        self.foot.set_busy(self._busy is not None)
+        unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
         unsound = unsound if draft is not None else against
         enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
         enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
+
+    def set_begins(self, words: str) -> None:
+        """Sets when what is added to the queue would begin; empty where nothing is in progress."""
+        if words != self._begins:
+            self._begins = words
+            if self._is_waiting_only:
+                self._show_line(self._busy)
+
+    def _show_line(self, against: str | None) -> None:
+        line = against or self._planned
+        if self._busy is not None and self._is_waiting_only and self._begins:
+            line = ", ".join(part for part in (self._planned, self._begins) if part)
+        self.foot.show_line(line, may_wait=self._question in ("compare", "sweep"))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -348,7 +395,7 @@ class SetupPanel(QFrame):
     @property
     def is_sweeping(self) -> bool:
         """Whether the button would train a sweep."""
-        return bool(self.surveyor.cells) and self.purpose == "train"
+        return bool(self.surveyor.cells) and self._question == "sweep"
 
     def _shown_outcome(self) -> Outcome:
         """What is wrong with what the button would do, in a sweep with any cell."""
@@ -370,14 +417,13 @@ class SetupPanel(QFrame):
     def _show_folder(self) -> None:
         self.form.show_path(self.data.words(self._draft) or self.folder.words())
 
-    def _against(self, purpose: Purpose) -> str | None:
-        """Why the form cannot be used for something, in a sentence; None if it can."""
+    def _against(self, question: Question) -> str | None:
+        """Why the form cannot ask a question, in a sentence; None if it can."""
         if self._draft is None:
             return "There is no preset to begin with."
-        is_sweep = purpose == "train" and self.is_sweeping
-        against = self._without_engine or reason(
-            purpose, self._shown_outcome() if is_sweep else self._outcome
-        )
+        is_sweep = question == "sweep" and self.is_sweeping
+        outcome = self._shown_outcome() if is_sweep else self._outcome
+        against = self._without_engine or reason(question, outcome, self.surveyor.cells)
         against = against or self._unready()
         return against or (PENDING if is_sweep and self.surveyor.survey() is None else None)
 
@@ -407,6 +453,7 @@ class SetupPanel(QFrame):
         self.form.repeat_edited.connect(lambda text: self._change(Draft.with_repeats, text))
         self.form.plan_edited.connect(lambda percent, hours: self._change(Draft.with_plan, percent, hours))
         self.form.limit_asked.connect(lambda: self.order("limit"))
+        self.question_box.chosen.connect(self.ask)
 
     def _lay_out(self) -> None:
         actions = (
@@ -416,11 +463,13 @@ class SetupPanel(QFrame):
             ("reset", "Reset the form", self.reset_action),
         )
         buttons = (button_for(action, icon, name, self) for icon, name, action in actions)
-        title = label("Experiment", "title")
-        head = in_row(title, Stretch(), *buttons, margins=(16, 12, 12, 8), spacing=4)
+        title = label("What do you want to know?", "title")
+        head = in_row(title, Stretch(), *buttons, margins=(16, 8, 12, 0), spacing=4)
+        self.question_box = QuestionBox(self)
+        asked = in_row(self.question_box, margins=(16, 4, 16, 12))
         area = FormArea(self)
         self.form = area.form
-        layout = in_column(head, wide(area), parent=self, spacing=0)
+        layout = in_column(head, asked, wide(area), parent=self, spacing=0)
         self.foot = SetupFoot(self.run_action, self.queue_action)
         layout.addWidget(self.foot)
         self.setMinimumWidth(288)

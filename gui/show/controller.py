@@ -9,8 +9,8 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QMainWindow, QWidget
 
-from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareController
+from gui.compare.head import ItemHead
 from gui.runs.exporting import Order
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
@@ -58,16 +58,16 @@ class ShowController(QObject):
         self._is_in_sight = False
         self._connect()
 
-    def offer(self, runs: RunsPanel, column: ComparisonColumn) -> None:
-        """Connects the requests of the runs table and of Compare's column."""
+    def offer(self, runs: RunsPanel, head: ItemHead) -> None:
+        """Connects the requests of the runs table and of the head of Results."""
         self._panel.show_me_wanted.connect(self.begin)
         runs.show_me_wanted.connect(self.begin)
         for source in (self._panel, runs):
             source.experiment_wanted.connect(self.experiment_wanted)
-            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
+            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
-        column.show_wanted.connect(
-            lambda: self.show_runs(self._comparisons.reader.run_ids(), column.baseline(), column.headline())
+        head.show_wanted.connect(
+            lambda: self.show_runs(self._comparisons.reader.run_ids(), head.baseline(), head.headline())
         )
 
     def welcome(self) -> None:
@@ -185,7 +185,7 @@ class ShowController(QObject):
     def _compare(self) -> None:
         raced = self.reader.raced
         if raced is None:
-            self.workspace_wanted.emit("compare")
+            self.workspace_wanted.emit("results")
         else:
             self._comparisons.compare(raced.choice.run_ids)
 

@@ -22,8 +22,6 @@ from gui.session.orders.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 from gui.sweep.reading import ReadSweep, read_sweep
-from gui.sweep.words import saved_entry, unfinished_entry
-from gui.widgets.saved_menu import SavedEntry
 
 _LEFT_OUT_BY_HAND = "It was left out by hand."
 
@@ -44,6 +42,8 @@ class SweepController(WorkController[SweepView]):
         panel: SweepPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         self._setup, self._panel, self._store_path = setup, panel, store_path
         self._sweeps = experiments.sweeps
@@ -54,6 +54,7 @@ class SweepController(WorkController[SweepView]):
             stop_button=panel.head.stop,
             menu=panel.head.menu,
             parent=parent,
+            follows=follows,
         )
         # an export must not delay what is shown
         self._reading = Background(self)
@@ -66,11 +67,6 @@ class SweepController(WorkController[SweepView]):
         """Queues a sweep and shows it."""
         experiments = (cell.experiment for cell in grid.cells)
         self._enqueue(experiments, lambda: self._experiments.submit_sweep(name, grid, plan))
-
-    def open(self, sweep_id: str) -> None:
-        """Shows a saved sweep."""
-        self._open(sweep_id)
-        self.workspace_wanted.emit()
 
     def export(self, path: Path) -> None:
         """Writes the sweep that is shown, in the format of the path's ending."""
@@ -144,7 +140,6 @@ class SweepController(WorkController[SweepView]):
     def _connect(self) -> None:
         panel, page = self._panel, self._panel.page
         menu = panel.head.menu
-        panel.fastest_head.menu.opened.connect(self._open)
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", self._repeat)
         panel.example_wanted.connect(self._fill_in_example)
@@ -167,21 +162,6 @@ class SweepController(WorkController[SweepView]):
     def _refresh(self, sweep_id: str) -> None:
         if sweep_id == self._key:
             self.reader.refresh()
-
-    def _open(self, key: str) -> None:
-        super()._open(key)
-        if key == self._key:
-            self._panel.bring_to_front(self._panel.page)
-
-    def entries(self) -> list[SavedEntry]:
-        """The sweeps in a menu, the unfinished first."""
-        unfinished = self._sweeps.unfinished()
-        keys = [view.key for view in unfinished]
-        saved = self._sweeps.saved().items()
-        return [
-            *map(unfinished_entry, unfinished),
-            *(saved_entry(key, record) for key, record in saved if key not in keys),
-        ]
 
 
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:

@@ -63,6 +63,18 @@ _SHAPES = {
     "first": '<path d="M3.4 2.8h9.2M8 13.2V6M4.8 9L8 5.8 11.2 9"/>',
     "clock": '<circle cx="8" cy="8" r="5.6"/><path d="M8 4.8V8l2.4 1.6"/>',
     "pulse": '<path d="M1.8 8.4h3L6.6 4l2.8 8 1.6-3.6h3.2"/>',
+    "more": '<path d="M3.4 8v.1M8 8v.1M12.6 8v.1" stroke-width="2"/>',
+    "compare": '<path d="M2.6 2v12"/><rect x="2.6" y="3" width="10.6" height="2.8" rx="0.6"/>'
+    '<rect x="2.6" y="6.6" width="7.4" height="2.8" rx="0.6"/>'
+    '<rect x="2.6" y="10.2" width="4.6" height="2.8" rx="0.6"/>',
+    "limit": '<path d="M8 1.8v4.4M6 3.8l2-2 2 2M5.6 8.6h4.8M4 11.2h8M2.4 13.8h11.2"/>',
+    "profile": '<path d="M2 4h7.2M11.6 4H14M2 8h3.2M7.6 8H14M2 12h5.2M9.6 12H14"/>',
+    "sweep": '<rect x="2.4" y="2.4" width="4.6" height="4.6" rx="1"/>'
+    '<rect x="9" y="2.4" width="4.6" height="4.6" rx="1"/>'
+    '<rect x="2.4" y="9" width="4.6" height="4.6" rx="1"/>'
+    '<rect x="9" y="9" width="4.6" height="4.6" rx="1" fill="{color}"/>',
+    "tune": '<path d="M2 5h6.4M12 5h2M2 11h2M7.6 11H14"/><circle cx="10.2" cy="5" r="1.8"/>'
+    '<circle cx="5.8" cy="11" r="1.8"/>',
     "table": '<rect x="2.4" y="3" width="11.2" height="10" rx="1.2"/><path d="M2.4 6.6h11.2M6.4 6.6V13"/>',
 }
 

@@ -65,7 +65,8 @@ QLabel[role="axis"] { font-size: 11px; color: $text3; }
 QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
 QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
 QLabel[role="empty"] { font-size: 13px; color: $text3; }
-QLabel[role="code"] { font-family: $mono; font-size: 12px; }
+QLabel[role="code"] { font-family: $mono; font-size: 12px; padding: 4px 12px; color: $text2; }
+QLabel[marked="true"] { background: $bg3; color: $text; }
 QLabel:disabled { color: $off; }
 """
 
@@ -83,11 +84,14 @@ QPushButton[kind="primary"], QPushButton:default {
 }
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
+QPushButton[wide="true"] { min-width: 260px; }
 QPushButton[kind="narrow"] { padding: 0 4px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
 QPushButton[kind="secondary"] { min-height: 34px; }
+QPushButton[kind="middle"] { min-height: 30px; padding: 0 11px; }
+QPushButton[kind="secondary"][tall="true"] { min-height: 42px; }
 QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
 QToolButton[kind="strip"] { min-height: 26px; padding: 0 10px; }
 QToolButton[kind="icon"], QPushButton[kind="icon"] {

@@ -14,8 +14,6 @@ from gui.session.orders.controller import WorkController
 from gui.session.orders.timings import TimingView
 from gui.setup.panel import SetupPanel
 from gui.timing.panel import TimingPanel
-from gui.timing.words import saved_entry, unfinished_entry
-from gui.widgets.saved_menu import SavedEntry
 
 
 class TimingController(WorkController[TimingView]):
@@ -27,6 +25,8 @@ class TimingController(WorkController[TimingView]):
         panel: TimingPanel,
         experiments: Experiments,
         parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         head = panel.head
         super().__init__(
@@ -36,11 +36,14 @@ class TimingController(WorkController[TimingView]):
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._timings = experiments.timings
-        head.menu.set_source(self._menu_entries)
-        setup.take_orders("explain", self.submit, self._refuse)
-        panel.explain_wanted.connect(lambda: setup.order("explain"))
+        if follows:
+            setup.take_orders("profile", self.submit, self._refuse)
+            panel.explain_wanted.connect(lambda: setup.order("profile"))
+        else:
+            panel.explain_wanted.connect(self._profile_again)
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
         head.export.asked.connect(self.export)
@@ -75,9 +78,3 @@ class TimingController(WorkController[TimingView]):
             # a deleted run is profiled as what it was
             run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.run_ids]
             self.submit([side.experiment for side in view.timing.sides], run_ids)
-
-    def _menu_entries(self) -> list[SavedEntry]:
-        return [
-            *map(unfinished_entry, self._timings.unfinished()),
-            *(saved_entry(key, record) for key, record in self._timings.saved().items()),
-        ]

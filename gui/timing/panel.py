@@ -36,7 +36,7 @@ _NOTHING_YET = (
     "Where does a step's time go, and what would make it shorter?",
     "A profile records some steps of what the form describes, after warm-up: matrix work, memory, copies, "
     "the optimizer, and what the device waits for, in each precision side by side.",
-    "Explain the time",
+    "Profile",
     "Profiles the form's experiments, FP32 first",
 )
 _AWAITED = "The first profile is shown as soon as it is there."
@@ -63,9 +63,9 @@ class TimingPanel(QFrame):
         self._shown: Timing | None = None
         self._stale: set[str] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
-        self.head = WorkHead("Timing", "timing", "timings", "profiles", PROFILE.formats, self.again)
+        self.head = WorkHead("Profile", "profile", "steps", PROFILE.formats, self.again)
         self._traces = offer_viewer(self.head.export)
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.failures = wrapped("", "problem")
         self.answer = TimingAnswer()
         self.notes = ElidedLabel("", "hint")

@@ -63,8 +63,6 @@ class LiveController(QObject):
         self.timer.timeout.connect(self._repaint)
         self._second = QTimer(self, interval=1_000)
         self._second.timeout.connect(self._tell_work_left)
-        live.newest_wanted.connect(self._show_newest)
-        self._runs.list_changed.connect(self._count)
         self._runs.run_changed.connect(self._take_change)
         experiments.sweeps.changed.connect(self._follow_sweep)
 
@@ -126,18 +124,6 @@ class LiveController(QObject):
         if words and self._shown and not self._is_training():
             self.show(())
         self._live.set_pilot(words)
-
-    def _count(self) -> None:
-        self._live.set_has_saved(self._newest() is not None)
-
-    def _newest(self) -> str | None:
-        """The newest run that has begun: a queued one has nothing to show."""
-        return next((run.id for run in self._runs.records() if run.status is not Status.QUEUED), None)
-
-    def _show_newest(self) -> None:
-        newest = self._newest()
-        if newest is not None:
-            self.show_group(newest)
 
     def _read(self, run_id: str) -> LiveRun | None:
         if self._runs.record(run_id) is None:

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
-from engine.experiment.problem import Problem
+from engine.experiment.own.code import Code, code_from
+from gui.session.live_run import LiveRun
+from gui.train.answer import AnswerView
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
+from gui.train.failure import FailureCard
 from gui.train.gauges import LiveGauges
 from gui.train.plots import LivePlots
 from gui.train.strip import LiveStrip
-from gui.widgets import label, set_text
 from gui.widgets.boxes import Stretch, in_column, wide
 
-_COMPACT_BELOW = 560
-_WIDEST = 720
-"""A longer line would not be read."""
-
-
-class FailureCard(QFrame):
-    """Why there is nothing to see, and what to do about it."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
-        self._message, self._remedy = label("", "title"), label("", "body")
-        for words in (self._message, self._remedy):
-            words.setTextFormat(Qt.TextFormat.PlainText)
-            words.setWordWrap(True)
-            words.setMaximumWidth(_WIDEST)
-            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        in_column(self._message, self._remedy, parent=self, margins=20, spacing=8)
-
-    def tell(self, problem: Problem) -> None:
-        """Shows a problem and its remedy."""
-        set_text(self._message, problem.message)
-        set_text(self._remedy, problem.remedy)
-        self.setAccessibleName(f"{problem.message} {problem.remedy}")
+_COMPACT_BELOW, _LOW_BELOW = 560, 740
 
 
 class RunsPage(QScrollArea):
@@ -51,12 +30,13 @@ class RunsPage(QScrollArea):
         self.strip, self.cards = LiveStrip(page), LiveCards(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.plots = LivePlots(page)
-        self.failure = FailureCard(page)
+        self.answer, self.failure = AnswerView(page), FailureCard(page, offers=True)
         self.failure.hide()
         self.details.hide()
         self._column = in_column(
             self.strip,
             self.failure,
+            self.answer,
             self.cards,
             self.gauges,
             self.details,
@@ -68,13 +48,13 @@ class RunsPage(QScrollArea):
         )
         self.setWidget(page)
 
-    def show_failure(self, problem: Problem | None) -> None:
-        """Shows why runs without a step failed in place of their figures and curves; None for these."""
-        if problem is not None:
-            self.failure.tell(problem)
-        self.failure.setVisible(problem is not None)
-        self.cards.setVisible(problem is None)
-        self.plots.setVisible(problem is None)
+    def show_failure(self, run: LiveRun | None) -> None:
+        """Shows why a run without a step failed in place of figures and curves; None for these."""
+        if run is not None and run.problem is not None:
+            self.failure.tell(run.problem, run.detail, _code_of(run))
+        self.failure.setVisible(run is not None)
+        self.cards.setVisible(run is None)
+        self.plots.setVisible(run is None)
 
     def fit(self, height: int) -> None:
         """In a low panel, gives the room of other parts to the plots."""
@@ -83,3 +63,13 @@ class RunsPage(QScrollArea):
         self._column.setContentsMargins(16, margin, 16, margin)
         self.cards.set_compact(is_low)
         self.gauges.set_room(not is_low)
+        self.answer.set_low(height < _LOW_BELOW)
+
+
+def _code_of(run: LiveRun) -> Code | None:
+    text = None if run.experiment is None else run.experiment.code
+    try:
+        return None if text is None else code_from(text)
+    except ValueError:
+        # kept by another version; the message is shown without it
+        return None

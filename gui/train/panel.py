@@ -11,14 +11,16 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
+from engine.experiment.experiment import Precision
 from gui.session.live_run import LiveRun
+from gui.train.empty import EmptyAnswer
 from gui.train.strip import LiveStrip, Wishes, still_seconds
-from gui.widgets import EmptyState
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
     from engine.drawing.looks import By
     from engine.experiment.problem import Problem
+    from gui.train.answer import Answer
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
     from gui.train.gauges import LiveGauges
@@ -27,32 +29,26 @@ if TYPE_CHECKING:
 
 __all__ = ["LivePanel", "LiveRun"]
 
-NOTHING_YET = (
-    "Nothing has been trained yet.",
-    "Loss, speed and memory appear here step by step while a run trains.",
-    "Train now",
-    "Trains what the form on the left describes",
-)
-NONE_OPEN = (
-    "No run is open.",
-    "Double-click a run in the table below to see its curves, or train a new one.",
-    "Open the newest run",
-    "Shows the newest run with those it was started with",
-)
 PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
 
 
 class LivePanel(QFrame):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
-    `newest_wanted` and `experiment_wanted` ask, with no run in view, to open the newest run or to train one.
+    `experiment_wanted` asks, with no run in view, to train what the form describes; `answer_wanted` for the
+    answer of runs that are over.
     """
 
     stop_requested = Signal()
     pause_toggled = Signal()
     explain_requested = Signal(object)  # tuple[str, ...]
-    newest_wanted = Signal()
+    answer_wanted = Signal(object)  # tuple[str, ...]
+    show_wanted = Signal(object)  # tuple[str, ...]
+    export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
+    check_wanted = Signal()
+    file_wanted = Signal(object)  # Path
+    failure_made = Signal(object)  # FailureCard, made with the first run in view
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,13 +59,16 @@ class LivePanel(QFrame):
         self._wishes = Wishes()
         self._seen: object = None
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
-        self._has_saved = False
+        self._answer: Answer | None = None
+        self._offer: tuple[str, str, tuple[tuple[Precision, str], ...]] = ("", "", ())
+        self._asked_for: tuple[str, ...] = ()
+        self._has_own_axis = False
         self._pilot = ""
         self._instead: QWidget | None = None
         self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Says why the time of runs cannot be explained; the window sets it."""
-        self.empty = EmptyState(*NOTHING_YET)
-        self.empty.pressed.connect(self._offer)
+        self.empty = EmptyAnswer()
+        self.empty.pressed.connect(self.experiment_wanted)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self.empty)
 
@@ -82,11 +81,18 @@ class LivePanel(QFrame):
         page.strip.stop_requested.connect(self._stop)
         page.strip.pause_toggled.connect(self.pause_toggled)
         page.strip.details_toggled.connect(self._show_details)
-        page.strip.by_chosen.connect(self.set_by)
+        page.strip.by_chosen.connect(self._choose_axis)
+        page.strip.play.clicked.connect(lambda: self.show_wanted.emit(self._answered()))
+        page.strip.why.clicked.connect(lambda: self.explain_requested.emit(self._answered()))
+        page.strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
         page.details.explain_wanted.connect(self.explain_requested)
+        page.failure.open_wanted.connect(self.file_wanted)
+        page.failure.check_wanted.connect(self.check_wanted)
+        page.failure.again_wanted.connect(self.experiment_wanted)
         page.fit(self.height())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
+        self.failure_made.emit(page.failure)
         return page
 
     @property
@@ -123,6 +129,8 @@ class LivePanel(QFrame):
         self._runs = tuple(runs)
         self._wishes = replace(self._wishes, stop=False)
         self._seen = None
+        self._set_answer(None)
+        self._asked_for = ()
         if self._runs or self._has_page:
             self.plots.set_crosshair(None)
             self.plots.set_x_range(None)
@@ -139,9 +147,46 @@ class LivePanel(QFrame):
     @property
     def failure(self) -> Problem | None:
         """Why the runs in view, which are over without a step, failed; None if there is more to see."""
+        failed = self._failed()
+        return None if failed is None else failed.problem
+
+    def _failed(self) -> LiveRun | None:
         if not all(run.is_over and run.step == 0 for run in self._runs):
             return None
-        return next((run.problem for run in reversed(self._runs) if run.problem is not None), None)
+        return next((run for run in reversed(self._runs) if run.problem is not None), None)
+
+    def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
+        """Shows what the runs in view found, if they are still these; curves are now over time."""
+        if run_ids == tuple(run.run_id for run in self._runs):
+            self._set_answer(answer)
+            if not self._has_own_axis:
+                self.set_by("seconds")
+            self._seen = None
+            self.refresh()
+
+    def answer(self) -> Answer | None:
+        """The answer in view."""
+        return self._answer
+
+    def _set_answer(self, answer: Answer | None) -> None:
+        self._answer = answer
+        if self._has_page:
+            self.page.answer.show_answer(answer)
+
+    def _answered(self) -> tuple[str, ...]:
+        """The runs that the buttons of the answer are about."""
+        return tuple(run.run_id for run in self._runs)
+
+    def _choose_axis(self, by: By) -> None:
+        self._has_own_axis = True
+        self.set_by(by)
+
+    def _want_answer(self) -> None:
+        """Asks for the answer, once for these runs, after the last of them."""
+        run_ids = self._answered()
+        if len(run_ids) > 1 and run_ids != self._asked_for and all(run.is_over for run in self._runs):
+            self._asked_for = run_ids
+            self.answer_wanted.emit(run_ids)
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
         """Draws finished runs, named, faintly under the curves."""
@@ -156,11 +201,10 @@ class LivePanel(QFrame):
         self._title = title
         self._seen = None
 
-    def set_has_saved(self, has_saved: bool) -> None:
-        """Sets whether there are saved runs, which the empty state then offers."""
-        if has_saved != self._has_saved:
-            self._has_saved = has_saved
-            self._fill_empty()
+    def set_offer(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]]) -> None:
+        """Sets what the page says while no run is in view."""
+        self._offer = (question, hint, tuple(sides))
+        self._fill_empty()
 
     def set_pilot(self, words: str) -> None:
         """Says, while no run is in view, which pilot of a sweep trains; empty for none."""
@@ -175,7 +219,7 @@ class LivePanel(QFrame):
         if self._pilot:
             self.empty.tell(self._pilot, PILOT)
         else:
-            self.empty.tell(*(NONE_OPEN if self._has_saved else NOTHING_YET))
+            self.empty.tell(*self._offer)
 
     def set_by(self, by: By) -> None:
         """Plots against `by`, "step" or "seconds"."""
@@ -201,20 +245,26 @@ class LivePanel(QFrame):
             self._seen = now
             if not any(run.status == "running" for run in self._runs):
                 self._wishes = replace(self._wishes, stop=False)
-            failure = self.failure
+            failure = self._failed()
             self.page.show_failure(failure)
             self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
+            when = "" if self._answer is None else self._answer.when
+            against = self.why_not_explained(self._answered()) if self._is_over else None
+            is_over, has_curves = self._is_over and failure is None, failure is None
+            self.strip.show_answer(is_over, when, against, has_curves=has_curves)
             self.cards.show_runs(self._runs)
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
             self.plots.set_beneath(self._beneath)
             self.plots.show_runs(self._runs)
+            self._want_answer()
         if self._runs:
             self.plots.refresh()
 
-    def _offer(self) -> None:
-        (self.newest_wanted if self._has_saved else self.experiment_wanted).emit()
+    @property
+    def _is_over(self) -> bool:
+        return all(run.is_over for run in self._runs)
 
     def _stop(self) -> None:
         self._wishes = replace(self._wishes, stop=True)
@@ -228,9 +278,10 @@ class LivePanel(QFrame):
         self.details.setVisible(shown)
 
     def fit_explain(self) -> None:
-        """Enables the button that explains the time, where it can."""
-        if self._has_page and self.strip.details.isChecked():
-            self._fill_details()
+        """Enables what explains the time, where it can."""
+        if self._has_page:
+            self._seen = None
+            self.refresh()
 
     def _fill_details(self) -> None:
         self.details.show_runs(self._runs, self.why_not_explained([run.run_id for run in self._runs]))

@@ -15,6 +15,7 @@ from gui.session.live_run import LiveRun
 from gui.train import figures as figures
 from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
+from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import keys_of
 
 _STILL = (
@@ -68,7 +69,8 @@ def phase_fraction(run: LiveRun) -> float | None:
     return run.phase.fraction
 
 
-_NARROW, _TIGHT = 940, 800
+_NARROW, _TIGHT, _CRAMPED = 940, 800, 680
+_WHY = "Profile a few steps of each: where does their time go, and what would make them shorter?"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,20 @@ class LiveStrip(QWidget):
         )
         self.details.setCheckable(True)
         self.details.toggled.connect(self.details_toggled)
-        parts = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
+        self.play = Button("Show it", "strip", "Play both side by side, as a race", "play")
+        self.why = Button("Why?", "strip", _WHY, "profile")
+        self.export = Button("Export…", "strip", "Save a report, figures, curves or a script", "export")
+        self._answer = (self.play, self.why, self.export)
+        parts = (
+            self.step,
+            self.progress,
+            self.left,
+            self.by,
+            self.details,
+            self.pause,
+            self.stop,
+            *self._answer,
+        )
         self._row = in_row(self.title, 4, wide(self.status), *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
         self._narrow = self._tight = self._is_counting = False
@@ -124,12 +139,30 @@ class LiveStrip(QWidget):
         self._row.setSpacing(6 if self._narrow else 10)
         for button in (self.pause, self.stop):
             _set_words(button, button.accessibleName(), self._tight)
+        for button in self._answer:
+            _set_words(button, button.accessibleName(), event.size().width() < _CRAMPED)
         self._show_parts()
 
     def _show_parts(self) -> None:
         self.step.setVisible(self._is_counting)
         self.progress.setVisible(self._is_counting)
         self.left.setVisible(self._is_counting and not self._tight)
+
+    def show_answer(
+        self, is_over: bool, when: str, not_explained: str | None, *, has_curves: bool = True
+    ) -> None:
+        """Offers what can be done with runs that are over, in place of Pause and Stop.
+
+        `when` they ended is said once their answer is there; `not_explained` is why they cannot be profiled.
+        """
+        for button in self._answer:
+            button.setVisible(is_over)
+        self.by.setVisible(has_curves)
+        self.details.setVisible(has_curves)
+        self.why.setEnabled(not_explained is None)
+        self.why.setToolTip(plain_tip(not_explained or _WHY))
+        if when and is_over:
+            self.status.set_whole_text(when, when.partition(",")[0])
 
     def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
         """Sets how long all work (`at_least`) still takes; None where only the run in progress is left."""

@@ -79,17 +79,20 @@ class EmptyState(QWidget):
         action: str = "",
         tooltip: str = "",
         parent: QWidget | None = None,
+        *,
+        is_solid: bool = False,
     ) -> None:
+        """A page whose button asks what the form asks has it solid."""
         super().__init__(parent)
         self._text, self._hint = _middle("empty"), _middle("hint")
         self._hint.setMaximumWidth(_WIDEST_TEXT)
-        self.button = Button(action, "strip", tooltip)
+        self.button = Button(action, "strip" if not is_solid else "primary", tooltip)
         self.button.clicked.connect(self.pressed)
         in_column(
             Stretch(),
             self._text,
             _centred(self._hint, 8),
-            4,
+            12 if is_solid else 4,
             _centred(self.button, 0),
             Stretch(),
             parent=self,
@@ -103,7 +106,7 @@ class EmptyState(QWidget):
         set_text(self._text, text)
         set_text(self._hint, hint)
         self.button.setText(action)
-        self.button.setAccessibleName(action)
+        self.button.setAccessibleName(action or text)
         self.button.setToolTip(plain_tip(tooltip or action))
         self.button.setVisible(bool(action))
         self.setAccessibleName(self.words())
@@ -129,9 +132,11 @@ class OfferedView(QStackedWidget):
 
     wanted = Signal()
 
-    def __init__(self, question: str, hint: str, action: str, tooltip: str) -> None:
+    def __init__(
+        self, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
+    ) -> None:
         super().__init__()
-        self.empty = EmptyState(question, hint, action, tooltip)
+        self.empty = EmptyState(question, hint, action, tooltip, is_solid=is_solid)
         self.empty.pressed.connect(self.wanted)
         self.addWidget(self.empty)
 

@@ -1,81 +1,48 @@
-"""The menus of what is saved: one opens an entry, or deletes the one that is shown; the other exports it."""
+"""The menus of saved work: what can be done with what is shown, and how to export it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
-from engine.words.numbers import date_text
-from gui.widgets.labels import plain_tip
-
-
-class SavedEntry(NamedTuple):
-    """Something saved: its key, what it is, when it was made, and more about it."""
-
-    key: str
-    text: str
-    created: datetime
-    tip: str
+from gui.widgets.buttons import IconButton
 
 
-class SavedMenu(QMenu):
-    """`opened` and `delete_asked` carry a key. It is filled whenever it opens."""
+class WorkMenu(QMenu):
+    """What can be done with the work that is shown, as deleting it: `delete_asked` carries its key."""
 
-    opened = Signal(str)
     delete_asked = Signal(str)
 
-    def __init__(self, parent: QWidget, noun: str, plural: str, contents: str) -> None:
-        """`noun` and `plural` are what the entries are called: "search", "searches"; "trials" are in them."""
-        super().__init__(parent)
-        self.setAccessibleName(f"Saved {plural}")
-        self.setToolTipsVisible(True)
-        self._noun = noun
+    def __init__(self, noun: str, contents: str) -> None:
+        """`noun` is what the work is called, as "search"; "trials" are its `contents`."""
+        super().__init__()
         self.whole = f"this {noun} with its {contents}"
-        self._source: Callable[[], Sequence[SavedEntry]] = tuple
         self._shown: str | None = None
-        self._offers: list[tuple[str, Callable[[], object]]] = []
-        self.aboutToShow.connect(self._fill)
-
-    def set_source(self, source: Callable[[], Sequence[SavedEntry]]) -> None:
-        """Sets the function that gives the entries."""
-        self._source = source
+        self.button = IconButton("more", f"More about this {noun}", f"Delete this {noun}, and more")
+        self.button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.button.setMenu(self)
+        self.setParent(self.button, self.windowFlags())
+        self.setAccessibleName(f"More about this {noun}")
+        self._delete = self.addAction(f"Delete this {noun}…")
+        self._delete.triggered.connect(lambda: self.delete_asked.emit(self._shown or ""))
+        self.set_shown(None)
 
     def offer(self, text: str, do: Callable[[], object]) -> None:
-        """Adds something to do with the entry that is shown."""
-        self._offers.append((text, do))
+        """Adds something to do with the work that is shown."""
+        action = QAction(text, self)
+        action.triggered.connect(lambda: do())
+        self.insertAction(self._delete, action)
 
     def set_shown(self, key: str | None) -> None:
-        """Sets which entry is shown, and can be deleted."""
+        """Sets which work is shown; None for none that is over."""
         self._shown = key
-
-    def _fill(self) -> None:
-        self.clear()
-        entries = self._source()
-        for entry in entries:
-            self._add(entry)
-        if not entries:
-            none = f"No {self._noun} has been saved yet. Each one is kept here when it ends."
-            self.addAction(none).setEnabled(False)
-            return
-        self.addSeparator()
-        delete = (f"Delete this {self._noun}…", lambda: self.delete_asked.emit(self._shown or ""))
-        for text, do in (*self._offers, delete):
-            action = self.addAction(text)
-            action.setEnabled(self._shown in [entry.key for entry in entries])
-            action.triggered.connect(lambda _checked=False, do=do: do())
-
-    def _add(self, entry: SavedEntry) -> None:
-        action = self.addAction(f"{entry.text}\t{date_text(entry.created)}")
-        action.setCheckable(True)
-        action.setChecked(entry.key == self._shown)
-        action.setToolTip(plain_tip(entry.tip))
-        action.triggered.connect(lambda: self.opened.emit(entry.key))
+        self.button.setVisible(key is not None)
 
 
 class Format(Protocol):

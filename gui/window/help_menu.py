@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ENTRIES = (
     ("guide", f"Guide\t{keys_of('help')}"),
+    ("log", f"Log\t{keys_of('log')}"),
     ("engine", "Engine…"),
     ("doctor", "Doctor"),
     ("about", "About Ammeter"),
@@ -60,12 +61,17 @@ def _open_about(window: MainWindow) -> None:
     show_about(window)
 
 
+def _open_log(window: MainWindow) -> None:
+    window.backstage.show_page("log")
+
+
 def _open_engine(window: MainWindow) -> None:
     window.engine.show_dialog(window)
 
 
 _OPENERS: Mapping[str, Callable[[MainWindow], None]] = {
     "guide": _open_guide,
+    "log": _open_log,
     "engine": _open_engine,
     "doctor": _open_doctor,
     "about": _open_about,

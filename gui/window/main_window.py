@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QSize, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QCloseEvent, QDesktopServices, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
@@ -16,8 +17,10 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
+from gui.runs.queue.schedule import Schedule
 from gui.session.experiments import Experiments
 from gui.session.queue.items import counted_work
 from gui.session.request import Request
@@ -25,30 +28,40 @@ from gui.setup.grid.survey import Evidence
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
 from gui.setup.panel import SetupPanel
-from gui.setup.purpose import OF_WORKSPACES
+from gui.setup.question import QUESTIONS, offer
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
+from gui.window.activity import activity_of, begins_text
+from gui.window.answers import AnswerController
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
 from gui.window.engine import EngineController
 from gui.window.help_menu import open_help
 from gui.window.notification import Notifications
+from gui.window.offers import Offers
+from gui.window.queue_popover import QueuePopover
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
+from gui.window.top_bar import PLACES, DeviceMemory, TopBar
 
 if TYPE_CHECKING:
     from gui.installation.setup import Means
-    from gui.window.workspaces import OtherWorkspaces
+    from gui.window.pages import OtherPages
 
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
+
+
+def _open_file(path: Path) -> None:
+    """Opens a file of code to be read; Windows would run it, and shows its folder."""
+    shown = path.parent if sys.platform == "win32" else path
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
 
 
 class MainWindow(QMainWindow):
@@ -92,60 +105,70 @@ class MainWindow(QMainWindow):
             means=means,
         )
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
+        self._answers = AnswerController(store.path, self.experiments, self.live, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self._notifications = Notifications(self)
-        self._queue_controller = QueueController(self.dock.queue, self.experiments.queue, self.notice, self)
-        self._queue_controller.counted.connect(self.dock.set_waiting)
+        self._queue_controller = QueueController(
+            self.backstage.queue, self.experiments.queue, self.notice, self
+        )
+        self._queue_controller.scheduled.connect(self._show_activity)
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
         self._restore()
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
         for text in (*store.notes, *problems):
-            self.dock.log.append("warning", text)
+            self.backstage.log.append("warning", text)
         self._runs_controller.begin(self._queue_controller.offer_left)
 
     def _make_panels(self) -> None:
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        self.top_bar = TopBar(WORKSPACES, holder)
+        self.top_bar = TopBar(holder)
         self._body = Body(holder)
-        self._middle, self.dock, self.notice = self._body.middle, self._body.dock, self._body.notice
-        self.runs = self.dock.runs
+        self.notice = self._body.notice
+        self.backstage = QueuePopover(self.top_bar.activity)
         stack(holder, self.top_bar, self._body)
         self.live = LivePanel(self._body.pages)
+        self.results = ResultsPlace(self._body.pages)
+        self.runs = self.results.runs
         self.setup = SetupPanel(self._body.side, self.experiments.trust.code)
         runs = self.experiments.runs
         self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
-        self._body.add("train", self.live, self.setup)
-        self._middle.settle(self.height())
+        self._body.add("compare", self.live, self.setup)
+        self._body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self)
+        self._offers = Offers(self.setup, self)
+        self._offers.take([self.live.empty.button])
+        self.live.failure_made.connect(self._offers.watch)
         self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     @cached_property
-    def others(self) -> OtherWorkspaces:
-        """The workspaces other than Train, made on demand, or after the first paint."""
-        from gui.window.workspaces import OtherWorkspaces
+    def others(self) -> OtherPages:
+        """The pages other than that of a comparison, made on demand, or after the first paint."""
+        from gui.window.pages import OtherPages
 
-        others = OtherWorkspaces(
+        others = OtherPages(
             self,
             self._store_path,
             self.experiments,
             top_bar=self.top_bar,
             body=self._body,
             setup=self.setup,
+            place=self.results,
         )
-        others.workspace_wanted.connect(self.show_workspace)
+        others.page_wanted.connect(self.show_page)
         others.experiment_wanted.connect(self._go_to_form)
         others.problem.connect(self._tell)
         others.runs_wanted.connect(self._show_runs)
         others.engine_wanted.connect(self.engine.show_page)
         restore(self._settings, state_parts(others.parts()))
-        others.set_in_sight(self.workspace)
+        others.set_in_sight(self.page)
+        self._offers.take(others.offers())
         return others
 
     @property
@@ -153,7 +176,10 @@ class MainWindow(QMainWindow):
         return "others" in vars(self)
 
     def _connect(self) -> None:
-        self.top_bar.workspace_chosen.connect(self.show_workspace)
+        self.top_bar.place_chosen.connect(self.show_page)
+        self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
+        self.setup.asked.connect(self.show_page)
+        self.setup.run_action.changed.connect(self._show_offer)
         self.top_bar.theme_toggled.connect(theme().toggle)
         self.top_bar.help_chosen.connect(partial(open_help, self))
         self.top_bar.welcome_requested.connect(lambda: self.others.shows.welcome())
@@ -164,25 +190,26 @@ class MainWindow(QMainWindow):
         self._checks.problem.connect(self._tell)
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._drops.dropped.connect(self._open_model)
-        self.setup.own_presets.deleted.connect(
-            lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False)
-        )
+        for changed in (self.setup.own_presets.deleted, self.setup.changed):
+            changed.connect(lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False))
         self.live.stop_requested.connect(self.experiments.stop)
         self.live.pause_toggled.connect(self.experiments.toggle_pause)
-        self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._quiet.ready.connect(self._submit)
         self.engine.page_wanted.connect(lambda: self._show_runs(()))
         self.engine.train_wanted.connect(self.setup.run_action.trigger)
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-        self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
+        self.live.check_wanted.connect(self.setup.check_action.trigger)
+        self.live.file_wanted.connect(_open_file)
         self.runs.checked_changed.connect(self._followed.set_ticked)
         self.runs.resume_requested.connect(self._resume)
         self.runs.open_requested.connect(self._open_run)
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.why_not_explained = self.experiments.why_not_explained
+        self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
+        self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.explain_requested.connect(lambda run_ids: self.others.timings.explain(run_ids))
 
@@ -194,7 +221,7 @@ class MainWindow(QMainWindow):
         self.experiments.began.connect(self._begin)
         self.experiments.ended.connect(self._end)
         self.experiments.pause_asked.connect(self.live.set_pause_asked)
-        self.experiments.logged.connect(self.dock.log.append)
+        self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._tell_of_run)
         self._followed.progressed.connect(self.runs.set_progress)
         self._followed.progressed.connect(self._refresh_shows)
@@ -211,34 +238,57 @@ class MainWindow(QMainWindow):
                 "reset": self.setup.reset_action,
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
-                **{key: partial(self.show_workspace, key) for key, *_ in WORKSPACES},
+                **{key: partial(self.show_page, key) for key, *_ in PLACES},
                 "present": lambda: self.others.shows.present(),
                 "limit": lambda: self.others.find_limit(),
                 "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
                 "export": lambda: self.others.comparisons.export(),
                 "import": lambda: self.others.comparisons.importing.ask(),
-                "fold": lambda: self.runs.set_open(not self.runs.is_open()),
-                "waiting": lambda: self.dock.toggle("queue"),
-                "log": lambda: self.dock.toggle("log"),
+                "waiting": lambda: self.backstage.toggle_page("queue"),
+                "log": lambda: self.backstage.toggle_page("log"),
                 "theme": theme().toggle,
                 "help": partial(open_help, self),
                 "quit": self.close,
             },
         )
 
-    def show_workspace(self, key: str) -> None:
-        """Shows the workspace of that key, with its side column."""
-        others = self.others if key != "train" or self._has_others else None
-        self._body.show_workspace(key, len(self.runs.checked()))
-        self.setup.set_purpose(OF_WORKSPACES.get(key, "train"))
+    def show_page(self, key: str) -> None:
+        """Shows a place ("experiment", "results", "show"), or the page of a question, which is asked then.
+
+        Raises ValueError for an unknown key.
+        """
+        key = self.setup.question if key == "experiment" else key
+        self._bring_up(key)
+        if question := next((question for question in QUESTIONS if question == key), None):
+            self.setup.ask(question)
+
+    def _bring_up(self, key: str) -> None:
+        """Shows a page, whatever the form asks."""
+        others = self.others if key != "compare" or self._has_others else None
+        self._body.show_page(key)
         if others is not None:
             others.set_in_sight(key)
-        self.top_bar.set_workspace(key)
+        self.top_bar.set_place(self.place)
 
     @property
-    def workspace(self) -> str:
-        return self._body.workspace
+    def page(self) -> str:
+        """The page in sight: a question, "results" or "show"."""
+        return self._body.page
+
+    @property
+    def place(self) -> str:
+        """The place in sight: "experiment", "results" or "show"."""
+        return self._body.place
+
+    def _show_offer(self) -> None:
+        self.live.set_offer(*offer(self.setup.outcome()))
+
+    def _show_activity(self, schedule: Schedule) -> None:
+        run = self.experiments.runs.record(self.experiments.running or "")
+        precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
+        self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
+        self.setup.set_begins(begins_text(schedule))
 
     def import_archive(self, path: Path) -> None:
         """Comes to the front and imports the runs of an archive."""
@@ -269,16 +319,13 @@ class MainWindow(QMainWindow):
         # asking for them makes them
         assert self.others is not None
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._middle.window_resized(event.oldSize().height(), event.size().height())
-
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._asks_before_closing and not self._may_close():
             event.ignore()
             return
         self.hide()
         self._followed.stop()
+        self._answers.stop()
         self._queue_controller.stop()
         if self._has_others:
             self.others.stop()
@@ -325,7 +372,7 @@ class MainWindow(QMainWindow):
         self.notice.drop()
         if self.experiments.running is None:
             self._followed.show_group(run_ids[0])
-        self.show_workspace("train")
+        self._bring_up("compare")
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
@@ -361,11 +408,11 @@ class MainWindow(QMainWindow):
 
     def _open_run(self, run_id: str) -> None:
         self._followed.show_group(run_id)
-        self.show_workspace("train")
+        self._bring_up("compare")
 
     def _show_runs(self, run_ids: tuple[str, ...]) -> None:
         self._followed.show(run_ids)
-        self.show_workspace("train")
+        self._bring_up("compare")
 
     def _open_details(self, run_id: str) -> None:
         self._open_run(run_id)
@@ -378,23 +425,22 @@ class MainWindow(QMainWindow):
 
     def _use_settings(self, run: RunRecord) -> None:
         self.setup.use_settings(run.experiment)
-        self.show_workspace("train")
+        self.show_page("experiment")
 
     def _open_model(self, path: str) -> None:
-        self.show_workspace("train")
+        self.show_page("experiment")
         self.setup.picker.open(path)
 
     def _go_to_form(self) -> None:
-        self.show_workspace("train")
+        self.show_page("experiment")
         self.setup.foot.run_button.setFocus()
 
     def _go_to_filter(self) -> None:
-        if self.workspace == "show":  # it hides the runs, which would be filtered unseen
-            self.show_workspace("train")
+        self.show_page("results")
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
-        if self.workspace == "train" and self.live.failure == problem:
+        if self.page == "compare" and self.live.failure == problem:
             # the page says it, also what was said here of the run before
             self.notice.drop()
         # Show reports on its page how its own runs end
@@ -414,10 +460,9 @@ class MainWindow(QMainWindow):
         if is_first and self.experiments.engine.is_usable:
             self.others.shows.welcome()
         restore(self._settings, self._kept_parts())
-        self.dock.settle()
 
     def _kept_parts(self) -> tuple[Kept, ...]:
         states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
-        return kept_parts(self, self._body, self.dock, states, self.show_workspace)
+        return kept_parts(self, self._body, self.results, states, self.show_page)

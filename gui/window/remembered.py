@@ -21,9 +21,10 @@ from PySide6.QtWidgets import QMainWindow
 
 from engine.experiment.paths import config_folder
 from gui.charts.smoothing import smoothing
+from gui.results.place import ResultsPlace
 from gui.theme.motion import reduced_motion_choice, set_reduced_motion
 from gui.theme.theme import theme
-from gui.window.body import Body, Dock
+from gui.window.body import Body
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -34,19 +35,18 @@ class Key(StrEnum):
 
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
-    DOCK_HEIGHT = "dock_height"
-    DOCK_OPEN = "dock_open"
-    DOCK_PAGE = "dock_page"
     THEME = "theme"
     FORM = "form"
     ENGINE = "engine"
     TICKED_RUNS = "ticked_runs"
     RUNS_TABLE = "runs_table"
-    WORKSPACE = "workspace"
+    RESULTS = "results"
+    PAGE = "workspace"
     MEMORY_LIMIT = "memory_limit"
     NUMERICS = "numerics"
     TIMING = "timing"
     SWEEP = "sweep"
+    TUNE = "tune"
     EXPORT = "export"
     SHOW = "show"
     REDUCED_MOTION = "reduced_motion"
@@ -191,27 +191,29 @@ def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
     return tuple(Kept(key, part.state, part.restore) for key, part in states.items())
 
 
+_OLD_PAGES = {"train": "compare", "compare": "results", "memory": "limit", "timing": "profile"}
+"""What an earlier version called its pages; since then the name of a place is kept."""
+
+
 def kept_parts(
     window: QMainWindow,
     body: Body,
-    dock: Dock,
+    results: ResultsPlace,
     states: Mapping[Key, HasState],
-    show_workspace: Callable[[str], object],
+    show_page: Callable[[str], object],
 ) -> tuple[Kept, ...]:
-    """The parts in the order of their restoring: the workspace after what it shows."""
-    runs, middle = dock.runs, body.middle
+    """The parts in the order of their restoring: the page after what it shows."""
+    runs = results.runs
     return (
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),
+        Kept(Key.RESULTS, results.state, results.restore),
         Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
-        Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), runs.set_open),
-        Kept(Key.DOCK_PAGE, lambda: dock.page, dock.show_page),
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
-        Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
         *state_parts(states),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
         Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
-        Kept(Key.WORKSPACE, lambda: body.workspace, show_workspace),
+        Kept(Key.PAGE, lambda: body.place, lambda name: show_page(_OLD_PAGES.get(name, name))),
         Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
     )
 

@@ -1,4 +1,4 @@
-"""The top bar: the program's name, the workspaces, the device with its memory in use, theme and help."""
+"""The top bar: the program's name, the places, what runs, the device with its memory in use, theme, help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QIcon, QPixmap, QResizeEvent
+from PySide6.QtGui import QPixmap, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from engine import Later
@@ -20,7 +20,8 @@ from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.bars import ProgressLine
 from gui.widgets.boxes import Stretch, in_row
-from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
+from gui.widgets.labels import ElidedLabel, label, plain_tip
+from gui.window.activity import ActivityChip
 from gui.window.help_menu import HelpMenu
 
 if TYPE_CHECKING:
@@ -87,12 +88,13 @@ def _gpu_used_bytes(name: str) -> int | None:
         return None
 
 
-_NAME = 112
+_NAME = 72
 """Pixels that the device's name keeps at least."""
+_MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 
 
 class DeviceChip(QFrame):
-    """The device's name in bold, facts about it, and its memory in use if known."""
+    """The device's name in bold, facts about it, and a bar of its memory in use if known."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -100,15 +102,12 @@ class DeviceChip(QFrame):
         self.setFixedHeight(32)
         self._icon = QLabel()
         self._title = ElidedLabel("", "strong")
-        self._facts = ElidedLabel("", "body")
-        self._divider = divider(vertical=True)
+        self._facts = label("", "legend")
         self._bar = ProgressLine("Memory in use")
         self._bar.setFixedWidth(48)
-        self._usage = label("", "body")
-        self._has_facts_room = self._has_bar_room = True
-        parts = (self._icon, self._title, self._facts, self._divider, self._bar, self._usage)
+        self._about, self._device, self._is_brief = "", "", False
+        parts = (self._icon, self._title, self._facts, self._bar)
         in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
-        self._divider.setFixedHeight(16)
         self.look()
         self.set_usage(None, "")
         theme().changed.connect(self._recolor)
@@ -119,53 +118,48 @@ class DeviceChip(QFrame):
         self.set_device("Looking at this machine", ())
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
-        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""
-        self._title.set_whole_text(title)
-        # the facts give way first
-        self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
-        self._facts.set_whole_text("".join(f"·  {fact}  " for fact in facts).rstrip())
-        self._facts.setVisible(self._has_facts_room and bool(facts))
+        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
+        self._device = title
+        self._show_title()
+        self._facts.setText("  ".join(f"· {fact}" for fact in facts))
+        self._facts.setVisible(bool(facts))
         device = ", ".join((title, *facts))
+        self._about = tooltip or f"Experiments train on: {device}."
         self.setAccessibleName(f"Device: {device}")
-        self.setToolTip(plain_tip(tooltip or f"Experiments train on: {device}."))
+        self.setToolTip(plain_tip(self._about))
+
+    def set_brief(self, is_brief: bool) -> None:
+        """Leaves out the maker, in a narrow window."""
+        self._is_brief = is_brief
+        self._show_title()
+
+    def _show_title(self) -> None:
+        shown = self._device
+        for maker in _MAKERS if self._is_brief else ():
+            shown = shown.removeprefix(maker)
+        self._title.set_whole_text(shown)
+        self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
         """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
-        known = fraction is not None
-        for part in (self._divider, self._usage):
-            part.setVisible(known)
-        self._bar.setVisible(known and self._has_bar_room)
-        if fraction is not None:
-            self._bar.set_progress(fraction)
-            set_text(self._usage, text)
-
-    def set_room(self, *, for_facts: bool, for_bar: bool) -> None:
-        """Leaves out the facts, or the bar, to give the name room."""
-        self._has_facts_room, self._has_bar_room = for_facts, for_bar
-        self._facts.setVisible(for_facts and bool(self._facts.whole_text()))
-        self._bar.setVisible(for_bar and not self._usage.isHidden())
+        self._bar.setVisible(fraction is not None)
+        self._bar.set_progress(fraction or 0.0)
+        self.setAccessibleDescription(text)
+        self.setToolTip(plain_tip(f"{self._about} {text}".strip()))
 
     def _recolor(self) -> None:
         picture: QPixmap = pixmap("chip", theme().palette.text2, 16, self.devicePixelRatioF())
         self._icon.setPixmap(picture)
 
 
-WORKSPACES = (
-    ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
-    ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
-    ("compare", "Compare", "Overlay runs and read their ratios (Ctrl+3)"),
-    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
-    (
-        "numerics",
-        "Numerics",
-        "See which module computes in which precision, and where numbers are lost (Ctrl+5)",
-    ),
-    ("timing", "Timing", "See where a step's time goes, and what limits it (Ctrl+6)"),
-    ("sweep", "Sweep", "Train every combination of several values, or find the fastest settings (Ctrl+7)"),
+PLACES = (
+    ("experiment", "Experiment", "Ask something of this machine, and watch the answer come (Ctrl+1)"),
+    ("results", "Results", "Everything that was measured, to compare, export and use again (Ctrl+2)"),
+    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+3)"),
 )
 SIDE_WIDTH = 320
-_ROOM_FOR_FACTS, _ROOM_FOR_BAR, _ROOM_FOR_NAME = 1_180, 1_200, 1_080
-_NARROW_NAME, _LOGO = 136, 40
+_ROOM_FOR_NAMES, _ROOM_FOR_LOGO = 1_280, 1_000
+_NARROW_SIDE, _LOGO = 304, 40
 _PROGRAM = " Ammeter"
 
 
@@ -177,21 +171,19 @@ class _SideWide(QWidget):
 
 
 class TopBar(QFrame):
-    """`workspace_chosen` carries the key of a workspace, `help_chosen` that of an entry of Help."""
+    """`place_chosen` carries the key of a place, `help_chosen` that of an entry of Help."""
 
-    workspace_chosen = Signal(str)
+    place_chosen = Signal(str)
     welcome_requested = Signal()
     theme_toggled = Signal()
     help_chosen = Signal(str)
 
-    def __init__(self, workspaces: Sequence[tuple[str, str, str]], parent: QWidget | None = None) -> None:
-        """`workspaces` are triples of key, name and tooltip; the first is chosen."""
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "bar")
         self.setFixedHeight(52)
         self._tabs: dict[str, QPushButton] = {}
-        self._busy: set[str] = set()
-        self.device = DeviceChip()
+        self.device, self.activity = DeviceChip(), ActivityChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(self.theme_toggled)
         self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions")
@@ -200,11 +192,13 @@ class TopBar(QFrame):
         self.help_menu.chosen.connect(self.help_chosen)
         self._row = in_row(
             self._name(),
-            self._make_tabs(workspaces),
-            24,
-            Stretch(1),
-            self.device,
+            self._make_tabs(),
             16,
+            Stretch(1),
+            self.activity,
+            8,
+            self.device,
+            12,
             self._theme_button,
             4,
             self._help_button,
@@ -216,43 +210,38 @@ class TopBar(QFrame):
         self._recolor()
 
     def add_chip(self, chip: QWidget) -> None:
-        """Puts a chip to the left of the device's."""
-        place = self._row.indexOf(self.device)
+        """Puts a chip to the left of the others."""
+        place = self._row.indexOf(self.activity)
         self._row.insertWidget(place, chip)
         self._row.insertSpacing(place + 1, 8)
 
-    def set_workspace(self, key: str) -> None:
-        """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""
+    def set_place(self, key: str) -> None:
+        """Shows a place's tab as the current one, without emitting `place_chosen`."""
         self._tabs[key].setChecked(True)
-
-    def set_busy(self, key: str, is_busy: bool) -> None:
-        """Marks a workspace's tab while something is running in it."""
-        tab = self._tabs[key]
-        self._busy = self._busy | {key} if is_busy else self._busy - {key}
-        self._show_busy()
-        tab.setAccessibleName(f"Workspace {tab.text()}{', at work' if is_busy else ''}")
 
     def set_device(self, device: DeviceEntry) -> None:
         """Shows the device that experiments train on."""
         facts = [memory_text(device.memory_mib)]
-        if device.tensor_cores:
-            facts.append("Tensor Cores")
         bf16 = device.precision(Precision.BF16)
-        if bf16.available and bf16.note is None:
-            facts.append("BF16")
-        self.device.set_device(device.title, facts)
+        able = [
+            *(["Tensor Cores"] if device.tensor_cores else []),
+            *(["BF16"] if bf16.available and bf16.note is None else []),
+        ]
+        whole = ", ".join((device.title, *facts, *able))
+        self.device.set_device(device.title, facts, f"Experiments train on: {whole}.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         width = event.size().width()
-        is_wide = width >= _ROOM_FOR_FACTS
+        is_wide = width >= _ROOM_FOR_NAMES
         # beside the column's edge where there is room for that
-        has_name = width >= _ROOM_FOR_NAME
-        self._logo.setText(_PROGRAM if has_name else "")
-        self._holder.setMinimumWidth(_NARROW_NAME if has_name else _LOGO)
-        self._holder.setMaximumWidth(SIDE_WIDTH if is_wide else _NARROW_NAME if has_name else _LOGO)
-        self._tab_row.setSpacing(32 if is_wide else 16)
-        self.device.set_room(for_facts=is_wide, for_bar=width >= _ROOM_FOR_BAR)
+        side = SIDE_WIDTH if is_wide else _NARROW_SIDE if width >= _ROOM_FOR_LOGO else _LOGO
+        self._logo.setText(_PROGRAM if side > _LOGO else "")
+        self._holder.setMinimumWidth(_LOGO)
+        self._holder.setMaximumWidth(side)
+        self._tab_row.setSpacing(32 if is_wide else 24)
+        self.activity.set_brief(not is_wide)
+        self.device.set_brief(not is_wide)
 
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)
@@ -263,37 +252,31 @@ class TopBar(QFrame):
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(self.welcome_requested)
         self._holder = _SideWide()
-        self._holder.setMinimumWidth(_NARROW_NAME)
         in_row(self._logo, Stretch(1), parent=self._holder)
         return self._holder
 
-    def _make_tabs(self, workspaces: Sequence[tuple[str, str, str]]) -> QHBoxLayout:
+    def _make_tabs(self) -> QHBoxLayout:
         group = QButtonGroup(self)
         self._tab_row = row = in_row()
-        for key, name, tooltip in workspaces:
+        for key, name, tooltip in PLACES:
             tab = QPushButton(name)
             tab.setProperty("kind", "tab")
             tab.setCheckable(True)
             tab.setToolTip(tooltip)
-            tab.setAccessibleName(f"Workspace {name}")
+            tab.setAccessibleName(name)
             tab.setCursor(Qt.CursorShape.PointingHandCursor)
-            tab.clicked.connect(lambda _checked=False, key=key: self.workspace_chosen.emit(key))
+            tab.clicked.connect(lambda _checked=False, key=key: self.place_chosen.emit(key))
             group.addButton(tab)
             row.addWidget(tab)
             self._tabs[key] = tab
-        self._tabs[workspaces[0][0]].setChecked(True)
+        self._tabs[PLACES[0][0]].setChecked(True)
         return row
 
     def _open_help(self) -> None:
         button, width = self._help_button, self.help_menu.sizeHint().width()
         self.help_menu.popup(button.mapToGlobal(QPoint(button.width() - width, button.height())))
 
-    def _show_busy(self) -> None:
-        for key, tab in self._tabs.items():
-            tab.setIcon(icon("ring", theme().palette.text, 12) if key in self._busy else QIcon())
-
     def _recolor(self) -> None:
         palette = theme().palette
-        self._show_busy()
         self._theme_button.set_icon("moon" if palette.is_dark else "sun")
         self._logo.setIcon(icon("logo", palette.text, 24))

@@ -18,12 +18,12 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
+from gui.compare.column import ComparisonColumn
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.store.store import Store
-from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareReader
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background

@@ -116,7 +116,7 @@ def main() -> None:
             catalog = Runner(store, launcher).catalog()
         window = MainWindow(store, scripted(Path(name), catalog), Settings(Path(name) / "window.json"))
         window.resize(1_440, 900)
-        window.show_workspace("memory")
+        window.show_page("limit")
         window.show()
         run_until(lambda: window.experiments.catalog is not None)
         measure(window, options.failures)

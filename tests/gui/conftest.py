@@ -158,7 +158,7 @@ def seen_before() -> Callable[[Path], Settings]:
 
     def settings(folder: Path) -> Settings:
         path = folder / "window.json"
-        return Settings.load(path) if path.exists() else Settings(path, {Key.WORKSPACE: "train"})
+        return Settings.load(path) if path.exists() else Settings(path, {Key.PAGE: "experiment"})
 
     return settings
 

@@ -1,4 +1,4 @@
-"""Keeps the dock's queue up to date, does what it asks for, and makes the offers about the queue."""
+"""Keeps the queue in sight up to date, does what it asks for, and makes the offers about the queue."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _REFRESH_MS = 1_000
 
 
 class QueueController(QObject):
-    """Shows the queue, every second while it is in sight. `counted` carries how many wait."""
+    """Shows the queue, every second while something runs. `scheduled` carries the Schedule."""
 
-    counted = Signal(int)
+    scheduled = Signal(object)
 
     def __init__(self, panel: QueuePanel, queue: Queue, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
         self._panel, self._queue, self._notice = panel, queue, notice
-        self._waiting = 0
+        self._waiting, self._is_busy = 0, False
         self._offer: Message | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
@@ -47,13 +47,15 @@ class QueueController(QObject):
         has_engine = self._queue.has_engine
         # asked again each second: what the store refuses was told at the start
         left = () if items else self._queue.left(tells=False)
-        self._panel.show_schedule(schedule(items, datetime.now(), rests=rests, has_engine=has_engine), left)
+        current = schedule(items, datetime.now(), rests=rests, has_engine=has_engine)
+        self._panel.show_schedule(current, left)
         waiting = sum(not item.is_running for item in items)
         if rests and waiting > self._waiting and len(items) == waiting:
             text = "The queue rests: what you add waits until it goes on."
             self._notice.tell(text, action="Go on", do=self._queue.go_on, asks=False)
         self._waiting = waiting
-        self.counted.emit(waiting)
+        self._is_busy = len(items) > waiting
+        self.scheduled.emit(current)
 
     def offer_left(self) -> None:
         """Asks what becomes of what an earlier window left in the queue, if there is anything."""
@@ -76,7 +78,7 @@ class QueueController(QObject):
         self._queue.go_on()
 
     def _refresh_in_sight(self) -> None:
-        if self._panel.isVisible():
+        if self._is_busy or self._panel.isVisible():
             self.refresh()
 
     def _move(self, keys: Sequence[str], before: str | None) -> None:

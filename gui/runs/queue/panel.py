@@ -1,4 +1,4 @@
-"""The dock's queue: what is in progress, what waits, when it will be over, and what can be done with it."""
+"""The queue: what is in progress, what waits, when it will be over, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from engine.store.queue.waiting import WaitingItem
-from gui.runs.bar import HEIGHT
+from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue.schedule import Schedule
 from gui.runs.queue.table import HOLD, RELEASE, QueueTable, actions_of
 from gui.runs.queue.words import EMPTY, empty_words, summary_text
@@ -30,7 +30,6 @@ class QueuePanel(QWidget):
     chosen = Signal(object, str)
     move_asked = Signal(object, object)
     rest_asked = Signal(bool)
-    runs_wanted = Signal()
     left_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -39,8 +38,8 @@ class QueuePanel(QWidget):
         self.summary = ElidedLabel("", "unit")
         self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop")
         self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
-        self.empty, self._has_left = EmptyState(*EMPTY), False
-        self.empty.pressed.connect(lambda: (self.left_wanted if self._has_left else self.runs_wanted).emit())
+        self.empty = EmptyState(*EMPTY)
+        self.empty.pressed.connect(self.left_wanted)
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
@@ -69,10 +68,6 @@ class QueuePanel(QWidget):
         """Puts a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
-    def set_open(self, is_open: bool) -> None:
-        """Shows the table, or only the header."""
-        self._pages.setVisible(is_open)
-
     def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
         """Shows what is in the queue, or else tells what an earlier window `left`; what is highlighted stays
         so."""
@@ -81,7 +76,6 @@ class QueuePanel(QWidget):
         self.rest.setVisible(not schedule.rests and bool(schedule.slots))
         self.go_on.setVisible(schedule.rests)
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
-        self._has_left = bool(left)
         self.empty.tell(*empty_words(left))
 
     def highlighted(self) -> tuple[QueueItem, ...]:

@@ -1,4 +1,4 @@
-"""What the queue's dock says: states, times and offers."""
+"""What the queue says: states, times and offers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from gui.session.queue.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
-    "search": "search",
+    "search": "limit",
     "diagnosis": "pulse",
-    "timing": "clock",
-    "sweep": "table",
-    "tuning": "bolt",
+    "timing": "profile",
+    "sweep": "sweep",
+    "tuning": "tune",
 }
 EMPTY = (
     "Nothing waits.",
     "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
     "diagnoses, timings and sweeps. The queue survives the end of the program.",
-    "Back to the runs",
 )
 
 
-def empty_words(left: Sequence[WaitingItem]) -> tuple[str, str, str]:
-    """What the page says while it has no rows: a statement, a hint, and a button."""
+def empty_words(left: Sequence[WaitingItem]) -> tuple[str, ...]:
+    """What the page says while it has no rows: a statement, a hint, and a button if something is left."""
     return (left_words(left), "Nothing of it begins until you press Go on.", "Go on") if left else EMPTY
 
 

@@ -5,37 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.compare.figures import SPEED, Figure, count_alike
-from engine.experiment.experiment import Precision
 from engine.store.record import Status
 from gui.runs.table.line import Line
 
-FP32 = Precision.FP32.label
-
 
 class Baselines:
-    """Every run's baseline: the `chosen` one, or else the FP32 run of its own comparison, with the same
-    settings and seed. Later runs change nothing: of several finished ones it is the oldest.
+    """Every run's baseline: the `chosen` one, or else the first finished run of its own comparison.
+
+    With repeats it is the run of that first run's side with the same seed. Later runs change nothing.
     """
 
     def __init__(self, lines: Iterable[Line] = (), chosen: Line | None = None) -> None:
         self.chosen = chosen
-        self._of_pairs: dict[tuple[str, ...], Line] = {}
-        for line in filter(_is_baseline, lines if chosen is None else ()):
-            if (pair := line.pair_key) is not None:
-                known = self._of_pairs.setdefault(pair, line)
-                if line.run.number < known.run.number:
-                    self._of_pairs[pair] = line
+        self._firsts: dict[str, Line] = {}
+        self._of_seeds: dict[tuple[str, int], Line] = {}
+        # in the order of their numbers
+        finished = sorted(
+            (line for line in lines if line.run.comparison and line.run.status is Status.FINISHED),
+            key=lambda line: line.run.number,
+        )
+        for line in finished if chosen is None else ():
+            comparison = line.run.comparison or ""
+            first = self._firsts.setdefault(comparison, line)
+            if first.side == line.side:
+                self._of_seeds.setdefault((comparison, line.overview.seed), line)
 
     @property
     def name(self) -> str:
         """What the baseline is called in a heading."""
-        return self.chosen.run.name if self.chosen is not None else FP32
+        return self.chosen.run.name if self.chosen is not None else "first"
 
     def of(self, line: Line) -> Line | None:
         """The baseline of the run, if there is one."""
         if self.chosen is not None:
             return self.chosen
-        return None if line.pair_key is None else self._of_pairs.get(line.pair_key)
+        comparison = line.run.comparison or ""
+        return self._of_seeds.get((comparison, line.overview.seed)) or self._firsts.get(comparison)
 
     def ratio(self, line: Line) -> float | None:
         """The run's speed as a multiple of its baseline's; None if either is missing."""
@@ -51,8 +56,9 @@ class Baselines:
         theirs = None if baseline is None or mine is None else baseline.figure(figure)
         if mine is None or theirs is None or baseline is None or (figure.has_ratio and not theirs):
             return None
-        # the default baseline has the same settings
-        if self.chosen is not None and not count_alike(figure, (line.run, baseline.run)):
+        # the settings of thousands are not parsed to learn that they are the same
+        is_alike = line.run.settings_but_precision == baseline.run.settings_but_precision
+        if not is_alike and not count_alike(figure, (line.run, baseline.run)):
             return None
         return mine / theirs if figure.has_ratio else mine - theirs
 
@@ -61,7 +67,3 @@ class Baselines:
         baseline = self.of(line)
         lines = (line,) if baseline is None or baseline is line else (line, baseline)
         return tuple(line for line in lines if line.is_spoiled)
-
-
-def _is_baseline(line: Line) -> bool:
-    return line.overview.precision is Precision.FP32 and line.run.status is Status.FINISHED

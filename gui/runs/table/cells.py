@@ -9,9 +9,10 @@ from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Precision
+from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
-from engine.words.numbers import NONE, duration, memory_unit, number, times
+from engine.words.numbers import NONE, duration, number, times
 from engine.words.settings import setting_text
 from gui.runs.table.baselines import Baselines
 from gui.runs.table.columns import COMPARED, HEADINGS, RECORDED, Column, setting_of
@@ -19,6 +20,8 @@ from gui.runs.table.line import STATUS_ORDER, Line, begun, sized_dataset, status
 from gui.widgets.labels import plain_tip
 
 _LONGEST = 600
+_LEAST_GIB = 0.01
+"""With two decimals less would be nothing."""
 
 
 def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
@@ -180,10 +183,8 @@ def _orderly(value: float | None) -> float | None:
 
 
 def _memory(mib: float | None) -> str:
-    if mib is None:
-        return NONE
-    unit, size_mib = memory_unit([mib])
-    return f"{number(mib / size_mib)} {unit}"
+    gib = None if mib is None else mib / MIB_PER_GIB
+    return number(gib, 2 if gib is None or gib >= _LEAST_GIB else None)
 
 
 _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {
@@ -191,7 +192,6 @@ _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {
     Column.TAGS: lambda line: "\n".join(line.run.tags).casefold() or None,
     Column.WHEN: _when,
     Column.MODEL: lambda line: line.overview.model.casefold(),
-    Column.MARKER: lambda line: _PRECISION_ORDER[line.overview.precision],
     Column.PRECISION: lambda line: _PRECISION_ORDER[line.overview.precision],
     Column.BATCH: lambda line: line.overview.batch_size,
     Column.SPEED: lambda line: _orderly(line.overview.samples_per_second),

@@ -26,31 +26,30 @@ class Column(IntEnum):
     _ignore_ = "place key"
 
     TICK = 0
-    MARKER = 1
-    NAME = 2
-    TAGS = 3
-    WHEN = 4
-    MODEL = 5
-    DATASET = 6
-    PRECISION = 7
-    RECIPE = 8
-    BATCH = 9
-    SPEED = 10
-    PEAK = 11
-    ACCURACY = 12
-    RATIO = 13
-    STATUS = 14
-    STEP_RATIO = 15
-    PEAK_RATIO = 16
-    ACCURACY_GAIN = 17
-    LOSS_GAIN = 18
-    STEP_MS = 19
-    LOSS = 20
-    ENERGY = 21
-    GRAD_SCALE = 22
-    SKIPPED_STEPS = 23
-    DURATION = 24
-    FOLDER = 25
+    NAME = 1
+    TAGS = 2
+    WHEN = 3
+    SPEED = 4
+    PEAK = 5
+    ACCURACY = 6
+    RATIO = 7
+    MODEL = 8
+    DATASET = 9
+    PRECISION = 10
+    RECIPE = 11
+    BATCH = 12
+    STATUS = 13
+    STEP_RATIO = 14
+    PEAK_RATIO = 15
+    ACCURACY_GAIN = 16
+    LOSS_GAIN = 17
+    STEP_MS = 18
+    LOSS = 19
+    ENERGY = 20
+    GRAD_SCALE = 21
+    SKIPPED_STEPS = 22
+    DURATION = 23
+    FOLDER = 24
     for place, key in enumerate(SETTINGS, FOLDER + 1):
         vars()[key] = place
 
@@ -60,9 +59,9 @@ class Column(IntEnum):
         return self.name if self > Column.FOLDER else None
 
 
-USUAL = tuple(column for column in Column if column <= Column.STATUS)
+USUAL = tuple(column for column in Column if column <= Column.RATIO)
 """The columns that are shown until the user chooses others."""
-FIXED = (Column.TICK, Column.MARKER, Column.NAME, Column.STATUS)
+FIXED = (Column.TICK, Column.NAME)
 """The columns that cannot be hidden."""
 
 _BY_NAME = {figure.name: figure for figure in FIGURES}
@@ -92,17 +91,16 @@ HEADINGS = {
         "",
         "Tick runs to see and compare their curves; this box ticks all shown, or none",
     ),
-    Column.MARKER: ("", "The marker of the run's precision, in the run's own colour if it has one"),
-    Column.NAME: ("Name", "What the run is called; F2 renames it"),
+    Column.NAME: ("Name", "What it is called; F2 renames it"),
     Column.TAGS: ("Tags", "What the run was tagged with; right-click a run to tag it"),
-    Column.WHEN: ("When", "When the run was started"),
+    Column.WHEN: ("When", "When it was started; press it to see runs below their comparisons again"),
     Column.MODEL: ("Model", "The network that was trained"),
     Column.DATASET: ("Dataset", "What it was trained on"),
     Column.PRECISION: ("Precision", "The number format it was trained in"),
     Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
     Column.BATCH: ("Batch", "Samples that go through the network at once"),
     Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
-    Column.PEAK: ("Peak", "The most memory that training took, warm-up not counted"),
+    Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
     Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
     Column.RATIO: ("vs {}", "Speed as a multiple of that of {}"),
     Column.STATUS: ("Status", "The state of the run"),
@@ -141,6 +139,8 @@ NUMBERS = frozenset(
         *(Column[key] for key, value in _DEFAULTS.items() if type(value) in (int, float)),
     }
 )
+"""The columns of figures."""
+RIGHT = NUMBERS | {Column.WHEN}
 """The columns that are aligned to the right."""
 
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QMouseEvent, QPainter
 from PySide6.QtWidgets import QHeaderView, QWidget
 
-from gui.runs.table.columns import NUMBERS, Column
+from gui.runs.table.columns import RIGHT, Column
 from gui.runs.table.delegate import draw_tick
 from gui.runs.table.model import RunsModel
 from gui.theme.fonts import font
@@ -75,16 +75,17 @@ class RunsHeader(QHeaderView):
             painter.restore()
             return
         words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
-        inner = rect.adjusted(2 if column in NUMBERS else _PAD, 0, -_PAD, 0)
+        left = 2 if column in RIGHT else _PAD if rect.left() > 0 else 2 * _PAD
+        inner = rect.adjusted(left, 0, -_PAD, 0)
         painter.setFont(self._font)
         painter.setPen(QColor(palette.text2 if is_sorted else palette.text3))
-        side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
+        side = Qt.AlignmentFlag.AlignRight if column in RIGHT else Qt.AlignmentFlag.AlignLeft
         metrics = QFontMetrics(self._font)
         words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, inner.width())
         painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, words)
         if is_sorted:
             width = metrics.horizontalAdvance(words)
-            left = inner.right() - width - _ARROW - 2 if column in NUMBERS else inner.left() + width + 3
+            left = inner.right() - width - _ARROW - 2 if column in RIGHT else inner.left() + width + 3
             self._paint_arrow(painter, QPointF(left, rect.center().y() - _ARROW / 2 + 1), palette.text2)
 
     def _paint_arrow(self, painter: QPainter, corner: QPointF, ink: str) -> None:

@@ -42,11 +42,9 @@ def sized_dataset(dataset: str, image_size: int | None) -> str:
     return dataset_words(dataset)
 
 
-def when_words(run: RunRecord, now: datetime) -> str:
-    """When a run began, as short as possible: "now", "14:02", "19 Nov"."""
-    if run.status is Status.RUNNING:
-        return "now"
-    moment, today = begun(run).astimezone(now.tzinfo), now
+def moment_words(moment: datetime, now: datetime) -> str:
+    """A moment, as short as possible: "14:02", "19 Nov", "Nov 2025"."""
+    moment, today = moment.astimezone(now.tzinfo), now
     if moment.date() == today.date():
         return f"{moment:%H:%M}"
     return f"{moment.day} {moment:%b}" if moment.year == today.year else f"{moment:%b} {moment.year}"
@@ -101,16 +99,15 @@ class Line:
         # thousands are sorted by their speed, and parsing a summary takes long
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
 
-    @cached_property
-    def pair_key(self) -> tuple[str, ...] | None:
-        """The same for runs of one comparison that differ only in precision, on devices of the same name.
+    @property
+    def key(self) -> str:
+        return self.run.id
 
-        None for a run of no comparison.
-        """
-        if self.run.comparison is None:
-            return None
-        device = self.run.environment.device_name if self.run.environment else ""
-        return self.run.comparison, self.run.settings_but_precision, device
+    @property
+    def side(self) -> tuple[object, ...]:
+        """The same for the repeats of a side of its comparison."""
+        overview = self.overview
+        return self.run.label, overview.precision, overview.recipe, overview.batch_size
 
     @cached_property
     def words(self) -> str:

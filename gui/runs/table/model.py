@@ -1,4 +1,4 @@
-"""The table model of the saved runs: its rows, and the text and actions of each cell."""
+"""The table model of everything saved: its rows, and the text and actions of each cell."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from PySide6.QtCore import (
 )
 
 from engine.store.record import RunRecord, Status
+from engine.words.numbers import times
 from gui.runs.table.cells import cell_text, cell_tip
-from gui.runs.table.columns import COMPARED, HEADINGS, NUMBERS, PICTURES_HEADING, Column
-from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs, when_words
+from gui.runs.table.columns import COMPARED, HEADINGS, PICTURES_HEADING, RIGHT, Column
+from gui.runs.table.line import RUNS_MIME_TYPE, Line, begun, dragged_runs, moment_words
 from gui.runs.table.lines import RunsList
+from gui.runs.table.rows import KINDS, Heading, Item, ItemKind, Row, Study, failure_words, name_below
 from gui.widgets.labels import plain_tip
 
-_DEFAULT_BASELINE = "the FP32 run of its own comparison"
+_DEFAULT_BASELINE = "the first run of its own comparison"
+_RATIO = "Ratio"
 _MANY = 64
 """Rows that may leave or change at once; beyond that a reset is quicker."""
 Index = QModelIndex | QPersistentModelIndex
 
 
 class RunsModel(QAbstractTableModel):
-    """Rows are the runs that pass the filter, in the chosen order; runs are known by their ids.
+    """Rows are what passes the filter, in the chosen order; runs are known by their ids.
 
     Sorting is done here and not in a proxy: comparing thousands of rows through Qt takes a second.
     """
@@ -42,7 +45,7 @@ class RunsModel(QAbstractTableModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._runs = RunsList()
-        self._shown: list[Line] = []
+        self._shown: list[Row] = []
         self.sorted_by = (Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._checked: set[str] = set()
         self._progress: dict[str, float] = {}
@@ -66,6 +69,11 @@ class RunsModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.SPEED, Column.SPEED)
         self.set_checked(self._checked)
 
+    def take_studies(self, studies: Iterable[Study]) -> None:
+        """Shows these studies and no others."""
+        if self._runs.take_studies(studies):
+            self._show()
+
     def update_run(self, run: RunRecord) -> None:
         """Adds a run, or shows what has changed in it."""
         runs = {run_id: line.run for run_id, line in self._runs.lines.items()}
@@ -77,16 +85,12 @@ class RunsModel(QAbstractTableModel):
         return self._runs.baseline
 
     def set_baseline(self, run_id: str | None) -> None:
-        """Measures all runs against this one; None for the FP32 run of each one's comparison."""
+        """Measures all runs against this one; None for the first run of each one's comparison."""
         if run_id != self.baseline:
             self._runs.measure_against(run_id)
             self._show()
             self._emit_columns(Column.NAME, Column.LOSS_GAIN)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.RATIO, Column.LOSS_GAIN)
-
-    def is_baseline(self, row: int) -> bool:
-        """Whether the run in a row is the chosen baseline."""
-        return self.run(row).id == self.baseline
 
     def folders(self) -> dict[str, int]:
         """The folders that runs are in, by name, with how many are in each."""
@@ -101,18 +105,50 @@ class RunsModel(QAbstractTableModel):
         self._runs.find(text)
         self._show()
 
-    def line(self, row: int) -> Line:
-        """The line in a row."""
+    def choose_kind(self, kind: ItemKind | None) -> None:
+        """Shows what is of one kind; None for everything."""
+        self._runs.choose_kind(kind)
+        self._show()
+
+    def row(self, row: int) -> Row:
+        """What stands in a row."""
         return self._shown[row]
 
-    def run(self, row: int) -> RunRecord:
-        """The run in a row."""
-        return self._shown[row].run
+    def runs_at(self, row: int) -> tuple[RunRecord, ...]:
+        """The run in a row, or those of the item there that pass the filter."""
+        return tuple(line.run for line in self._runs.lines_of(self._shown[row]))
 
-    def row_of(self, run_id: str) -> int | None:
-        """The row of a run; None if the filter hides it."""
-        line = self._runs.lines.get(run_id)
-        return next((row for row, shown in enumerate(self._shown) if shown is line), None)
+    def row_of(self, key: str) -> int | None:
+        """The row of a run, by its id, or of an item, by its key; None if it is not shown."""
+        return next((row for row, shown in enumerate(self._shown) if shown.key == key), None)
+
+    def owner(self, run_id: str) -> Item | None:
+        """The comparison or sweep that a run belongs to."""
+        return self._runs.owners.get(run_id)
+
+    def item(self, key: str) -> Item | None:
+        """The item of that key, shown or not."""
+        return next((item for item in self._runs.items if item.key == key), None)
+
+    def studies(self) -> int:
+        """How many items other than comparisons there are, shown or not."""
+        return sum(item.kind != "comparison" for item in self._runs.items)
+
+    def is_below(self, row: int) -> bool:
+        """Whether a row is that of a run below its item."""
+        line = self._shown[row]
+        return isinstance(line, Line) and self._runs.is_tree and line.run.id in self._runs.owners
+
+    def is_folded(self, item: Item) -> bool:
+        """Whether the runs of an item are hidden."""
+        return self._runs.is_folded(item)
+
+    def fold(self, item: Item, is_folded: bool) -> None:
+        """Hides or shows the runs of an item."""
+        if item.lines and is_folded != self.is_folded(item):
+            self._runs.fold(item, is_folded)
+            self._show()
+            self._emit_columns(Column.NAME, Column.NAME)
 
     def known(self, run_id: str) -> RunRecord | None:
         """The run of that id, shown or not."""
@@ -128,14 +164,17 @@ class RunsModel(QAbstractTableModel):
         """How many runs there are, shown or not."""
         return len(self._runs.lines)
 
+    def shown_runs(self) -> int:
+        """How many runs pass the filter, those below a closed item among them."""
+        return len(self._runs.found)
+
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
         """How far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
         self._paused = run_id if is_paused else None
         row = self.row_of(run_id)
         if row is not None:
-            cell = self.index(row, Column.STATUS)
-            self.dataChanged.emit(cell, cell)
+            self.dataChanged.emit(self.index(row, Column.SPEED), self.index(row, Column.STATUS))
 
     def set_checked(self, ids: Iterable[str]) -> None:
         """Ticks these runs and no others."""
@@ -152,40 +191,69 @@ class RunsModel(QAbstractTableModel):
 
     def ticks(self) -> Qt.CheckState:
         """Whether all, some or none of the shown runs are ticked; queued runs do not count."""
-        if not self._checked:
-            return Qt.CheckState.Unchecked
-        ticked = {line.run.id in self._checked for line in self._shown if _can_tick(line.run)}
-        if len(ticked) > 1:
-            return Qt.CheckState.PartiallyChecked
-        return Qt.CheckState.Checked if ticked == {True} else Qt.CheckState.Unchecked
+        return self._state(self._tickable()) if self._checked else Qt.CheckState.Unchecked
 
     def toggle_all(self) -> None:
         """Ticks all runs that are shown, or none if all are ticked; hidden runs keep their ticks."""
-        shown = {line.run.id for line in self._shown if _can_tick(line.run)}
-        is_all = self.ticks() is Qt.CheckState.Checked
-        self.set_checked(self._checked - shown if is_all else self._checked | shown)
+        self._toggle(self._tickable())
 
-    def is_checked(self, row: int) -> bool:
-        return self.run(row).id in self._checked
+    def toggle(self, rows: Iterable[int]) -> None:
+        """Ticks the runs of some rows, or none of them if all are ticked."""
+        self._toggle({run.id for row in rows for run in self.runs_at(row) if _can_tick(run)})
+
+    def tick(self, row: int) -> Qt.CheckState:
+        """Whether the run in a row is ticked, or all, some or none of those of the item there."""
+        return self._state({run.id for run in self.runs_at(row) if _can_tick(run)})
 
     def can_tick(self, row: int) -> bool:
-        """Whether the run in a row has anything to show yet."""
-        return _can_tick(self.run(row))
+        """Whether there is a run in a row with anything to show yet."""
+        return any(map(_can_tick, self.runs_at(row)))
 
-    def progress(self, row: int) -> float | None:
-        """How far the run in a row is, 0 to 1, if that is known."""
-        return self._progress.get(self.run(row).id)
+    def _tickable(self) -> set[str]:
+        return {run.id for row in range(len(self._shown)) for run in self.runs_at(row) if _can_tick(run)}
 
-    def is_paused(self, row: int) -> bool:
-        """Whether the run in a row is paused."""
-        return self.run(row).id == self._paused
+    def _state(self, run_ids: set[str]) -> Qt.CheckState:
+        ticked = len(run_ids & self._checked)
+        if ticked == 0:
+            return Qt.CheckState.Unchecked
+        return Qt.CheckState.Checked if ticked == len(run_ids) else Qt.CheckState.PartiallyChecked
+
+    def _toggle(self, run_ids: set[str]) -> None:
+        self.set_checked(self._checked - run_ids if run_ids <= self._checked else self._checked | run_ids)
+
+    def progress(self, run_id: str) -> float | None:
+        """How far a run is, 0 to 1, if that is known."""
+        return self._progress.get(run_id)
+
+    def is_paused(self, run_id: str) -> bool:
+        """Whether a run is paused."""
+        return run_id == self._paused
 
     def is_spoiled(self, row: int, column: Column = Column.RATIO) -> bool:
         """Whether a comparison of times means nothing, since the run or its baseline was disturbed."""
-        line, baselines, figure = self.line(row), self._runs.baselines, COMPARED.get(column)
-        if figure is None or not figure.is_of_time or baselines.change(line, figure) is None:
+        shown = self._shown[row]
+        if isinstance(shown, Item):
+            return column is Column.RATIO and shown.is_spoiled
+        baselines, figure = self._runs.baselines, COMPARED.get(column)
+        if not isinstance(shown, Line) or figure is None or not figure.is_of_time:
             return False
-        return bool(baselines.spoiled(line))
+        return baselines.change(shown, figure) is not None and bool(baselines.spoiled(shown))
+
+    def is_base(self, row: int) -> bool:
+        """Whether the run in a row is what its ratio is against."""
+        shown = self._shown[row]
+        return isinstance(shown, Line) and self._runs.baselines.of(shown) is shown
+
+    def result(self, row: int) -> str:
+        """What stands across the columns of figures: the outcome of a study, or why a run has no figures."""
+        shown = self._shown[row]
+        if isinstance(shown, Item):
+            return shown.result
+        if isinstance(shown, Heading) or shown.run.status in (Status.FINISHED, Status.STOPPED):
+            return ""
+        if shown.run.status in (Status.FAILED, Status.INTERRUPTED):
+            return failure_words(shown.run) if shown.overview.samples_per_second is None else ""
+        return self._status(shown)
 
     def heading(self, column: Column) -> tuple[str, str]:
         """A column's heading, which names the baseline, and what the column means."""
@@ -195,19 +263,60 @@ class RunsModel(QAbstractTableModel):
         if column not in COMPARED:
             return words, tip
         chosen = self._runs.baselines.chosen
+        if column is Column.RATIO and chosen is None:
+            return _RATIO, tip.format(_DEFAULT_BASELINE)
         of = _DEFAULT_BASELINE if chosen is None else f"“{chosen.run.name}”"
         return words.format(self._runs.baselines.name), tip.format(of)
 
     def text(self, row: int, column: Column) -> str:
         """The text of a cell."""
-        line = self._shown[row]
-        if column is Column.STATUS and self.is_paused(row):
-            return "Paused"
-        if column is not Column.WHEN:
-            return cell_text(line, column, self._runs.baselines)
+        shown = self._shown[row]
+        if isinstance(shown, Heading):
+            return shown.words if column is Column.NAME else ""
+        if isinstance(shown, Item):
+            return self._item_text(shown, column)
+        if column is Column.STATUS:
+            return self._status(shown)
+        if column is Column.WHEN:
+            return self._when(shown, is_below=self.is_below(row))
+        if column is Column.NAME and self.is_below(row):
+            return name_below(shown, self._runs.owners[shown.run.id])
+        return cell_text(shown, column, self._runs.baselines)
+
+    def _status(self, line: Line) -> str:
+        is_paused = line.run.id == self._paused
+        return "Paused" if is_paused else cell_text(line, Column.STATUS, self._runs.baselines)
+
+    def _when(self, line: Line, *, is_below: bool) -> str:
         if line.run.status is Status.QUEUED:
             return "next" if self._runs.queue[:1] == [line.run.id] else "later"
-        return when_words(line.run, datetime.now().astimezone())
+        if line.run.status is Status.RUNNING:
+            return "now"
+        return "" if is_below else self._moment(begun(line.run), is_pinned=line.run.is_pinned)
+
+    def _moment(self, moment: datetime, *, is_pinned: bool) -> str:
+        if self._runs.is_tree and not is_pinned:
+            # the heading above says the day
+            return f"{moment.astimezone():%H:%M}"
+        return moment_words(moment, datetime.now().astimezone())
+
+    def _item_text(self, item: Item, column: Column) -> str:
+        match column:
+            case Column.NAME:
+                return item.title
+            case Column.WHEN:
+                return self._moment(item.when, is_pinned=item.is_pinned)
+            case Column.MODEL:
+                return item.model
+            case Column.RATIO:
+                return f"{times(item.ratio)}×" if item.ratio is not None else ""
+            case Column.SPEED:
+                # it is painted across all figures
+                return item.result
+            case Column.FOLDER:
+                folders = {line.run.folder for line in item.lines}
+                return folders.pop() if len(folders) == 1 else ""
+        return ""
 
     # Overrides of Qt, by Qt's names.
 
@@ -233,7 +342,7 @@ class RunsModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tip(self.heading(column)[1])
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
+            side = Qt.AlignmentFlag.AlignRight if column in RIGHT else Qt.AlignmentFlag.AlignLeft
             return side | Qt.AlignmentFlag.AlignVCenter
         return None
 
@@ -243,33 +352,39 @@ class RunsModel(QAbstractTableModel):
         column, row = Column(index.column()), index.row()
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return self.text(row, column)
-        if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK:
-            return Qt.CheckState.Checked if self.is_checked(row) else Qt.CheckState.Unchecked
+        if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK and self.runs_at(row):
+            return self.tick(row)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return cell_tip(self.line(row), column, self._runs.baselines)
+            return self._tip(row, column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return self._spoken(row, column)
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        column, run = Column(index.column()), self.run(index.row())
-        if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK and self.can_tick(index.row()):
-            ticked = Qt.CheckState(value) == Qt.CheckState.Checked
-            self.set_checked(self._checked | {run.id} if ticked else self._checked - {run.id})
+        column, row = Column(index.column()), index.row()
+        if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK and self.can_tick(row):
+            self.toggle([row])
             return True
         name = str(value).strip()
-        if role == Qt.ItemDataRole.EditRole and column is Column.NAME and name and name != run.name:
-            self.rename_requested.emit(run.id, name)
-            return True
+        if role == Qt.ItemDataRole.EditRole and column is Column.NAME and name != self.text(row, column):
+            if name:
+                self.rename_requested.emit(self._shown[row], name)
+            return bool(name)
         return False
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         if not index.isValid():
             return Qt.ItemFlag.NoItemFlags
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsDragEnabled
-        if index.column() == Column.NAME:
+        shown, flags = self._shown[index.row()], Qt.ItemFlag.ItemIsEnabled
+        if isinstance(shown, Heading):
+            return flags
+        flags |= Qt.ItemFlag.ItemIsSelectable
+        if not (runs := self.runs_at(index.row())):
+            return flags
+        flags |= Qt.ItemFlag.ItemIsDragEnabled
+        if index.column() == Column.NAME and (isinstance(shown, Line) or shown.kind == "comparison"):
             flags |= Qt.ItemFlag.ItemIsEditable
-        if index.column() == Column.TICK and self.can_tick(index.row()):
+        if index.column() == Column.TICK and any(map(_can_tick, runs)):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
         return flags
 
@@ -278,29 +393,50 @@ class RunsModel(QAbstractTableModel):
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
         rows = sorted({index.row() for index in indexes})
-        return dragged_runs([(self.run(row).id, self.run(row).name) for row in rows])
+        runs = dict.fromkeys((run.id, run.name) for row in rows for run in self.runs_at(row))
+        return dragged_runs(tuple(runs))
 
     def supportedDragActions(self) -> Qt.DropAction:
         return Qt.DropAction.CopyAction
 
+    def _tip(self, row: int, column: Column) -> str | None:
+        shown = self._shown[row]
+        if isinstance(shown, Line):
+            return cell_tip(shown, column, self._runs.baselines)
+        if isinstance(shown, Heading) or column is Column.TICK:
+            return None
+        parts = (shown.title, shown.model, shown.result, shown.study.device if shown.study else "")
+        return plain_tip("\n".join(filter(None, parts)))
+
     def _spoken(self, row: int, column: Column) -> str:
-        run = self.run(row)
+        shown = self._shown[row]
+        if isinstance(shown, Heading):
+            return shown.words
+        name = shown.title if isinstance(shown, Item) else shown.run.name
         if column is Column.TICK:
-            return f"{run.name}, {'ticked' if self.is_checked(row) else 'not ticked'}"
-        if column is Column.MARKER:
-            return self.line(row).overview.precision.label
-        note = f". Note: {run.note}" if column is Column.NAME and run.note else ""
+            state = {Qt.CheckState.Checked: "ticked", Qt.CheckState.PartiallyChecked: "ticked in part"}
+            return f"{name}, {state.get(self.tick(row), 'not ticked')}"
         caution = ", not clean" if self.is_spoiled(row, column) else ""
-        pinned = ", pinned" if column is Column.NAME and run.is_pinned else ""
-        baseline = ", the baseline" if column is Column.NAME and self.is_baseline(row) else ""
-        return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{pinned}{baseline}{note}"
+        told = f"{self.heading(column)[0]}: {self.text(row, column)}{caution}"
+        if column is not Column.NAME:
+            return told
+        if isinstance(shown, Item):
+            kind = KINDS[shown.kind][0]
+            folded = f", {'closed' if self.is_folded(shown) else 'open'}" if shown.lines else ""
+            return f"{told}, {shown.model}, {kind}{folded}"
+        run = shown.run
+        pinned = ", pinned" if run.is_pinned else ""
+        baseline = ", the baseline" if run.id == self.baseline else ""
+        note = f". Note: {run.note}" if run.note else ""
+        below = "" if run.name == self.text(row, column) else f" ({run.name})"
+        return f"{told}{below}, {shown.overview.precision.label}{pinned}{baseline}{note}"
 
     def _is_running(self, run_id: str) -> bool:
         run = self.known(run_id)
         return run is not None and run.status is Status.RUNNING
 
     def _show(self) -> None:
-        """Shows the lines that the list has in view now; views keep their place on the rows that stay."""
+        """Shows the rows that the list has in view now; views keep their place on the rows that stay."""
         lines = self._runs.in_view()
         gone, new = set(self._shown).difference(lines), set(lines).difference(self._shown)
         if len(gone) + len(new) > _MANY:
@@ -308,9 +444,9 @@ class RunsModel(QAbstractTableModel):
             self._shown = lines
             self.endResetModel()
             return
-        arriving = {line.run.id: line for line in new}
+        arriving = {line.key: line for line in new}
         for row in sorted(map(self._shown.index, gone), reverse=True):
-            line = arriving.pop(self.run(row).id, None)
+            line = arriving.pop(self._shown[row].key, None)
             if line is not None:
                 self._shown[row] = line
             else:
@@ -326,7 +462,7 @@ class RunsModel(QAbstractTableModel):
         for row in map(lines.index, new):
             self.dataChanged.emit(self.index(row, 0), self.index(row, len(Column) - 1))
 
-    def _arrange(self, lines: list[Line]) -> None:
+    def _arrange(self, lines: list[Row]) -> None:
         """Puts the rows into the order of `lines`, which are the same."""
         self.layoutAboutToBeChanged.emit()
         # only now: a view's selection is kept as persistent indexes of its own from here on

@@ -1,8 +1,8 @@
-"""The table view of the runs: columns, painted headings, keys, highlighted rows, and the drag picture."""
+"""The table view of everything saved: columns, keys, highlighted rows, and the drag picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import (
@@ -23,18 +23,22 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
-from engine.store.record import RunRecord, Status
+from engine.store.record import RunRecord
 from gui.runs.table.columns import FIXED, USUAL, Column
 from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate
 from gui.runs.table.header import RunsHeader
+from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
+from gui.runs.table.rows import Heading, Item
 from gui.runs.table.widths import fitting
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
-_SCROLLED_NAME = 140
+_OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
+"""The columns that tell something of a comparison or study as a whole."""
+_INSET, _SCROLLED_NAME = 12, 140
 """The width of the name in a table that scrolls anyway."""
 
 
@@ -64,9 +68,10 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
 
 class RunsTable(QTableView):
     """Whole rows are highlighted. Space ticks them, P pins them, Enter shows their curves, F2 renames and
-    Delete deletes.
+    Delete deletes; Left and Right close and open a comparison.
 
-    `columns_changed`: the user has chosen other columns, another order or other widths.
+    `opened` carries the row that was clicked or moved to. `columns_changed`: the user has chosen other
+    columns, another order or other widths.
     """
 
     stop_requested = Signal()
@@ -75,17 +80,20 @@ class RunsTable(QTableView):
     delete_pressed = Signal()
     note_pressed = Signal(str)
     pin_pressed = Signal()
+    opened = Signal(object)  # Item or Line
     columns_changed = Signal()
 
     def __init__(self, model: RunsModel) -> None:
         super().__init__()
         self._runs = model
         self.setModel(model)
-        self.setAccessibleName("Runs")
+        self.setAccessibleName("Results")
         self.setToolTip(
-            "Saved runs. Double-click one to see its curves; right-click for more; drag it to Compare"
+            "Everything saved. Click to open; tick runs to compare them; right-click for more; drag runs to"
+            " the right to add them to the comparison"
         )
-        self._delegate = RunsDelegate(model, self)
+        self.marked: frozenset[str] = frozenset()
+        self._delegate = RunsDelegate(model, self, self)
         self._delegate.stop_requested.connect(self.stop_requested)
         self._delegate.take_out_requested.connect(self.take_out_requested)
         self._delegate.note_pressed.connect(self.note_pressed)
@@ -109,6 +117,8 @@ class RunsTable(QTableView):
         self._own_widths: dict[Column, int] = {}
         self._set_up_headers()
         self.doubleClicked.connect(self._double_clicked)
+        self.selectionModel().currentChanged.connect(lambda index, _before: self._move_to(index))
+        self.clicked.connect(self._move_to)
         self._kept: tuple[str, ...] = ()
         model.modelAboutToBeReset.connect(self._keep_highlights)
         model.modelReset.connect(self._bring_highlights_back)
@@ -117,11 +127,22 @@ class RunsTable(QTableView):
     def highlighted(self) -> tuple[RunRecord, ...]:
         """The runs of the highlighted rows, top to bottom."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return tuple(self._runs.run(row) for row in rows)
+        runs = {run.id: run for row in rows for run in self._runs.runs_at(row)}
+        return tuple(runs.values())
 
-    def rename(self, run_id: str) -> None:
-        """Edits the name of a run in its cell."""
-        row = self._runs.row_of(run_id)
+    def highlighted_items(self) -> tuple[Item, ...]:
+        """The items of the highlighted rows, top to bottom."""
+        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
+        return tuple(item for row in rows if isinstance(item := self._runs.row(row), Item))
+
+    def mark(self, keys: Iterable[str]) -> None:
+        """Marks the rows of what is opened, by their keys, with a bar at their left."""
+        self.marked = frozenset(keys)
+        self.viewport().update()
+
+    def rename(self, key: str) -> None:
+        """Edits the name of a run, by its id, or of a comparison, by its key, in its cell."""
+        row = self._runs.row_of(key)
         if row is not None:
             self.edit(self._runs.index(row, Column.NAME))
 
@@ -130,20 +151,36 @@ class RunsTable(QTableView):
             # the Return that ends a renaming must not open the run
             super().keyPressEvent(event)
             return
-        chosen = self.highlighted()
+        chosen, items = self.highlighted(), self.highlighted_items()
         key = event.key()
         if key == Qt.Key.Key_Space and chosen:
-            self._toggle(chosen)
-        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and chosen:
+            self._runs.toggle(index.row() for index in self.selectionModel().selectedRows())
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and (chosen or items):
             self.delete_pressed.emit()
         elif key == Qt.Key.Key_F2 and chosen:
-            self.rename(chosen[0].id)
+            self.rename(self._runs.row(self.currentIndex().row()).key)
         elif key == Qt.Key.Key_P and not event.modifiers() and chosen:
             self.pin_pressed.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and chosen:
             self.open_requested.emit(chosen[0].id)
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and self._fold_by_key(key == Qt.Key.Key_Left):
+            event.accept()
         else:
             super().keyPressEvent(event)
+
+    def _fold_by_key(self, is_folded: bool) -> bool:
+        """Closes or opens the item of the current row; whether there is one."""
+        index = self.currentIndex()
+        shown = self._runs.row(index.row()) if index.isValid() else None
+        if isinstance(shown, Line) and is_folded and self._runs.is_below(index.row()):
+            shown = self._runs.owner(shown.run.id)
+            row = None if shown is None else self._runs.row_of(shown.key)
+            if row is not None:
+                self.setCurrentIndex(self._runs.index(row, Column.NAME))
+        if not isinstance(shown, Item) or not shown.lines:
+            return False
+        self._runs.fold(shown, is_folded)
+        return True
 
     def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N803 - Qt's name
         drag = QDrag(self)
@@ -155,17 +192,12 @@ class RunsTable(QTableView):
         super().resizeEvent(event)
         self._fit_columns()
 
-    def _toggle(self, chosen: tuple[RunRecord, ...]) -> None:
-        ids = {run.id for run in chosen if run.status is not Status.QUEUED}
-        checked = set(self._runs.checked())
-        wanted = checked - ids if ids <= checked else checked | ids
-        self._runs.set_checked(wanted)
-
     def _keep_highlights(self) -> None:
-        self._kept = tuple(run.id for run in self.highlighted())
+        rows = (index.row() for index in self.selectionModel().selectedRows())
+        self._kept = tuple(self._runs.row(row).key for row in rows)
 
     def _bring_highlights_back(self) -> None:
-        rows = [row for run_id in self._kept if (row := self._runs.row_of(run_id)) is not None]
+        rows = [row for key in self._kept if (row := self._runs.row_of(key)) is not None]
         selection = QItemSelection()
         for row in rows:
             selection.select(self._runs.index(row, 0), self._runs.index(row, len(Column) - 1))
@@ -176,8 +208,33 @@ class RunsTable(QTableView):
             self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.Select)
 
     def _double_clicked(self, index: QModelIndex) -> None:
-        if index.column() not in (Column.TICK, Column.STATUS):
-            self.open_requested.emit(self._runs.run(index.row()).id)
+        runs = self._runs.runs_at(index.row())
+        if index.column() != Column.TICK and runs:
+            self.open_requested.emit(runs[0].id)
+
+    def _move_to(self, index: QModelIndex) -> None:
+        if index.isValid() and not isinstance(row := self._runs.row(index.row()), Heading):
+            self.opened.emit(row)
+
+    def name_inset(self) -> int:
+        """The room left of a name where there is no box to tick."""
+        return _INSET if self.isColumnHidden(Column.TICK) else 0
+
+    def figures_span(self) -> tuple[int, int]:
+        """The left edge and the width of the widest block of columns that only runs have figures in."""
+        header = self.horizontalHeader()
+        best, left, width = (0, 0), 0, 0
+        for place in range(len(Column)):
+            column = Column(header.logicalIndex(place))
+            if self.isColumnHidden(column):
+                continue
+            if column in _OF_ITEMS:
+                width = 0
+                continue
+            left = left if width else self.columnViewportPosition(column)
+            width += self.columnWidth(column)
+            best = max(best, (left, width), key=lambda span: span[1])
+        return best
 
     def _set_up_headers(self) -> None:
         rows, columns = self.verticalHeader(), self.horizontalHeader()
@@ -192,8 +249,7 @@ class RunsTable(QTableView):
         rows.setDefaultSectionSize(ROW_HEIGHT)
         columns.setFixedHeight(ROW_HEIGHT)
         columns.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
-        for fixed in (Column.TICK, Column.MARKER):
-            columns.setSectionResizeMode(fixed, QHeaderView.ResizeMode.Fixed)
+        columns.setSectionResizeMode(Column.TICK, QHeaderView.ResizeMode.Fixed)
         columns.sectionMoved.connect(lambda *_: self.columns_changed.emit())
         self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._fit_columns()
@@ -206,8 +262,8 @@ class RunsTable(QTableView):
         """Shows or hides a column, whatever room there is."""
         header = self.horizontalHeader()
         if is_shown and column not in USUAL and column not in self._chosen:
-            # the status stays at the end
-            end = header.visualIndex(Column.STATUS)
+            # the ratio stays at the end
+            end = header.visualIndex(Column.RATIO)
             header.moveSection(header.visualIndex(column), end)
         self._chosen[column] = is_shown
         self._fit_columns()

@@ -14,7 +14,7 @@ from gui.session.experiments import Experiments
 from gui.session.orders.work import OrderedWork, View
 from gui.widgets import Button
 from gui.widgets.messages import may_delete
-from gui.widgets.saved_menu import SavedMenu
+from gui.widgets.saved_menu import WorkMenu
 
 
 class WorkController(QObject, Generic[View]):
@@ -36,19 +36,22 @@ class WorkController(QObject, Generic[View]):
         show_view: Callable[[View | None], object],
         *,
         stop_button: Button,
-        menu: SavedMenu,
+        menu: WorkMenu,
         parent: QObject | None = None,
+        follows: bool = True,
     ) -> None:
+        """One that does not follow shows only what it is told to open."""
         super().__init__(parent)
+        self._follows = follows
         self._experiments = experiments
         self._ordered, self._show_view, self._menu = work, show_view, menu
         self._background = Background(self)
         self._key: str | None = None
         stop_button.clicked.connect(self._stop_work)
-        menu.opened.connect(self._open)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)
-        work.began.connect(self._show)
+        if follows:
+            work.began.connect(self._show)
         work.ended.connect(self._end)
         work.deleted.connect(self._drop)
 
@@ -89,10 +92,11 @@ class WorkController(QObject, Generic[View]):
         self._key = key
         self._show_view(self._ordered.view(key))
 
-    def _open(self, key: str) -> None:
-        """Shows saved work; the menu may have that of another kind, too."""
+    def open(self, key: str) -> None:
+        """Shows saved work, if it is still there."""
         if self._ordered.view(key) is not None:
             self._show(key)
+            self.workspace_wanted.emit()
 
     def _update(self, key: str) -> None:
         if key == self._key:
@@ -117,4 +121,5 @@ class WorkController(QObject, Generic[View]):
         if key == self._key:
             self._key = None
             self._show_view(None)
-            self.open_newest()
+            if self._follows:
+                self.open_newest()

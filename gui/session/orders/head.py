@@ -1,4 +1,4 @@
-"""The head of a workspace of saved work: what it shows, how far that is, and its buttons."""
+"""The head of a page of saved work: what it shows, how far that is, and its buttons."""
 
 from __future__ import annotations
 
@@ -10,39 +10,40 @@ from engine.experiment.experiment import Precision
 from gui.session.orders.work import SavedView
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, Format, SavedMenu
+from gui.widgets.saved_menu import ExportMenu, Format, WorkMenu
 
 
 class WorkHead(QWidget):
-    """A strip with a progress bar, and `problem`, which the workspace places. The workspace connects it."""
+    """A strip with a progress bar, and `problem`, which the page places and connects."""
 
     def __init__(
-        self, title: str, noun: str, plural: str, contents: str, formats: Sequence[Format], *more: QWidget
+        self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before Saved; the words are as for `SavedMenu`."""
+        """`more` stands before the menu; the words are as for `WorkMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem")
         self.problem.setWordWrap(True)
         self.progress = ProgressLine(noun.capitalize())
         self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
-        self.saved = Button("Saved", "strip", f"Open or delete a saved {noun}")
-        self.menu = SavedMenu(self.saved, noun, plural, contents)
-        self.saved.setMenu(self.menu)
+        self.menu = WorkMenu(noun, contents)
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
         self.export_button.setMenu(self.export)
-        strip = in_row(
-            label(title, "title"),
-            4,
-            wide(self.note),
-            self.stop,
-            *more,
-            self.saved,
-            self.export_button,
-            spacing=8,
-        )
+        self._title, self._beside = label(title, "title"), QWidget()
+        buttons = (self.stop, *more, self.menu.button, self.export_button)
+        in_row(wide(self.note), *buttons, parent=self._beside, spacing=8)
+        strip = in_row(self._title, 4, wide(self._beside), spacing=8)
         in_column(strip, self.progress, parent=self, spacing=8)
+
+    def hide_title(self) -> None:
+        """Leaves the name of the work to what stands above it."""
+        self._title.hide()
+
+    def give_actions(self) -> QWidget:
+        """Its note and buttons, for another head that names the work."""
+        self.hide_title()
+        return self._beside
 
     def show_view(
         self,

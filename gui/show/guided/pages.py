@@ -60,7 +60,7 @@ class RefusedPage(QWidget):
         self.show_me = ShowButton(
             _SHOW_ME, "showPrimary", "Measure both precisions now, and play them", "play"
         )
-        self.compare = ShowButton("Choose runs in Compare", "show", "Tick the runs to show side by side")
+        self.compare = ShowButton("Choose runs in Results", "show", "Tick the runs to show side by side")
         self.show_me.clicked.connect(self.show_me_wanted)
         self.compare.clicked.connect(self.compare_wanted)
         self._buttons = in_row(self.show_me, self.compare, Stretch(1))

@@ -1,4 +1,4 @@
-"""Connects the form, *Find the fastest* in the workspace Sweep, and the engine's tunings."""
+"""Connects the form, the page Tune and the engine's tunings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.tunings import TuningView
 from gui.setup.panel import SetupPanel
-from gui.sweep.fastest.words import saved_entry, unfinished_entry
-from gui.sweep.panel import SweepPanel
-from gui.widgets.saved_menu import SavedEntry, ask_where
+from gui.sweep.fastest.panel import TunePanel
+from gui.widgets.saved_menu import ask_where
 
 
 class FastestController(WorkController[TuningView]):
@@ -23,26 +22,33 @@ class FastestController(WorkController[TuningView]):
     comparison_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(
-        self, setup: SetupPanel, panel: SweepPanel, experiments: Experiments, parent: QObject | None = None
+        self,
+        setup: SetupPanel,
+        panel: TunePanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
-        head = panel.fastest_head
+        head = panel.head
         super().__init__(
             experiments,
             experiments.tunings,
-            panel.show_tuning,
+            panel.show_view,
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
+            follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
-        panel.head.menu.opened.connect(self._open)
         head.menu.offer("Search again", self._repeat)
         head.export.asked.connect(self.export)
-        setup.take_orders("tune", self.submit, self._refuse)
-        panel.options.wanted.connect(lambda: setup.order("tune"))
-        panel.fastest_go_on.clicked.connect(self._go_on)
-        page = panel.fastest
+        if follows:
+            setup.take_orders("tune", self.submit, self._refuse)
+        panel.go_on.clicked.connect(self._go_on)
+        page = panel.page
+        page.wanted.connect(lambda: setup.order("tune"))
         page.use_wanted.connect(self._use)
         page.comparison_wanted.connect(self._compare)
         page.script_wanted.connect(self._ask_for_script)
@@ -60,37 +66,22 @@ class FastestController(WorkController[TuningView]):
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: TUNE.export(record, path, force=True))
 
-    def entries(self) -> list[SavedEntry]:
-        """The tunings in a menu, the unfinished first."""
-        unfinished = self._tunings.unfinished()
-        keys = [view.key for view in unfinished]
-        saved = self._tunings.saved().items()
-        return [
-            *map(unfinished_entry, unfinished),
-            *(saved_entry(key, record) for key, record in saved if key not in keys),
-        ]
-
-    def _open(self, key: str) -> None:
-        super()._open(key)
-        if key == self._key:
-            self._panel.bring_to_front(self._panel.fastest)
-
     def _go_on(self) -> None:
-        if (view := self._panel.tuning()) is not None:
+        if (view := self._panel.view()) is not None:
             self._enqueue([view.tuning.experiment], lambda: self._tunings.carry_on(view.key))
 
     def _repeat(self) -> None:
-        if (view := self._panel.tuning()) is not None:
+        if (view := self._panel.view()) is not None:
             self._enqueue([view.tuning.experiment], lambda: self._tunings.repeat(view.key))
 
     def _use(self) -> None:
-        view = self._panel.tuning()
+        view = self._panel.view()
         if view is not None and view.tuning.winner is not None:
             self._setup.use_settings(view.tuning.winner)
             self.reported.emit("The fastest settings are in the form.")
 
     def _compare(self) -> None:
-        view = self._panel.tuning()
+        view = self._panel.view()
         if view is not None and (proof := view.tuning.proof) is not None:
             self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QWidget
 
 from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, TuningPlan
-from gui.widgets import Button, ComboBox, IconButton, label
+from gui.widgets import Button, ComboBox, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
@@ -24,9 +24,8 @@ _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
 class FastestOptions(QWidget):
-    """`wanted` asks for the search, `guide_wanted` for a page of the guide."""
+    """Stands in the form. `guide_wanted` asks for a page of the guide."""
 
-    wanted = Signal()
     guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -34,34 +33,26 @@ class FastestOptions(QWidget):
         self.boxes = {kind: _box(*_WORDS[kind]) for kind in CHANGE_KINDS}
         self.changes_batch = _box("Other batch sizes", "Lets the samples of a step change: other training")
         self.guard = ComboBox()
-        self.guard.setProperty("small", "true")
         self.guard.setAccessibleName("What guards the accuracy")
         self.guard.setToolTip("What the proof demands of the winner's losses")
-        self.guard.addItem("losses as FP32's", "alike")
-        self.guard.addItem("any losses", "none")
+        self.guard.addItem("like FP32's", "alike")
+        self.guard.addItem("any", "none")
         self.cap = ComboBox()
-        self.cap.setProperty("small", "true")
         self.cap.setAccessibleName("Memory cap")
         self.cap.setToolTip("Settings that need more memory than this do not count")
-        self.cap.addItem("all memory", None)
+        self.cap.addItem("all", None)
         for size in _CAPS_GIB:
             self.cap.addItem(f"{size:g} GiB", size)
-        self.button = Button("Find the fastest", "strip", "Searches from what the form describes")
-        self.button.clicked.connect(self.wanted)
-        guide = IconButton("help", "Guide to Find the fastest", "How the fastest is found and proven")
+        guide = Button("How it is found", "link", "How the fastest is found and proven")
         guide.clicked.connect(lambda: self.guide_wanted.emit(_GUIDE))
-        first = in_row(label("May change", "legend"), *self.boxes.values(), Stretch(1), guide, spacing=12)
-        second = in_row(
-            self.changes_batch,
-            label("Within", "legend"),
-            self.cap,
-            label("with", "legend"),
-            self.guard,
-            Stretch(1),
-            self.button,
-            spacing=10,
-        )
-        in_column(first, second, parent=self, spacing=6)
+        grid = QGridLayout()
+        grid.setContentsMargins(0, 2, 0, 14)
+        grid.setVerticalSpacing(8)
+        for place, box in enumerate((*self.boxes.values(), self.changes_batch)):
+            grid.addWidget(box, place // 2, place % 2)
+        head = in_row(label("May change", "label"), Stretch(1), guide)
+        row = in_row(Field("Memory", self.cap), Field("Losses", self.guard), spacing=12)
+        in_column(head, grid, row, parent=self, spacing=4)
 
     def plan(self) -> TuningPlan:
         """The choices."""

@@ -70,7 +70,7 @@ class FastestPage(AnswerPage):
     script_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__("Find the fastest", *_NOTHING_YET)
+        super().__init__("Tune", *_NOTHING_YET, is_solid=True)
         self._shown: Tuning | None = None
 
     def show_view(self, view: TuningView) -> None:

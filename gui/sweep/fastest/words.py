@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.protocol.tuning import Tuning
-from engine.store.saved.tunings import TuningRecord
 from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
-from engine.words.numbers import counted, date_text
+from engine.words.numbers import date_text
 from gui.session.orders.tunings import TuningView
-from gui.widgets.saved_menu import SavedEntry
 
 _PHASES = {
     "candidates": "looking at the candidates",
@@ -85,17 +83,3 @@ def _place(one: Ranked, tuning: Tuning, last: int) -> str:
         return "winner"
     is_in = tuning.winner is None and one.last_round == last
     return "still in" if is_in else f"out after round {one.last_round}"
-
-
-def saved_entry(key: str, record: TuningRecord) -> SavedEntry:
-    """A saved tuning in a menu."""
-    tuning = record.tuning
-    left = "" if tuning.phase == "over" else ", unfinished"
-    tip = f"{counted(tuning.runs, 'run')}, on {record.device_name}"
-    return SavedEntry(key, f"Fastest {tuning.experiment.model}{left}", record.created, tip)
-
-
-def unfinished_entry(view: TuningView) -> SavedEntry:
-    """A tuning in progress or in the queue, in the menu of the saved ones."""
-    doing = "waiting" if view.is_waiting else "in progress"
-    return SavedEntry(view.key, f"Fastest {view.tuning.experiment.model}: {doing}", view.created, state(view))

@@ -31,13 +31,20 @@ class AnswerPage(OfferedView):
 
     changes_wanted = Signal(object)
 
-    def __init__(self, name: str, question: str, hint: str, action: str, tooltip: str) -> None:
-        super().__init__(question, hint, action, tooltip)
+    def __init__(
+        self, name: str, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
+    ) -> None:
+        super().__init__(question, hint, action, tooltip, is_solid=is_solid)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setAccessibleName(name)
         self.addWidget(self._area)
+
+    @property
+    def offer(self) -> Button:
+        """The button of the empty state."""
+        return self.empty.button
 
     def text(self) -> str:
         """All that the page says."""

@@ -1,4 +1,4 @@
-"""The workspace Compare: column and panel side by side, over the runs of a store."""
+"""A comparison: head and panel, over the runs of a store."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QRadioButton, QWidget
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareReader
+from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
+from gui.widgets.boxes import in_column, wide
 
 
 @dataclass
 class Workspace:
-    """Column and panel side by side, joined as the main window joins them."""
+    """Head and panel, joined as Results joins them."""
 
     NO_SPEED: ClassVar = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
     FAST: ClassVar = {"step": {"recipe": "fast"}}
 
     qtbot: QtBot
     window: QWidget
-    column: ComparisonColumn
+    head: ItemHead
     panel: ComparePanel
     reader: CompareReader
     runs: SavedRuns
@@ -41,7 +43,7 @@ class Workspace:
 
     def measure_against(self, run: RunRecord) -> None:
         with self.qtbot.waitSignal(self.reader.shown):
-            self.column.set_baseline(run.id)
+            self.head.set_baseline(run.id)
 
     @property
     def words(self) -> str:
@@ -50,9 +52,15 @@ class Workspace:
     def row(self, title: str) -> list[str]:
         return next(row[1:] for row in self.panel.table.texts() if row[0] == title)
 
-    def choose(self, radio_text: str) -> None:
-        radios = self.column.findChildren(QRadioButton)
-        next(one for one in radios if radio_text in one.accessibleName()).click()
+    def sides(self) -> list[QAction]:
+        """What the menu of the sides offers."""
+        menu = self.head.sides.menu()
+        menu.aboutToShow.emit()
+        return menu.actions()
+
+    def choose(self, words: str) -> None:
+        """Chooses the side that the sentence is about."""
+        next(one for one in reversed(self.sides()) if one.text().startswith(words)).trigger()
 
     def button(self, text: str) -> QAbstractButton:
         buttons = self.window.findChildren(QAbstractButton)
@@ -67,18 +75,13 @@ def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
     theme().set_mode("dark")
     window = QWidget()
     qtbot.addWidget(window)
-    column, panel = ComparisonColumn(), ComparePanel()
-    column.setFixedWidth(320)
-    row = QHBoxLayout(window)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(0)
-    row.addWidget(column)
-    row.addWidget(panel, 1)
-    window.resize(1_100, 700)
+    head, panel = ItemHead(), ComparePanel()
+    in_column(head, wide(panel), parent=window)
+    window.resize(780, 700)
     with qtbot.waitExposed(window):
         window.show()
     runs, reading = SavedRuns(saved), Background()
-    comparing = CompareReader(saved.path, runs, column, panel, reading)
+    comparing = CompareReader(saved.path, runs, head, panel, reading)
     comparing.set_in_sight(True)
-    yield Workspace(qtbot, window, column, panel, comparing, runs)
+    yield Workspace(qtbot, window, head, panel, comparing, runs)
     reading.stop()

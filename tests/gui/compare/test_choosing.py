@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QComboBox, QLabel
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
@@ -18,7 +18,6 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.settings import applying_settings
 from gui.runs.table.line import dragged_runs
-from gui.widgets import Segmented
 
 Trained = Callable[..., RunRecord]
 
@@ -43,7 +42,7 @@ class TestChoices:
     ) -> None:
         workspace.show(trained("fp32", 880.0), trained("tf32", 1_000.0), trained("fp16", 1_760.0))
         with qtbot.waitSignal(workspace.reader.shown):
-            workspace.press("Swap")
+            workspace.choose("Swap")
         assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
 
     def test_the_headline_speaks_of_the_side_that_is_chosen(self, workspace: Any, trained: Trained) -> None:
@@ -62,17 +61,20 @@ class TestChoices:
         workspace.show(runs[0], runs[2])
         assert "FP16 AMP trained 1.89 times as fast as FP32" in workspace.words
         workspace.show(*runs)
-        assert workspace.column.baseline() == runs[0].id
+        assert workspace.head.baseline() == runs[0].id
 
-    def test_only_the_settings_that_differ_are_listed_until_all_are_asked_for(
+    def test_settings_that_differ_come_first_then_five_then_all_on_request(
         self, workspace: Any, trained: Trained
     ) -> None:
         base = trained("fp32", 880.0)
         workspace.show(base, trained("fp16", 1_663.0, settings={"batch_size": 128}))
-        settings = workspace.column.settings
-        assert settings.texts() == [["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"]]
-        everything = workspace.column.findChild(Segmented).button("all")
-        everything.click()
+        settings = workspace.panel.settings
+        assert settings.texts() == [
+            *(["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"], ["Model", "small-cnn"]),
+            *(["Dataset", "fashion"], ["Steps", "200"], ["Speed recipe", "plain"], ["Optimizer", "adamw"]),
+        ]
+        told = [one.text() for one in settings.findChildren(QLabel) if "the same in both" in one.text()]
+        settings.show_all.click()
         names = [row[0] for row in settings.texts()]
         assert {setting_title(key) for key in (*applying_settings(base.experiment), "device_name")} <= set(
             names
@@ -81,11 +83,11 @@ class TestChoices:
         assert {"Loss scaler", "Steps", "Initial loss scale"} < set(names)
         assert not {"Epochs", "Samples per epoch", "Sequence length", "Momentum"} & set(names)
         assert len(set(names)) == len(names)
-        same = [one.text() for one in workspace.column.findChildren(QLabel) if "identical" in one.text()]
-        count = len([name for name in names if name not in FACTS.values()]) - 2
-        assert same == [f"{count} other settings are identical"]
-        lines = setting_lines(setting_rows(settings._shown[0].sides))
-        assert count == sum(line.is_shared for line in lines)
+        more = len([name for name in names if name not in FACTS.values()]) - 7
+        assert told == [f"{more} more, the same in both"]
+        comparison = workspace.panel.comparison()
+        lines = setting_lines(setting_rows(comparison.sides))
+        assert more + 5 == sum(line.is_shared for line in lines)
 
     def test_where_all_have_one_recipe_none_is_named(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
@@ -96,9 +98,8 @@ class TestFewRuns:
     def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
         assert workspace.words.startswith("There is nothing to compare yet.")
         workspace.panel.set_saved(2)
-        assert workspace.words.startswith("Tick runs in the table below")
-        assert not workspace.panel.table.isVisible()
-        assert not workspace.button("HTML").isEnabled() and workspace.button("More").isEnabled()
+        assert workspace.words.startswith("Click what you want to see")
+        assert not workspace.panel.table.isVisible() and not workspace.head.export.isVisible()
         large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
         qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
         assert small.geometry().top() - large.geometry().bottom() < 20
@@ -110,7 +111,7 @@ class TestFewRuns:
         for saved, words, wanted in (
             (0, "There is nothing to compare yet.", panel.experiment_wanted),
             (1, "One run is saved.", panel.experiment_wanted),
-            (2, "Tick runs in the table below", panel.newest_wanted),
+            (2, "Click what you want to see", panel.newest_wanted),
         ):
             panel.set_saved(saved)
             assert workspace.words.startswith(words)
@@ -121,26 +122,17 @@ class TestFewRuns:
         panel.set_saved(1)
         assert not workspace.words.startswith("One run is saved.")
 
-    def test_the_column_asks_for_two_and_then_for_one_more(self, workspace: Any, trained: Trained) -> None:
-        def told() -> set[str]:
-            return {one.text() for one in workspace.column.findChildren(QLabel) if one.isVisible()}
-
-        assert {"Tick two or more runs in the table below, or drag them here.", "no run is ticked"} <= told()
-        workspace.show(trained("fp32", 880.0))
-        assert "Tick one more run in the table below, or drag it here." in told()
-
     def test_one_asks_for_another_and_shows_its_figures(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0))
-        assert "Tick another run to compare with this one" in workspace.words
+        assert "Tick another run too to compare the two" in workspace.words
         assert workspace.row("Throughput") == ["880"]
-        assert workspace.button("HTML").isEnabled()
+        assert workspace.head.export.isVisible() and not workspace.head.sides.isVisible()
 
     def test_it_can_go_from_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:
         runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
         workspace.show(*runs)
         workspace.show()
-        assert workspace.column.settings.texts() == []
-        assert not workspace.column.findChild(QComboBox).isEnabled()
+        assert not workspace.panel.settings.isVisible() and not workspace.head.sides.isVisible()
         workspace.show(*runs)
         assert workspace.panel.table.isVisible()
         assert "1.89 times" in workspace.words

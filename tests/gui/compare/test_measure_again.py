@@ -122,7 +122,7 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
     model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
-    cells = {model.run(row).id: model.index(row, Column.RATIO) for row in range(3)}
+    cells = {model.row(row).key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
     assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "vs FP32: 0.12×, not clean"
     assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
@@ -148,7 +148,7 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
     window.experiments.load()
     window.runs.set_checked([run.id for run in old])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
         window.others.comparisons.set_in_sight(True)
     headline = window.others.compare.headline
     headline.again.click()

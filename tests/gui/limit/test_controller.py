@@ -110,8 +110,8 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
     window.setup.foot.run_button.setFocus()
-    assert window.workspace == "memory"
-    assert window.setup.run_action.text() == "Find limit for FP32"
+    assert window.page == "limit"
+    assert window.setup.run_action.text() == "Find the largest batch"
     searches = window.experiments.searches
 
     def is_running() -> None:
@@ -120,13 +120,11 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
     assert focused is window.others.memory_limit.stop, "the next press of Space must not queue the same again"
-    assert "at work" in window.top_bar._tabs["memory"].accessibleName()
+    assert window.top_bar.activity.activity().is_busy
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
     window.setup.order("limit")
-    window.others.memory_limit.menu.aboutToShow.emit()
-    _in_progress, waits, *_ = window.others.memory_limit.menu.actions()
-    assert "waiting for its turn" in waits.text()
+    assert window.top_bar.activity.activity().waits == "1 waiting"
     window.others.memory_limit.stop.click()
     shown = window.others.memory_limit.view()
     assert shown is not None and shown.is_live, "the search in progress can be stopped again"
@@ -139,7 +137,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert view is not None and not view.is_live
     assert [one.trial_count for one in searches.saved()] == [view.trial_count]
     assert window.setup.run_action.isEnabled()
-    assert "at work" not in window.top_bar._tabs["memory"].accessibleName()
+    assert not window.top_bar.activity.activity().is_busy
 
     window.others.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "8"
@@ -150,7 +148,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + view.trial_count and "8,True" in rows[-1]
 
-    assert "Memory limit, FP32: Searching for the largest batch" in window.dock.log.text()
+    assert "Memory limit, FP32: Searching for the largest batch" in window.backstage.log.text()
     window.others.memory_limit.menu.delete_asked.emit(view.series)
     assert (
         asked == ["stop", "delete"] and searches.saved() == () and window.others.memory_limit.view() is None
@@ -176,11 +174,13 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     qtbot: QtBot, window: MainWindow
 ) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
-    window.show_workspace("memory")
+    window.show_page("limit")
     assert window.others.memory_limit.cards.value() == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
-    wanted = limit_request(window.setup._draft, window.setup.outcome(), window.experiments.catalog)
-    assert wanted is not None and [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
+    draft, catalog = window.setup._draft, window.experiments.catalog
+    assert draft is not None and catalog is not None
+    wanted = limit_request(draft, window.setup.outcome(), catalog)
+    assert [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
     window.others.memory_limit.cards.choose("2")
     assert window.others.memory_limit.cards.value() == "2"
@@ -194,24 +194,22 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 
 def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
-    window.show_workspace("memory")
+    window.show_page("limit")
     window.others.memory_limit.cards.choose("2")
     assert window.setup.text("memory_cap_gib") == "2" and window.others.memory_limit.cards.value() == "2"
 
 
-def test_a_preset_for_the_limit_searches_until_its_batch_is_used(window: MainWindow) -> None:
+def test_a_preset_for_the_limit_asks_for_it_and_the_batch_is_told_and_undone(window: MainWindow) -> None:
     window.setup.choose_preset("batch-limit")
-    assert window.setup.run_action.text() == "Find limit for 2 precisions"
+    assert window.page == "limit" and window.setup.run_action.text() == "Find the largest batch"
     window.setup.use_batch(31)
-    assert window.setup.run_action.text() == "Compare 2 precisions"
-    window.show_workspace("memory")
-    assert window.setup.run_action.text() == "Find limit for 2 precisions"
+    assert window.setup.text("batch_size") == "31" and "Batch size: 31" in window.notice.text()
 
 
 def test_a_batch_that_is_too_large_for_the_data_keeps_nobody_from_searching(window: MainWindow) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"batch_size": 5_000}))
     assert not window.setup.run_action.isEnabled()
-    window.show_workspace("memory")
+    window.show_page("limit")
     assert window.setup.run_action.isEnabled()
 
 
@@ -225,7 +223,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
     window.setup.form.edited.emit("batch_size", "20")
     assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
-    window.show_workspace("memory")
+    window.show_page("limit")
     assert need.text().startswith("Uses up to 1.0 GiB of")
 
 

@@ -40,7 +40,7 @@ def window(
     window.show()
     qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
     window.setup.use_settings(HALF)
-    window.show_workspace("numerics")
+    window.show_page("numerics")
     yield window
     window.close_without_asking()
     window.deleteLater()
@@ -62,18 +62,16 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
 ) -> None:
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
     panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
-    assert window.setup.run_action.text() == "Diagnose BF16 AMP"
+    assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(diagnoses.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
     assert panel.head.stop.isVisible() and not window.setup.run_action.isEnabled()
-    assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
+    assert window.top_bar.activity.activity().is_busy
     asked: list[object] = []
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told) or False)
     assert not window._may_close() and asked
     window.others.numerics.submit(HALF, ("map",))
-    panel.head.menu.aboutToShow.emit()
-    first, second, *_ = (action.text() for action in panel.head.menu.actions())
-    assert "in progress" in first and "waiting" in second
+    assert window.top_bar.activity.activity().waits == "1 waiting"
     panel.head.stop.click()
     view = panel.view()
     assert view is not None and view.is_live and diagnoses.waiting == 0
@@ -82,16 +80,15 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     view = panel.view()
     assert view is not None and view.problem is None, view
     assert view.diagnosis.range is not None and not panel.head.stop.isVisible()
-    panel.head.menu.aboutToShow.emit()
-    assert panel.head.menu.actions()[0].text().startswith("linear on")
     panel.show_diagnosis(None)
-    panel.head.menu.actions()[0].trigger()
+    window.show_page("compare")
+    window.others.numerics.open(view.key)
+    assert window.page == "numerics"
     shown = panel.view()
     assert shown is not None and shown.diagnosis.range == view.diagnosis.range
     with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
         panel.head.export.asked.emit(home / "diagnosis.json")
     assert (home / "diagnosis.json").stat().st_size
-    panel.head.menu.aboutToShow.emit()
     panel.head.menu.actions()[-1].trigger()
     assert panel.view() is None and not diagnoses.saved()
 
@@ -118,7 +115,7 @@ def test_a_preset_chooses_the_parts_of_its_diagnosis(window: MainWindow) -> None
     window.setup.choose_preset("debug-ladder")
     panel = window.others.numerics_panel
     assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"
-    assert window.setup.purpose == "diagnose"
+    assert window.setup.question == "numerics"
 
 
 def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) -> None:
@@ -154,7 +151,7 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     entries["Find the first NaN"].trigger()
     panel = window.others.numerics_panel
     view = panel.view()
-    assert window.workspace == "numerics" and panel.tabs.name() == "nan"
+    assert window.page == "numerics" and panel.tabs.name() == "nan"
     assert view is not None and view.run_id == run.id and view.parts == ("nan",)
     with qtbot.waitSignal(window.experiments.diagnoses.ended, timeout=WAIT_MS):
         pass
@@ -178,7 +175,7 @@ def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
     entries["Show sampled ranges"].trigger()
     panel = window.others.numerics_panel
-    assert window.workspace == "numerics" and panel.tabs.name() == "range"
+    assert window.page == "numerics" and panel.tabs.name() == "range"
     samples = panel.ranges.samples
     assert samples.isVisible() and samples.words() == "6" and panel.ranges.table.isVisible()
     samples.slider.setValue(0)

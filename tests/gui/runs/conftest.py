@@ -15,6 +15,7 @@ from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
+from gui.runs.table.line import Line
 from gui.theme.theme import theme
 
 ENVIRONMENT = Environment(
@@ -97,13 +98,16 @@ class Rows:
         self._qtbot, self._panel, self._table = qtbot, panel, panel.table
         self.runs = {run.number: run for run in RUNS}
 
-    def numbers(self) -> list[int]:
+    def _places(self) -> list[int]:
         model = self._panel.model
-        return [model.run(row).number for row in range(model.rowCount())]
+        return [row for row in range(model.rowCount()) if isinstance(model.row(row), Line)]
+
+    def numbers(self) -> list[int]:
+        shown = (self._panel.model.row(row) for row in self._places())
+        return [line.run.number for line in shown if isinstance(line, Line)]
 
     def column(self, column: Column) -> list[str]:
-        model = self._panel.model
-        return [model.text(row, column) for row in range(model.rowCount())]
+        return [self._panel.model.text(row, column) for row in self._places()]
 
     def place(self, number: int) -> int:
         row = self._panel.model.row_of(self.runs[number].id)
@@ -120,8 +124,8 @@ class Rows:
         return self.rect(number, column).center()
 
     def button(self, number: int) -> QPoint:
-        rect = self.rect(number, Column.STATUS)
-        return QPoint(rect.right() - 20, rect.center().y())
+        left, width = self._table.figures_span()
+        return QPoint(left + width - 16, self.rect(number, Column.NAME).center().y())
 
     def click(self, place: QPoint) -> None:
         self._qtbot.mouseClick(self._table.viewport(), Qt.MouseButton.LeftButton, pos=place)

@@ -45,7 +45,7 @@ def test_any_setting_and_any_figure_can_be_a_column(panel: RunsPanel, rows: Any)
     for words in ("Learning rate", "Step ms", "Grad scale", "Duration", "Loss", "Seed"):
         choices(panel)[words].setChecked(True)
     shown = in_sight(panel.table)
-    assert shown[-1] is Column.STATUS and RATE in shown and Column.STEP_MS in shown
+    assert shown[-1] is Column.RATIO and RATE in shown and Column.STEP_MS in shown
     wanted = (RATE, Column.STEP_MS, Column.GRAD_SCALE, Column.DURATION, Column.LOSS, Column["seed"])
     assert [rows.text(1, column) for column in wanted] == ["0.3", "12.5", "65,536", "2 min 5 s", "0.250", "0"]
     panel.table.sortByColumn(RATE, Qt.SortOrder.DescendingOrder)
@@ -55,7 +55,6 @@ def test_any_setting_and_any_figure_can_be_a_column(panel: RunsPanel, rows: Any)
 
 def test_a_chosen_column_stays_in_a_narrow_table_which_then_scrolls(panel: RunsPanel) -> None:
     panel.resize(700, 320)
-    assert panel.table.isColumnHidden(Column.DATASET)
     panel.table.choose(Column.DATASET, True)
     panel.table.choose(RATE, True)
     assert {Column.DATASET, RATE} <= set(in_sight(panel.table))
@@ -63,21 +62,21 @@ def test_a_chosen_column_stays_in_a_narrow_table_which_then_scrolls(panel: RunsP
         panel.table.choose(column, True)
     assert panel.table.columnWidth(Column.NAME) >= 80
     assert panel.table.horizontalScrollBar().maximum() > 0
-    panel.table.choose(Column.MODEL, False)
-    assert Column.MODEL not in in_sight(panel.table)
+    panel.table.choose(Column.WHEN, False)
+    assert Column.WHEN not in in_sight(panel.table)
 
 
 def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     header = panel.table.horizontalHeader()
     panel.table.choose(RATE, True)
-    panel.table.choose(Column.BATCH, False)
+    panel.table.choose(Column.PEAK, False)
     edge = header.sectionViewportPosition(Column.SPEED) + header.sectionSize(Column.SPEED) - 1
     place = QPoint(edge, header.height() // 2)
     qtbot.mousePress(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
     qtbot.mouseMove(header.viewport(), place + QPoint(10, 0))
     qtbot.mouseMove(header.viewport(), place + QPoint(40, 0))
     qtbot.mouseRelease(header.viewport(), Qt.MouseButton.LeftButton, pos=place + QPoint(40, 0))
-    header.moveSection(header.visualIndex(Column.STATUS), 2)
+    header.moveSection(header.visualIndex(Column.RATIO), 2)
     state = panel.state()
     assert state["table"]["columns"]["widths"].keys() == {"SPEED"}
     again = RunsPanel()
@@ -89,7 +88,7 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     again.restore(state)
     assert again.state() == state
     assert in_sight(again.table) == in_sight(panel.table)
-    assert in_sight(again.table)[2] is Column.STATUS
+    assert in_sight(again.table)[2] is Column.RATIO
     choices(panel)["Usual columns"].trigger()
     assert [column for column in in_sight(panel.table) if column not in USUAL] == []
     assert panel.state()["table"]["columns"] == {"chosen": {}, "order": [], "widths": {}}
@@ -104,5 +103,5 @@ def test_a_column_of_another_version_is_left_out(panel: RunsPanel) -> None:
 
 def test_the_menu_marks_what_is_shown(panel: RunsPanel) -> None:
     lines = choices(panel)
-    assert lines["Model"].isChecked() and not lines["Learning rate"].isChecked()
+    assert lines["When"].isChecked() and not lines["Learning rate"].isChecked()
     assert "Name" not in lines and lines["Learning rate"].toolTip()

@@ -118,7 +118,7 @@ def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(tabl
     table.runs.folders_requested.emit({first: "thesis", second: "thesis"})
     run = table.store.run(first)
     assert (run.is_pinned, run.colour, run.folder) == (True, "teal", "thesis")
-    assert table.runs.model.run(0).id == first and table.runs.folders.names() == ("thesis",)
+    assert table.runs.model.row(1).key == first and table.runs.folders.names() == ("thesis",)
     table.runs.folders.delete("thesis")
     assert table.store.run(second).folder == "" and table.runs.folders.names() == ()
     assert table.notice.text() == "Deleted the folder “thesis”; its runs stay."

@@ -20,7 +20,7 @@ from engine.export.formats import COMPARISON, Format
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.exports import ExportBlock
+from gui.compare.head import ExportButton
 from gui.runs import importing
 from gui.runs.exporting import Exporting, Order, file_name
 from gui.runs.importing import Place, place_of
@@ -208,23 +208,22 @@ def test_a_file_is_named_for_what_is_in_it_and_its_day(trained: Trained) -> None
     )
 
 
-def test_the_report_button_is_a_click_or_a_drag_but_never_both(qtbot: QtBot) -> None:
-    block = ExportBlock()
-    qtbot.addWidget(block)
-    block.set_runs(2)
-    block.show()
-    button = next(
-        one for one in block.findChildren(QAbstractButton) if one.accessibleName() == "Export report"
-    )
-    wanted: list[str] = []
-    block.wanted.connect(wanted.append)
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_the_export_button_opens_the_formats_or_is_dragged_but_never_both(qtbot: QtBot) -> None:
+    button = ExportButton()
+    qtbot.addWidget(button)
+    button.show()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert wanted == ["any"]
-    with qtbot.waitSignal(block.drag_wanted):
+    assert button.formats.isVisible()
+    with qtbot.waitSignal(button.wanted) as signal:
+        next(action for action in button.formats.actions() if "CSV" in action.text()).trigger()
+    assert signal.args == ["csv"]
+    button.formats.close()
+    with qtbot.waitSignal(button.drag_wanted):
         qtbot.mousePress(button, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
         qtbot.mouseMove(button, QPoint(60, 10))
     qtbot.mouseRelease(button, Qt.MouseButton.LeftButton, pos=QPoint(60, 10))
-    assert wanted == ["any"]
+    assert not button.formats.isVisible()
 
 
 def test_a_report_follows_what_compare_shows(
@@ -243,14 +242,14 @@ def test_a_report_follows_what_compare_shows(
     window.experiments.load()
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
         window.others.comparisons.set_in_sight(True)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.others.column.others.choose(ids[2])
-        window.others.column.set_baseline(ids[0])
+        window.others.head.set_headline(ids[2])
+        window.others.head.set_baseline(ids[0])
     monkeypatch.setattr(importing, "ask_title", lambda *_: "Our new card")
     monkeypatch.setattr(importing, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
-    export = window.others.column.export
+    export = window.others.head.export
     export.title_wanted.emit()
     export.wanted.emit("html")
     qtbot.waitUntil((tmp_path / "x.html").exists)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def make(folders: FolderList, name: str) -> None:
+    folders.show()
     dialog = folders.ask_for_new()
     dialog.title.setText(name)
     dialog.save_button.click()
@@ -35,13 +36,18 @@ def drop(folders: FolderList, row: int, run_ids: list[str]) -> None:
         QApplication.sendEvent(folders.viewport(), event)
 
 
-def test_they_are_folded_away_until_there_is_a_folder(panel: RunsPanel, rows: Any) -> None:
+def test_they_are_shown_on_demand_and_when_runs_are_dragged_there(panel: RunsPanel, rows: Any) -> None:
     assert not panel.folders.isVisible()
-    panel.update_run(replace(rows.runs[1], folder="thesis"))
+    panel.bar.folders.click()
     assert panel.folders.isVisible()
+    panel.bar.folders.click()
+    panel.update_run(replace(rows.runs[1], folder="thesis"))
+    data = dragged_runs([("a", "a")])
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    event = QDragEnterEvent(QPoint(4, 4), Qt.DropAction.CopyAction, data, left, none)
+    QApplication.sendEvent(panel.bar.folders, event)
+    assert panel.folders.isVisible() and event.isAccepted()
     assert [panel.folders.item(row).text() for row in range(2)] == ["All runs", "thesis (1)"]
-    panel.update_run(rows.runs[1])
-    assert not panel.folders.isVisible()
 
 
 def test_runs_are_dropped_on_a_folder_and_out_of_it(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
@@ -58,6 +64,7 @@ def test_runs_are_dropped_on_a_folder_and_out_of_it(panel: RunsPanel, qtbot: QtB
 def test_a_click_filters_by_the_folder_alone(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     for number, folder in ((1, "week 4"), (2, "week 47"), (3, "week 4")):
         panel.update_run(replace(rows.runs[number], folder=folder))
+    panel.bar.folders.click()
     panel.filter.setText("finished folder:old")
     item = panel.folders.item(1)
     place = panel.folders.visualItemRect(item).center()

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QAbstractTableModel, QEvent, QRect, Qt
 from PySide6.QtGui import QFontMetrics, QHelpEvent
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLabel, QLineEdit, QToolTip
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLineEdit, QToolTip
 from pytestqt.qtbot import QtBot
 
-from engine.store.record import Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.theme.fonts import font
@@ -38,9 +37,8 @@ def test_every_state_is_painted_in_both_themes(panel: RunsPanel, mode: str, widt
     panel.table.selectRow(1)
     panel.resize(width, 320)
     picture = panel.table.viewport().grab().toImage()
-    colors = {picture.pixelColor(x, y).name().upper() for x in range(picture.width()) for y in (14, 42)}
+    colors = {picture.pixelColor(x, y).name().upper() for x in range(picture.width()) for y in (42, 70)}
     assert theme().palette.bg2 in colors
-    assert not panel.table.isColumnHidden(Column.STATUS)
 
 
 @pytest.mark.parametrize("width", [1_120, 780, 420])
@@ -55,39 +53,36 @@ def test_the_percentage_never_lies_on_the_stop_button(panel: RunsPanel, width: i
     assert painted[0] == painted[1]
 
 
-@pytest.mark.parametrize("width", [770, 1_074, 1_400])
-def test_a_long_speed_and_the_longest_precision_are_never_cut_short(panel: RunsPanel, width: int) -> None:
-    panel.resize(width, 320)
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (
+            640,
+            [column for column in Column if column <= Column.RATIO and column is not Column.TAGS],
+        ),
+        (480, [Column.TICK, Column.NAME, Column.WHEN, Column.SPEED, Column.RATIO]),
+        (320, [Column.NAME, Column.RATIO]),
+    ],
+)
+def test_a_column_leaves_before_a_name_is_cut(panel: RunsPanel, width: int, shown: list[Column]) -> None:
+    panel.resize(width, 700)
+    assert [column for column in Column if not panel.table.isColumnHidden(column)] == shown
+    assert panel.table.columnWidth(Column.NAME) >= 220
     metrics = QFontMetrics(font(12, 500))
-    for column, words in ((Column.SPEED, "111,442"), (Column.PRECISION, "FP16 unscaled")):
-        assert panel.table.columnWidth(column) >= metrics.horizontalAdvance(words) + 16
-
-
-def test_a_narrow_table_does_without_the_dataset_first(panel: RunsPanel, rows: Any) -> None:
-    assert not panel.table.isColumnHidden(Column.DATASET)
-    panel.resize(780, 208)
-    assert panel.table.isColumnHidden(Column.DATASET)
-    assert not panel.table.isColumnHidden(Column.WHEN)
-    name = panel.model.index(rows.place(2), Column.NAME)
-    assert "fashion" in panel.model.data(name, Qt.ItemDataRole.ToolTipRole)
+    for column, words in ((Column.SPEED, "111,442"), (Column.PEAK, "1,024.00")):
+        assert panel.table.isColumnHidden(column) or (
+            panel.table.columnWidth(column) >= metrics.horizontalAdvance(words) + 16
+        )
 
 
 def test_the_names_of_a_comparison_differ_in_a_narrow_table_too(panel: RunsPanel, rows: Any) -> None:
-    panel.resize(640, 320)
+    panel.resize(320, 700)
     drawn = []
     for label in ("FP16 AMP", "BF16 AMP"):
-        panel.update_run(replace(rows.runs[2], name=f"One that you showed me, {label}", label=label))
+        name = f"One that you showed me of all the many on this long afternoon, {label}"
+        panel.update_run(replace(rows.runs[2], name=name, label=label, comparison=None))
         drawn.append(panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage())
     assert drawn[0] != drawn[1]
-
-
-def test_it_folds_to_its_header(panel: RunsPanel, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(panel.open_changed) as signal:
-        panel.set_open(False)
-    assert signal.args == [False]
-    assert not panel.table.isVisible()
-    panel.set_open(True)
-    assert panel.table.isVisible()
 
 
 def test_without_runs_it_says_so(qtbot: QtBot, rows: Any) -> None:
@@ -98,12 +93,10 @@ def test_without_runs_it_says_so(qtbot: QtBot, rows: Any) -> None:
     assert panel.pages.currentIndex() == 0
 
 
-def test_the_header_counts_the_runs(panel: RunsPanel, rows: Any) -> None:
-    assert f"{len(rows.runs)}" in {label.text() for label in panel.findChildren(QLabel)}
-    others = [run for run in rows.runs.values() if run.status is not Status.QUEUED]
-    panel.set_runs(others)
-    assert len(others) < len(rows.runs)
-    assert f"{len(others)}" in {label.text() for label in panel.findChildren(QLabel)}
+def test_the_foot_counts_the_runs(panel: RunsPanel) -> None:
+    assert panel.foot.words.whole_text() == "8 runs"
+    panel.filter.setText("fp16")
+    assert panel.foot.words.whole_text() == "3 of 8 runs"
 
 
 def test_every_control_has_a_name_and_a_tip(panel: RunsPanel) -> None:

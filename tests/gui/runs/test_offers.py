@@ -48,7 +48,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
     assert window.runs.model.total == 2
     text = window.notice.text()
     assert "“From tomorrow”" in text and "“Run 3”" in text and "cannot be read and are left out" in text
-    assert "from_tomorrow" in window.dock.log.view.toPlainText()
+    assert "from_tomorrow" in window.backstage.log.view.toPlainText()
     assert window.notice.offers() == ("Keep", "Delete")
     press(window, "Delete")
     assert window.notice.text() == "Deleted 2 runs." and store.listing().unreadable == ()

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPersistentModelIndex, Qt
+from PySide6.QtCore import QPersistentModelIndex, QPoint, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractButton, QLineEdit
 from pytestqt.qtbot import QtBot
@@ -18,44 +18,118 @@ from engine.experiment.experiment import Experiment, Precision, Step
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.columns import USUAL, Column
-from gui.runs.table.line import when_words
+from gui.runs.table.columns import Column
+from gui.runs.table.line import Line, moment_words
 from tests.gui.runs.conftest import RUNS
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
-def test_what_trains_and_the_queue_stand_on_top_of_what_is_over(panel: RunsPanel, rows: Any) -> None:
-    assert rows.numbers() == [6, 7, 8, 5, 4, 3, 2, 1]
-    assert rows.column(Column.WHEN)[:3] == ["now", "next", "later"]
+def shown(panel: RunsPanel) -> list[str]:
+    """The names of all rows, those of runs below an item indented."""
+    model = panel.model
+    return [
+        f"{'  ' if model.is_below(row) else ''}{model.text(row, Column.NAME)}"
+        for row in range(model.rowCount())
+    ]
+
+
+def test_the_runs_of_a_comparison_are_below_it_with_what_differs(
+    panel: RunsPanel, record: Callable[..., RunRecord]
+) -> None:
+    pair = [
+        replace(record(number, precision), label=label, comparison=comparison, name=f"{name}{label}")
+        for number, precision, label, comparison, name in (
+            (1, Precision.FP32, "FP32", "a" * 12, ""),
+            (2, Precision.BF16, "BF16 AMP", "a" * 12, ""),
+            (3, Precision.FP32, "FP32", "b" * 12, "Paper, "),
+            (4, Precision.FP16, "FP16 AMP", "b" * 12, "Paper, "),
+        )
+    ]
+    alone = replace(record(5, comparison=None), name="Alone")
+    yesterday = replace(record(6, comparison=None), name="Old", started=alone.created - timedelta(days=1))
+    panel.set_runs([*pair, alone, yesterday])
+    assert shown(panel) == [
+        *("Today", "Alone", "Paper", "  FP32", "  FP16 AMP"),
+        *("FP32 against BF16 AMP", "  FP32", "  BF16 AMP", "Yesterday", "Old"),
+    ]
+    panel.table.sortByColumn(Column.NAME, Qt.SortOrder.AscendingOrder)
+    assert shown(panel) == ["Alone", "BF16 AMP", "FP32", "Old", "Paper, FP16 AMP", "Paper, FP32"]
+
+
+def test_what_trains_and_what_waits_stand_on_top(panel: RunsPanel, record: Callable[..., RunRecord]) -> None:
+    states = (Status.FINISHED, Status.QUEUED, Status.RUNNING, Status.QUEUED, Status.FINISHED)
+    runs = [record(number, status=status, comparison=None) for number, status in enumerate(states, 1)]
+    panel.set_runs(runs)
+    assert shown(panel) == ["In progress", "Run 3", "Run 2", "Run 4", "Today", "Run 5", "Run 1"]
+    rows = [panel.model.row_of(runs[place].id) or 0 for place in (2, 1, 3)]
+    assert [panel.model.text(row, Column.WHEN) for row in rows] == ["now", "next", "later"]
+
+
+def test_an_item_is_closed_and_opened_by_its_chevron_and_by_keys(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    table, model = panel.table, panel.model
+    item = model.owner(rows.runs[1].id)
+    assert item is not None
+    place = model.row_of(item.key)
+    assert place is not None
+    rect = table.visualRect(model.index(place, Column.NAME))
+    rows.click(rect.topLeft() + QPoint(8, rect.height() // 2))
+    assert rows.numbers() == [] and model.rowCount() == 2
+    table.setCurrentIndex(model.index(place, Column.NAME))
+    qtbot.keyClick(table, Qt.Key.Key_Right)
+    assert rows.numbers() == [1, 2, 3, 4, 5, 6, 7, 8]
+    table.setCurrentIndex(model.index(rows.place(3), Column.NAME))
+    qtbot.keyClick(table, Qt.Key.Key_Left)
+    assert rows.numbers() == [] and table.currentIndex().row() == place
 
 
 def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel, rows: Any) -> None:
-    cells = [rows.text(2, column) for column in USUAL]
-    assert cells[Column.NAME :] == [
-        *("Run 2", "", "12:02", "small-cnn", "fashion", "FP16 AMP"),
-        *("Plain", "64", "1,664", "3.10 GiB", "60.0", "1.89×", "Finished"),
-    ]
+    cells = {column.name: rows.text(2, column) for column in Column if column.setting is None}
+    assert (
+        cells
+        | {
+            "NAME": "Run 2",
+            "TAGS": "",
+            "WHEN": "",
+            "SPEED": "1,664",
+            "PEAK": "3.10",
+            "ACCURACY": "60.0",
+            "RATIO": "1.89×",
+            "MODEL": "small-cnn",
+            "DATASET": "fashion",
+            "PRECISION": "FP16 AMP",
+            "RECIPE": "Plain",
+            "BATCH": "64",
+            "STATUS": "Finished",
+        }
+        == cells
+    )
     figures = (Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
     assert {rows.text(6, figure) for figure in figures} == {"–"}
 
 
-def test_the_memory_of_a_small_run_is_in_mib(
-    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
+@pytest.mark.parametrize(("peak_mib", "shown"), [(63.24, "0.06"), (2.0, "0.00195")])
+def test_the_memory_of_a_small_run_is_not_nothing(
+    panel: RunsPanel, record: Callable[..., RunRecord], peak_mib: float, shown: str
 ) -> None:
-    small = record(9, peak_mib=63.24)
+    small = record(9, peak_mib=peak_mib)
     panel.update_run(small)
     row = panel.model.row_of(small.id)
-    assert row is not None and panel.model.text(row, Column.PEAK) == "63.2 MiB"
+    assert row is not None and panel.model.text(row, Column.PEAK) == shown
 
 
-def test_the_baseline_itself_is_one_and_other_settings_have_none(
+def test_ratios_are_against_the_first_run_also_with_other_settings(
     panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
 ) -> None:
-    panel.update_run(record(9, Precision.FP16, speed=500.0, batch_size=32))
+    other = record(9, Precision.FP16, speed=440.2, batch_size=32)
+    panel.update_run(other)
     assert rows.text(1, Column.RATIO) == "1.00×"
-    assert panel.model.text(rows.numbers().index(9), Column.RATIO) == "–"
+    row = panel.model.row_of(other.id)
+    assert row is not None and panel.model.text(row, Column.RATIO) == "0.50×"
+    assert panel.model.text(row, Column.STEP_RATIO) == "–", "a step of another batch is another step"
 
 
 @pytest.mark.parametrize("comparison", [None, "c" * 12, "d" * 12], ids=["alone", "its own", "another"])
@@ -96,8 +170,9 @@ def test_each_repeat_is_measured_against_that_of_its_own_seed(
 def test_when_is_told_as_short_as_it_can_be(record: Callable[..., RunRecord]) -> None:
     run = record(1)
     now = run.created.astimezone().replace(hour=18)
-    assert when_words(run, now) == "12:01"
-    assert when_words(run, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
+    assert moment_words(run.created, now) == "12:01"
+    later = now + timedelta(days=800)
+    assert moment_words(run.created, later) == f"{run.created.astimezone():%b %Y}"
 
 
 @pytest.mark.parametrize("wanted", list(Column))
@@ -110,16 +185,16 @@ def test_it_sorts_by_every_column(panel: RunsPanel, wanted: Column, order: Qt.So
 def test_sorting_moves_what_views_remember_when_it_begins(panel: RunsPanel) -> None:
     # two that meet in one cell are taken for one by Qt, and a view that goes later points to nothing
     model = panel.model
-    model.sort(Column.WHEN, Qt.SortOrder.AscendingOrder)
+    model.sort(Column.SPEED, Qt.SortOrder.AscendingOrder)
     last = model.rowCount() - 1
     hovered, remembered = QPersistentModelIndex(model.index(0, 0)), []
     model.layoutAboutToBeChanged.connect(
         lambda: remembered.append(QPersistentModelIndex(model.index(last, 0)))
     )
-    run, other = model.run(0).id, model.run(last).id
+    run, other = model.row(0).key, model.row(last).key
     model.sort(Column.NAME, Qt.SortOrder.DescendingOrder)
-    assert model.run(hovered.row()).id == run
-    assert [model.run(one.row()).id for one in remembered] == [other]
+    assert model.row(hovered.row()).key == run
+    assert [model.row(one.row()).key for one in remembered] == [other]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +218,7 @@ def test_the_filter_wants_every_word(panel: RunsPanel, qtbot: QtBot, rows: Any) 
     assert panel.model.rowCount() == 0
     assert panel.pages.currentIndex() == 1
     panel.filter.clear()
-    assert panel.model.rowCount() == 8
+    assert len(rows.numbers()) == 8
 
 
 def test_a_filtered_update_keeps_hidden_runs_hidden(
@@ -152,7 +227,7 @@ def test_a_filtered_update_keeps_hidden_runs_hidden(
     panel.filter.setText("fp16")
     panel.update_run(replace(rows.runs[1], name="Renamed"))
     panel.update_run(record(9, Precision.TF32))
-    assert rows.numbers() == [7, 5, 2]
+    assert rows.numbers() == [2, 5, 7]
 
 
 def test_an_update_that_no_longer_matches_leaves_the_table(panel: RunsPanel, rows: Any) -> None:
@@ -172,20 +247,23 @@ def test_what_is_highlighted_stays_so_under_the_filter(panel: RunsPanel, rows: A
 
 def test_where_nothing_matches_one_button_shows_all_again(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     panel.filter.setText("tag:nothing")
-    button = next(one for one in panel.findChildren(QAbstractButton) if one.text() == "Show all runs")
+    button = next(one for one in panel.findChildren(QAbstractButton) if one.text() == "Show everything")
     assert button.isVisible()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert panel.model.rowCount() == len(rows.runs)
+    assert len(rows.numbers()) == len(rows.runs)
     panel.filter.setText("fp16")
     qtbot.keyClick(panel.filter, Qt.Key.Key_Escape)
     assert panel.filter.text() == ""
 
 
-def test_progress_touches_one_cell(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_progress_touches_one_row(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     with qtbot.waitSignal(panel.model.dataChanged) as signal, qtbot.assertNotEmitted(panel.model.modelReset):
         panel.set_progress(rows.runs[6].id, 0.63)
-    assert [(index.row(), index.column()) for index in signal.args[:2]] == [(0, Column.STATUS)] * 2
-    assert panel.model.progress(0) == 0.63
+    row = rows.place(6)
+    assert [(index.row(), index.column()) for index in signal.args[:2]] == [
+        *((row, Column.SPEED), (row, Column.STATUS)),
+    ]
+    assert panel.model.progress(rows.runs[6].id) == 0.63
 
 
 def test_an_update_keeps_ticks_and_highlights(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
@@ -253,9 +331,9 @@ def test_thousands_of_runs_are_sorted_and_filtered_and_progress_touches_one_row(
     panel = RunsPanel()
     qtbot.addWidget(panel)
     panel.set_runs(runs)
-    assert panel.model.rowCount() == 5_000
+    assert panel.model.shown_runs() == 5_000
     panel.filter.setText("bf16")
-    assert panel.model.rowCount() == 1_250
+    assert panel.model.shown_runs() == 1_250
     panel.filter.clear()
     panel.table.sortByColumn(Column.NAME, Qt.SortOrder.AscendingOrder)
 
@@ -275,8 +353,9 @@ def test_how_it_is_sorted_survives_a_restart(panel: RunsPanel, qtbot: QtBot, row
     qtbot.addWidget(again)
     again.set_runs(rows.runs.values())
     again.restore(panel.state())
-    assert [again.model.run(row).number for row in range(again.model.rowCount())] == rows.numbers()
-    with pytest.raises(ValueError, match="99"):
+    lines = (again.model.row(row) for row in range(again.model.rowCount()))
+    assert [line.run.number for line in lines if isinstance(line, Line)] == rows.numbers()
+    with pytest.raises(KeyError):
         again.restore({"column": 99, "descending": True})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QAbstractButton, QLineEdit
+from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord, Status
@@ -20,15 +20,42 @@ from gui.runs.table.view import drag_pixmap
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
-def test_a_click_ticks_and_two_ticks_can_be_compared(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    compare = next(button for button in panel.findChildren(QAbstractButton) if button.text() == "Compare")
-    assert not compare.isEnabled()
+def test_a_click_ticks_a_run_or_all_runs_of_a_comparison(panel: RunsPanel, rows: Any) -> None:
     for number in (2, 1):
         rows.click(rows.cell(number, Column.TICK))
-    assert compare.isEnabled()
-    with qtbot.waitSignal(panel.compare_requested) as signal:
-        compare.click()
-    assert signal.args == [(rows.runs[1].id, rows.runs[2].id)]
+    assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
+    item = panel.model.owner(rows.runs[1].id)
+    place = panel.model.row_of(item.key) if item is not None else None
+    assert place is not None and panel.model.tick(place) is Qt.CheckState.PartiallyChecked
+    rows.click(panel.table.visualRect(panel.model.index(place, Column.TICK)).center())
+    assert len(panel.checked()) == 6, "what waits has nothing to show"
+    rows.click(panel.table.visualRect(panel.model.index(place, Column.TICK)).center())
+    assert panel.checked() == ()
+
+
+def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    assert not panel.foot.untick.isVisible()
+    ids = (rows.runs[1].id, rows.runs[2].id)
+    panel.set_checked(ids)
+    assert panel.foot.words.whole_text() == "2 runs ticked, compared at the right"
+    with qtbot.waitSignal(panel.delete_requested) as signal:
+        panel.foot.delete.click()
+    assert signal.args == [ids]
+    panel.foot.untick.click()
+    assert panel.checked() == () and not panel.foot.move_to.isVisible()
+
+
+def test_a_click_opens_a_run_or_its_comparison(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    with qtbot.waitSignal(panel.opened) as signal:
+        rows.click(rows.cell(2, Column.NAME))
+    assert signal.args[0].run.number == 2
+    seen: list[object] = []
+    panel.opened.connect(seen.append)
+    for _ in range(2):
+        qtbot.keyClick(panel.table, Qt.Key.Key_Up)
+    assert seen == [panel.model.row(rows.place(1)), panel.model.owner(rows.runs[2].id)]
 
 
 def test_a_run_that_waits_cannot_be_ticked(panel: RunsPanel, rows: Any) -> None:
@@ -73,7 +100,7 @@ def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any)
     qtbot.keyClick(panel.table, Qt.Key.Key_F2)
     editor = panel.table.viewport().findChild(QLineEdit)
     assert editor is not None
-    assert editor.accessibleName() == "Name of the run"
+    assert editor.accessibleName() == "Name"
     editor.setText("Best so far")
     opened: list[str] = []
     panel.open_requested.connect(opened.append)
@@ -84,7 +111,7 @@ def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any)
 
 
 def test_a_double_click_shows_the_curves(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    place = rows.cell(3, Column.MODEL)
+    place = rows.cell(3, Column.NAME)
     rows.click(place)
     with qtbot.waitSignal(panel.open_requested) as signal:
         qtbot.mouseDClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
@@ -146,11 +173,3 @@ def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> N
     assert dropped_runs(data) == tuple(run.id for run in panel.table.highlighted())
     assert data.text().split("\n") == [run.name for run in panel.table.highlighted()]
     assert not drag_pixmap(panel.table.highlighted()).isNull()
-
-
-def test_the_ticked_runs_are_exported(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    assert not panel.bar.export.isEnabled()
-    panel.set_checked([rows.runs[2].id, rows.runs[1].id])
-    with qtbot.waitSignal(panel.export_asked) as signal:
-        panel.bar.export.click()
-    assert signal.args == [(rows.runs[1].id, rows.runs[2].id)]

@@ -42,11 +42,11 @@ def lines(panel: RunsPanel) -> dict[str, Any]:
 
 
 def test_a_view_brings_back_filter_columns_order_and_baseline(saved: RunsPanel, rows: Any) -> None:
-    assert saved.bar.views.text() == "Half"
+    assert saved.views.title() == "View: Half"
     before = looks(saved)
     lines(saved)[ALL_RUNS].trigger()
     assert looks(saved) == ("", True, Column.WHEN, None)
-    assert saved.bar.views.text() == ALL_RUNS and len(rows.numbers()) == 8
+    assert saved.views.title() == f"View: {ALL_RUNS}" and len(rows.numbers()) == 8
     lines(saved)["Half"].trigger()
     assert looks(saved) == before
     assert lines(saved)["Half"].isChecked()
@@ -57,7 +57,7 @@ def test_views_survive_a_restart(saved: RunsPanel, qtbot: QtBot, rows: Any) -> N
     qtbot.addWidget(again)
     again.set_runs(tuple(rows.runs.values()))
     again.restore(saved.state())
-    assert looks(again) == looks(saved) and again.bar.views.text() == "Half"
+    assert looks(again) == looks(saved) and again.views.title() == "View: Half"
     assert again.views.names() == ["Half"]
     assert again.state() == saved.state()
 
@@ -90,8 +90,3 @@ def test_no_view_takes_the_name_of_all_runs_or_of_another(saved: RunsPanel) -> N
     assert "There is a view “Half”." in dialog.field.accessibleName() or dialog.isVisible()
     dialog.reject()
     assert saved.views.names() == ["Half", "Other"]
-
-
-def test_a_state_of_the_version_before_sorts_the_table(panel: RunsPanel) -> None:
-    panel.restore({"column": int(Column.SPEED), "descending": False})
-    assert panel.model.sorted_by == (Column.SPEED, Qt.SortOrder.AscendingOrder)

@@ -82,8 +82,8 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     assert wanted.own_code == read_code(planted) and forecast is None
     for action in (window.setup.run_action, window.setup.queue_action, window.setup.check_action):
         action.trigger()
-    for purpose in ("limit", "diagnose", "explain", "tune"):
-        window.setup.order(purpose)
+    for question in ("limit", "numerics", "profile", "tune"):
+        window.setup.order(question)
     text = planted.read_text(encoding="utf-8")
     assert len(shown) >= 7 and set(shown) == {text}
     assert window.experiments.is_idle and not marker.exists()

@@ -87,7 +87,7 @@ def test_a_number_of_repeats_that_cannot_be_is_told_under_its_field(
     assert panel.form.problem("repeat") == reason == panel.foot.line.text()
     assert panel.request() is None
     # the largest batch is searched once, however often its runs are to be repeated
-    panel.set_purpose("limit")
+    panel.ask("limit")
     assert panel.run_action.isEnabled()
 
 
@@ -107,8 +107,10 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot
     assert panel.foot.line.text() == "A run is training; add this one to the queue."
     with qtbot.waitSignal(panel.queue_requested):
         panel.foot.queue_button.click()
+    panel.set_begins("begins in about 4 min")
+    assert panel.foot.line.text() == "2 runs, 752 steps each, begins in about 4 min"
     panel.set_busy(None)
-    assert panel.run_action.isEnabled()
+    assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"
 
 
 def test_a_length_that_gives_no_speed_is_told_beforehand(panel: SetupPanel, type_into: TypeInto) -> None:
@@ -137,11 +139,9 @@ def test_accumulation_makes_fewer_steps(panel: SetupPanel, user: Any) -> None:
 
 def test_a_search_asks_neither_how_long_nor_how_often(panel: SetupPanel) -> None:
     form = panel.form
-    panel.set_purpose("limit")
-    assert not form.length.isVisible() and not form.repeat.isVisible() and form.batch_size.isVisible()
-    panel.set_purpose("train")
+    panel.ask("limit")
+    assert not form.length.isVisible() and not form.repeat.isVisible() and not form.batch_size.isVisible()
+    panel.ask("compare")
     assert form.length.isVisible() and form.repeat.isVisible()
     panel.choose_preset("batch-limit")
-    assert not form.length.isVisible()
-    panel.use_batch(64)
-    assert form.length.isVisible()
+    assert panel.question == "limit" and not form.length.isVisible()

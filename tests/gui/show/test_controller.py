@@ -65,15 +65,15 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    sizes, dock = window._body.sizes(), window.dock.height()
-    window.show_workspace("show")
-    assert not window.dock.isVisible() and not window.setup.isVisible()
+    sizes = window._body.sizes()
+    window.show_page("show")
+    assert not window.setup.isVisible()
     qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
     until_raced(qtbot, window)
     assert window.others.show_panel.hasFocus(), "Space is to play the race"
-    window.show_workspace("train")
-    assert window.dock.isVisible() and window.setup.isVisible()
-    qtbot.waitUntil(lambda: window._body.sizes() == sizes and window.dock.height() == dock)
+    window.show_page("compare")
+    assert window.setup.isVisible()
+    qtbot.waitUntil(lambda: window._body.sizes() == sizes)
 
 
 def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_was(
@@ -82,7 +82,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     other = trained("bf16", 1_500.0)
     window = open_window()
     window._body.setSizes([400, 880])
-    side, dock = window._body.sizes()[0], window.dock.height()
+    side = window._body.sizes()[0]
     window.others.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
@@ -91,32 +91,31 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     again = open_window()
     assert reduced_motion_choice() is True
     set_reduced_motion(None)
-    assert again.workspace == "show"
+    assert again.page == "show"
     until_raced(qtbot, again)
     race = again.others.show_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
-    again.show_workspace("train")
-    qtbot.waitUntil(lambda: again._body.sizes()[0] == side and again.dock.height() == dock)
+    again.show_page("compare")
+    qtbot.waitUntil(lambda: again._body.sizes()[0] == side)
 
 
 def test_compare_hands_its_pair_to_show_and_takes_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    assert not window.others.column.show_button.isEnabled(), "nothing is compared yet"
     window.runs.set_checked([run.id for run in pair])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
-    window.others.column.set_baseline(pair[1].id)
-    qtbot.waitUntil(lambda: window.others.column.baseline() == pair[1].id)
-    qtbot.mouseClick(window.others.column.show_button, Qt.MouseButton.LeftButton)
-    assert window.workspace == "show"
+        window.show_page("results")
+    window.others.head.set_baseline(pair[1].id)
+    qtbot.waitUntil(lambda: window.others.head.baseline() == pair[1].id)
+    qtbot.mouseClick(window.others.head.show_button, Qt.MouseButton.LeftButton)
+    assert window.page == "show"
     until_raced(qtbot, window)
     race = window.others.show_panel.race.race
     assert race is not None and (race.full.run.id, race.mixed.run.id) == (pair[1].id, pair[0].id)
     window.runs.set_checked([])
     window.others.show_panel.compare_wanted.emit()
-    assert window.workspace == "compare" and set(window.runs.checked()) == {run.id for run in pair}
+    assert window.page == "results" and set(window.runs.checked()) == {run.id for run in pair}
 
 
 def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_with(
@@ -148,11 +147,11 @@ def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
     window = open_window()
     keys = {action.shortcut().toString(): action for action in window.actions()}
     keys["F11"].trigger()
-    assert window.workspace == "show" and window.isFullScreen() and not window.top_bar.isVisible()
-    keys["Ctrl+4"].trigger()
+    assert window.page == "show" and window.isFullScreen() and not window.top_bar.isVisible()
+    keys["Ctrl+3"].trigger()
     assert window.isFullScreen()
     keys["Ctrl+1"].trigger()
-    assert window.workspace == "train" and not window.isFullScreen() and window.top_bar.isVisible()
+    assert window.page == "compare" and not window.isFullScreen() and window.top_bar.isVisible()
 
 
 def test_the_filter_is_not_typed_into_unseen(
@@ -161,9 +160,9 @@ def test_the_filter_is_not_typed_into_unseen(
     window = open_window()
     keys = {action.shortcut().toString(): action for action in window.actions()}
     for workspace, shown in (("show", "train"), ("compare", "compare")):
-        window.show_workspace(workspace)
+        window.show_page(workspace)
         keys["Ctrl+F"].trigger()
-        assert window.workspace == shown and window.runs.filter.isVisible()
+        assert window.page == shown and window.runs.filter.isVisible()
 
 
 def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
@@ -171,14 +170,14 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
 ) -> None:
     window = open_window()
     window.runs.experiment_wanted.emit()
-    assert window.workspace == "train"
+    assert window.page == "compare"
     window.runs.limit_wanted.emit()
-    assert window.workspace == "memory"
+    assert window.page == "limit"
     window.others.shows.show_me.busy.emit("A run is training.")
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
     window.runs.show_me_wanted.emit()
-    assert window.workspace == "show" and window.others.show_panel.page == "measuring"
+    assert window.page == "show" and window.others.show_panel.page == "measuring"
     window.others.shows.show_runs([run.id for run in pair])
     assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"
     window.others.show_panel.stop_wanted.emit()
@@ -214,7 +213,7 @@ def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    window.show_workspace("show")
+    window.show_page("show")
     until_raced(qtbot, window)
     clock = window.others.show_panel.race.clock
     window.others.shows.set_frame_ms(200)
@@ -228,7 +227,7 @@ def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> 
     window.resize(window.minimumSize())
     assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
     window.resize(1_024, 600)
-    window.show_workspace("show")
+    window.show_page("show")
     assert window.size().width() == 1_024 and window.size().height() == 600
 
 
@@ -250,15 +249,15 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     until_raced(qtbot, window)
     race = window.others.show_panel.race
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
-    assert window.workspace == "compare" and not window.others.shows.show_me.is_at_work
+    assert window.page == "results" and not window.others.shows.show_me.is_at_work
     assert "2 runs queued" in window.notice.text()
-    window.show_workspace("show")
+    window.show_page("show")
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
     monkeypatch.setattr("gui.show.guided.measurement.GuidedMeasurement.case", own)
-    window.show_workspace("show")
+    window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)

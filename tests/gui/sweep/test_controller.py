@@ -23,17 +23,16 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot: QtBot, window: MainWindow, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
-    window.show_workspace("sweep")
-    assert window.setup.run_action.text() == "Find the fastest" and panel.empty.isVisible()
+    window.show_page("sweep")
+    assert not window.setup.run_action.isEnabled() and panel.empty.isVisible()
     panel.empty.button.click()
     assert window.setup.text("batch_size") == "5"
-    qtbot.waitUntil(lambda: "Find" not in window.setup.run_action.text(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
     in_train: list[str] = []
     sweeps.changed.connect(lambda _key: in_train.append(window.live.empty.words()))
     with qtbot.waitSignal(sweeps.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
-    assert window.workspace == "sweep"
+    assert window.page == "sweep"
     view = panel.view()
     assert view is not None and panel.head.stop.isVisible() and not panel.go_on.isVisible()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
@@ -45,18 +44,17 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     card = panel.page.card
     assert card.isVisible() and "baseline" in card.figures.text()
     card.compare.click()
-    assert window.workspace == "compare" and len(window.runs.checked()) == 2
+    assert window.page == "results" and len(window.runs.checked()) == 2
     (run_id,) = panel.page.results().cells[1].run_ids  # type: ignore[union-attr]
     window.runs.sweep_requested.emit(store.runs()[0].sweep)
-    assert window.workspace == "sweep"
+    assert window.page == "sweep"
     panel.page.choose((1,))
     card.use.click()
     assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
     card.show_runs.click()
-    assert window.workspace == "train" and [run.run_id for run in window.live.runs()] == [run_id]
+    assert window.page == "compare" and [run.run_id for run in window.live.runs()] == [run_id]
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
-    window.show_workspace("sweep")
-    panel.head.menu.aboutToShow.emit()
+    window.show_page("sweep")
     entries = {action.text(): action for action in panel.head.menu.actions()}
     entries["Delete this sweep…"].trigger()
     assert panel.view() is None and panel.empty.isVisible() and store.runs()

@@ -64,53 +64,52 @@ def test_what_a_search_found_is_shown_used_and_exported(
 ) -> None:
     key = store.tunings.add(tuned, device_name="A card")
     window = start()
-    window.show_workspace("sweep")
-    panel, fastest = window.others.sweep_panel, window.others.fastest
-    assert panel.tuning() is not None and panel.fastest.isVisibleTo(window)
-    text = panel.fastest.text()
+    window.show_page("tune")
+    panel, fastest = window.others.tune_panel, window.others.fastest
+    assert panel.view() is not None
+    text = panel.page.text()
     assert "2.1 times as fast" in text and "9 runs" in text and "torch.compile" in text
-    assert panel.fastest.findChildren(Waterfall) and not panel.fastest_go_on.isVisibleTo(window)
+    assert panel.page.findChildren(Waterfall) and not panel.go_on.isVisibleTo(window)
     assert [candidate.state for candidate in candidates(tuned)] == ["winner", "out after round 1"]
-    panel.fastest.use_wanted.emit()
+    panel.page.use_wanted.emit()
     assert window.setup.text("batch_size") == "5"
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
         fastest.export(home / "fastest.py")
     assert "torch" in (home / "fastest.py").read_text()
-    panel.head.menu.aboutToShow.emit()
-    assert "Fastest linear" in panel.head.menu.actions()[0].text()
+    assert [action.text() for action in panel.head.menu.actions()] == ["Search again", "Delete this search…"]
     tunings = window.experiments.tunings
     tunings.delete(key)
-    assert panel.empty.isVisibleTo(window)
+    assert panel.view() is None and "Which settings" in panel.page.text()
 
 
 def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     start: Callable[[], MainWindow], store: Store, tuned: Tuning, tiny: Experiment
 ) -> None:
     window = start()
-    window.show_workspace("sweep")
-    panel, tunings = window.others.sweep_panel, window.experiments.tunings
+    window.show_page("tune")
+    panel, tunings = window.others.tune_panel, window.experiments.tunings
     begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
     key = store.tunings.add(begun, device_name="A card")
     window.others.fastest._show(tunings.carry_on(key))
-    assert "waiting" in panel.fastest_head.note.whole_text() and panel.fastest_head.stop.isVisibleTo(window)
+    assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
     tunings._begin(key)
     tunings._pass_on(key, TuningStarted(key, begun))
     tunings._pass_on(key, TrialStarted("halving", "BF16 AMP, fast", 7))
-    assert "run 7, BF16 AMP, fast" in panel.fastest_head.note.whole_text()
+    assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
     assert window.experiments.running is None and window.experiments.in_progress == "tuning"
     tunings._pass_on(key, TrialStarted("proof", "FP32, plain", 8, run.id))
     assert window.experiments.running == run.id
     tunings._pass_on(key, TuningKnown(tuned))
     assert window.experiments.running is None
-    words = [label.text() for label in panel.fastest.findChildren(QLabel)]
+    words = [label.text() for label in panel.page.findChildren(QLabel)]
     assert "What was not tried" in words
     tunings._end(key, None)
-    assert "finished" in panel.fastest_head.note.whole_text()
+    assert "finished" in panel.head.note.whole_text()
 
 
 def test_the_options_say_what_may_change_and_are_remembered(start: Callable[[], MainWindow]) -> None:
-    options = start().others.sweep_panel.options
+    options = start().others.tune_panel.options
     options.boxes["loader"].setChecked(False)
     options.guard.setCurrentIndex(1)
     options.cap.setCurrentIndex(options.cap.findData(8.0))

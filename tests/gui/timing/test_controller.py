@@ -42,13 +42,13 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
     panel, timings = window.others.timing_panel, window.experiments.timings
     window.setup.form.ticked.emit(("bf16", "fp32"))
-    window.show_workspace("timing")
-    assert window.setup.run_action.text() == "Explain the time"
+    window.show_page("profile")
+    assert window.setup.run_action.text() == "Profile 2 precisions"
     window.setup.foot.run_button.setFocus()
     with qtbot.waitSignal(timings.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     assert panel.head.stop.hasFocus() and not window.setup.run_action.isEnabled()
-    assert "at work" in window.top_bar._tabs["timing"].accessibleName()
+    assert window.top_bar.activity.activity().is_busy
     asked: list[object] = []
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told[1]) or False)
     assert not window._may_close() and asked == ["timing"]
@@ -59,15 +59,12 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
     first, second = (side.profile for side in view.timing.sides)
     assert first is not None and second is not None
     assert (first.format, second.format) == ("fp32", "bf16")
-    assert panel.answer.isVisible() and "Profiling FP32." in window.dock.log.text()
+    assert panel.answer.isVisible() and "Profiling FP32." in window.backstage.log.text()
     with qtbot.waitSignal(window.others.timings.written, timeout=WAIT_MS):
         panel.head.export.asked.emit(home / "steps.json.gz")
     assert all((home / name).stat().st_size for name in ("steps.json.gz", "steps-2.json.gz"))
     assert "Perfetto" in window.notice.messages()[-1].remedy.title()
-    panel.head.menu.aboutToShow.emit()
-    entry, *_, delete = panel.head.menu.actions()
-    assert "FP32 and BF16 AMP" in entry.text()
-    delete.trigger()
+    panel.head.menu.actions()[-1].trigger()
     assert panel.view() is None and not timings.saved()
 
 
@@ -80,13 +77,13 @@ def test_a_runs_timing_is_made_once_and_then_opened(
     (run,) = window.experiments.runs.records()
     timings, panel = window.experiments.timings, window.others.timing_panel
     explain_entry(window, run).trigger()
-    assert window.workspace == "timing"
+    assert window.page == "profile"
     explain_entry(window, run).trigger()
     assert len(timings.unfinished()) == 1, "what goes on already is opened"
     qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
     made = panel.view()
     assert made is not None and made.run_ids == (run.id,) and made.is_known
-    window.show_workspace("train")
+    window.show_page("compare")
     panel.show_view(None)
     window.others.timings.explain((run.id,))
     assert panel.view() == made and not timings.unfinished()
@@ -113,11 +110,10 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
     qtbot.waitUntil(window.live.details.explain.isEnabled, timeout=WAIT_MS)
     window.runs.set_checked([run.id])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
-    column = window.others.column
-    column.explain.click()
+        window.show_page("results")
+    explain_entry(window, run).trigger()
     view = window.others.timing_panel.view()
-    assert window.workspace == "timing" and view is not None and view.run_ids == (run.id,)
+    assert window.page == "profile" and view is not None and view.run_ids == (run.id,)
 
 
 def explain_entry(window: MainWindow, run: RunRecord) -> QAction:

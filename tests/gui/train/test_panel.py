@@ -5,30 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QLabel
+from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.timing.energy import Energy
 from gui.charts.live_plot import LEAST_HEIGHT
-from gui.train.panel import NONE_OPEN, NOTHING_YET, LivePanel, LiveRun
+from gui.train.panel import LivePanel, LiveRun
 
 
-def test_without_runs_it_says_what_to_do(panel: LivePanel) -> None:
-    panel.refresh()
-    shown = [label.text() for label in panel.findChildren(QLabel) if label.isVisible()]
-    assert shown == list(NOTHING_YET[:2])
-
-
-def test_without_runs_it_offers_the_first_one_or_to_open_the_newest(panel: LivePanel, qtbot: QtBot) -> None:
+def test_without_runs_it_asks_the_question(panel: LivePanel, qtbot: QtBot) -> None:
+    panel.set_offer("What does BF16 AMP gain?", "It trains twice.", [(Precision.FP32, "FP32")])
+    assert panel.empty.words() == "What does BF16 AMP gain? It trains twice."
     with qtbot.waitSignal(panel.experiment_wanted):
         panel.empty.button.click()
-    panel.set_has_saved(True)
-    assert panel.empty.words() == " ".join(NONE_OPEN[:2])
-    with qtbot.waitSignal(panel.newest_wanted), qtbot.assertNotEmitted(panel.experiment_wanted):
-        panel.empty.button.click()
+    panel.set_pilot("Pilot of cell 2")
+    assert panel.empty.words().startswith("Pilot of cell 2")
 
 
 def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: LivePanel, live: Any) -> None:

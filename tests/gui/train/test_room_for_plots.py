@@ -1,4 +1,4 @@
-"""The height of the live plots and of the dock: what a window gives, and what a person chooses."""
+"""The height of the live plots: what a window gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Finished, Samples, Summary
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
 from gui.train.panel import LivePanel, LiveRun
-from gui.window.body import OPEN_HEIGHT
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
@@ -87,44 +86,3 @@ def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
     QApplication.sendEvent(canvas.viewport(), event)
     # Qt hands on to the page only what is ignored, and only of what comes from a device
     assert bool(ranges) == event.isAccepted() == (keys is Qt.KeyboardModifier.ControlModifier)
-
-
-def drag_dock(window: MainWindow, height: int) -> None:
-    splitter = window.dock.parentWidget()
-    splitter.moveSplitter(splitter.height() - height - 1, 1)
-
-
-def test_the_height_that_the_dock_was_dragged_to_survives_a_restart(start: Open) -> None:
-    window = start()
-    window.resize(1_440, 900)
-    window.show()
-    assert window.dock.height() == OPEN_HEIGHT
-    drag_dock(window, 240)
-    chosen = window.dock.height()
-    assert abs(chosen - 240) <= 2
-    window.close_without_asking()
-    again = start()
-    again.show()
-    QApplication.processEvents()
-    assert again.dock.height() == chosen
-
-
-def test_folded_and_unfolded_the_dock_has_the_height_that_it_was_dragged_to(start: Open) -> None:
-    window = start()
-    window.show()
-    drag_dock(window, 300)
-    chosen = window.dock.height()
-    window.runs.set_open(False)
-    window.runs.set_open(True)
-    assert window.dock.height() == chosen
-    window.resize(1_100, 700)
-    window.resize(1_440, 900)
-    assert window.dock.height() == chosen
-
-
-@pytest.mark.parametrize("remembered", ["tall", 12, True, 3.5])
-def test_a_remembered_height_that_is_none_leaves_the_usual_one(start: Open, remembered: object) -> None:
-    window = start()
-    with pytest.raises(ValueError):
-        window.dock.parentWidget().restore_height(remembered)
-    assert window.dock.parentWidget().chosen_height is None

@@ -143,8 +143,8 @@ def test_wherever_tab_leads_in_the_window_a_ring_shows_it(qtbot: QtBot, start: O
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     ring = window.findChild(FocusRing)
-    for workspace in ("train", "memory", "compare"):
-        window.show_workspace(workspace)
+    for page in ("compare", "limit", "results"):
+        window.show_page(page)
         visited: list[QWidget] = []
         while True:
             qtbot.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)

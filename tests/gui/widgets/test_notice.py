@@ -167,10 +167,10 @@ def test_no_message_covers_what_a_person_presses_first(start: Open, size: tuple[
     window = start()
     window.resize(*size)
     window.show()
-    for workspace in ("train", "memory", "compare", "show"):
-        window.show_workspace(workspace)
+    for page in ("compare", "limit", "results", "show"):
+        window.show_page(page)
         window.notice.tell("It failed. " * 10, "Try it again. " * 10, "Try again", lambda: None)
         at = QRect(window.notice.mapTo(window, QPoint()), window.notice.size())
         for button in window.findChildren(QPushButton):
             if button.isVisible() and button.property("kind") in ("primary", "showPrimary"):
-                assert not at.intersects(QRect(button.mapTo(window, QPoint()), button.size())), workspace
+                assert not at.intersects(QRect(button.mapTo(window, QPoint()), button.size())), page

@@ -22,9 +22,8 @@ from engine.protocol.trials import ProbeResult, Trial
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue.waiting import WaitingItem
 from engine.store.store import Store
-from gui.widgets.saved_menu import SavedMenu
+from gui.setup.question import QUESTIONS
 from gui.window.main_window import MainWindow
-from gui.window.top_bar import WORKSPACES
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 MACHINE = poisoned(
@@ -155,39 +154,29 @@ def window(start: Callable[[], MainWindow], store: Store, timing: Timing) -> Mai
     return window
 
 
-@pytest.mark.parametrize("workspace", [key for key, *_ in WORKSPACES])
-def test_no_name_is_rendered_in_a_workspace(window: MainWindow, workspace: str, qtbot: QtBot) -> None:
+@pytest.mark.parametrize("page", [*QUESTIONS, "results", "show"])
+def test_no_name_is_rendered_on_a_page(window: MainWindow, page: str, qtbot: QtBot) -> None:
     runs = window.experiments.runs.records()
     window.setup.choose_preset("theirs")
     window.setup.use_settings(runs[0].experiment)
     window.runs.set_checked([run.id for run in runs if run.comparison][:2])
-    for page in ("runs", "queue", "log"):
-        window.dock.show_page(page)
-    window.show_workspace("train")
+    for behind in ("queue", "log"):
+        window.backstage.show_page(behind)
+    window.show_page("compare")
     for run in runs:
         window.runs.open_requested.emit(run.id)
-    window.show_workspace(workspace)
+    window.show_page(page)
     window.notice.tell(MARKUP, MARKUP, action=MARKUP, do=lambda: None)
     others = window.others
     shown = {
-        "train": window.live,
-        "memory": others.memory_limit,
-        "compare": others.compare,
-        "timing": others.timing_panel,
+        "compare": window.live,
+        "limit": others.memory_limit,
+        "results": others.compare,
+        "profile": others.timing_panel,
         "sweep": others.sweep_panel,
     }
-    if workspace in shown:
-        qtbot.waitUntil(lambda: names_in(shown[workspace]) > 0)
-    for part in (window.setup, window.dock, window.notice):
+    if page in shown:
+        qtbot.waitUntil(lambda: names_in(shown[page]) > 0)
+    for part in (window.setup, window.runs, window.notice):
         assert names_in(part) > 0
-    assert markup_in(window) == set()
-
-
-def test_no_name_is_rendered_in_a_menu(window: MainWindow) -> None:
-    for panel in (
-        window.others.memory_limit, window.others.numerics_panel, window.others.timing_panel,
-        window.others.sweep_panel,
-    ):  # fmt: skip
-        for menu in panel.findChildren(SavedMenu):
-            menu.aboutToShow.emit()
     assert markup_in(window) == set()

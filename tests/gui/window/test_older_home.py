@@ -71,7 +71,7 @@ def test_its_preset_and_its_window_come_back(
     ((_, experiment),) = kept.experiments(has_gpu=False)
     assert kept.title == "Kept from before" and experiment.batch_size == 48
     window = start()
-    assert window.workspace == "compare" and theme().mode == "light"
+    assert window.page == "results" and theme().mode == "light"
     assert window.runs.checked() == (FP32, BF16)
     values = window.setup.state()["settings"]
     assert values["batch_size"] == "96"

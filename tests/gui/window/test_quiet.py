@@ -146,7 +146,7 @@ def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: Set
     assert not panel.foot.wait_button.isVisible()
     panel.set_busy(None)
     assert panel.foot.wait_button.isVisible()
-    panel.set_purpose("limit")
+    panel.ask("limit")
     assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
 
 

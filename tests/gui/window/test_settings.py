@@ -88,7 +88,7 @@ def test_each_part_is_restored_in_its_own_try(path: Path, caplog: pytest.LogCapt
 
     assert not settings.restore(Key.FORM, refuse)
     assert settings.restore(Key.THEME, restored.append)
-    assert not settings.restore(Key.WORKSPACE, restored.append)
+    assert not settings.restore(Key.PAGE, restored.append)
     assert restored == ["dark"]
     assert "form" in caplog.text
     assert settings.get("form", 0) == 0

@@ -1,4 +1,4 @@
-"""The top bar: workspaces, the device, theme and help."""
+"""The top bar: places, the activity, the device, theme and help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
-from gui.window.top_bar import WORKSPACES, TopBar
+from gui.window.top_bar import PLACES, TopBar
 
 LEAST_WINDOW_WIDTH = 960
 A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
@@ -21,7 +21,7 @@ A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 @pytest.fixture
 def bar(qtbot: QtBot) -> TopBar:
     theme().set_mode("dark")
-    bar = TopBar(WORKSPACES)
+    bar = TopBar()
     qtbot.addWidget(bar)
     bar.resize(LEAST_WINDOW_WIDTH, 52)
     with qtbot.waitExposed(bar):
@@ -54,18 +54,18 @@ def picture(widget: QWidget) -> QImage:
     return widget.grab().toImage()
 
 
-def test_a_tab_asks_for_its_workspace(qtbot: QtBot, bar: TopBar) -> None:
-    assert button(bar, "Workspace Train").isChecked()
-    with qtbot.waitSignal(bar.workspace_chosen) as told:
-        qtbot.mouseClick(button(bar, "Workspace Compare"), Qt.MouseButton.LeftButton)
-    assert told.args == ["compare"]
-    assert not button(bar, "Workspace Train").isChecked()
+def test_a_tab_asks_for_its_place(qtbot: QtBot, bar: TopBar) -> None:
+    assert button(bar, "Experiment").isChecked()
+    with qtbot.waitSignal(bar.place_chosen) as told:
+        qtbot.mouseClick(button(bar, "Results"), Qt.MouseButton.LeftButton)
+    assert told.args == ["results"]
+    assert not button(bar, "Experiment").isChecked()
 
 
 def test_the_window_sets_the_tab_without_being_asked_back(qtbot: QtBot, bar: TopBar) -> None:
-    with qtbot.assertNotEmitted(bar.workspace_chosen):
-        bar.set_workspace("compare")
-    assert button(bar, "Workspace Compare").isChecked()
+    with qtbot.assertNotEmitted(bar.place_chosen):
+        bar.set_place("results")
+    assert button(bar, "Results").isChecked()
 
 
 def test_the_theme_is_asked_for(qtbot: QtBot, bar: TopBar) -> None:
@@ -93,11 +93,12 @@ def test_it_follows_the_theme(bar: TopBar) -> None:
     assert picture(toggle) == dark
 
 
-def test_the_device_is_named_with_what_counts_for_mixed_precision(bar: TopBar) -> None:
+def test_the_devices_tip_has_what_counts_for_mixed_precision(bar: TopBar) -> None:
     bar.set_device(device("NVIDIA H200"))
-    assert bar.device.accessibleName() == "Device: NVIDIA H200, 139.8 GiB, Tensor Cores, BF16"
+    assert bar.device.accessibleName() == "Device: NVIDIA H200, 139.8 GiB"
+    assert "NVIDIA H200, 139.8 GiB, Tensor Cores, BF16." in bar.device.toolTip()
     bar.set_device(device("An older card", bf16_note="emulated", tensor_cores=False))
-    assert bar.device.accessibleName() == "Device: An older card, 139.8 GiB"
+    assert "An older card, 139.8 GiB." in bar.device.toolTip()
 
 
 def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar: TopBar) -> None:
@@ -106,32 +107,38 @@ def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar:
     assert bar.minimumSizeHint().width() <= LEAST_WINDOW_WIDTH
     help_button = button(bar, "Help")
     qtbot.waitUntil(lambda: bar.device.geometry().right() < help_button.geometry().left())
-    last = button(bar, "Workspace Numerics")
-    assert last.geometry().right() < bar.device.geometry().left()
+    assert button(bar, "Show").geometry().right() < bar.activity.geometry().left()
+    assert bar.activity.geometry().right() < bar.device.geometry().left()
     tabs = [one for one in bar.findChildren(QPushButton) if one.property("kind") == "tab"]
     assert all(tab.width() >= tab.sizeHint().width() for tab in tabs)
     assert help_button.geometry().right() < bar.width()
     titles = [one for one in bar.device.findChildren(QLabel) if one.text().endswith("…")]
-    assert A_LONG_NAME in [one.toolTip() for one in titles]
+    assert any(A_LONG_NAME.endswith(one.toolTip()) for one in titles if one.toolTip())
 
 
-def test_a_narrow_bar_keeps_the_devices_name_and_leaves_its_usage_to_words(qtbot: QtBot, bar: TopBar) -> None:
-    bar.set_device(device("NVIDIA H200"))
-    bar.device.set_usage(0.5, "69.9 GiB in use")
+def test_a_narrow_bar_leaves_out_the_maker(qtbot: QtBot, bar: TopBar) -> None:
+    bar.set_device(device("NVIDIA GeForce RTX 4090"))
+
+    def has_words(words: str) -> bool:
+        return words in [one.text() for one in bar.device.findChildren(QLabel)]
+
+    qtbot.waitUntil(lambda: has_words("RTX 4090"))
+    bar.resize(1_440, 52)
+    qtbot.waitUntil(lambda: has_words("NVIDIA GeForce RTX 4090"))
+
+
+def test_the_memory_in_use_is_a_bar_with_words_behind_it(bar: TopBar) -> None:
     usage = next(one for one in bar.device.findChildren(ProgressLine))
-    qtbot.waitUntil(lambda: "NVIDIA H200" in [one.text() for one in bar.device.findChildren(QLabel)])
     assert not usage.isVisible()
-    bar.resize(1_440, 52)
-    assert usage.isVisible()
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()
     bar.device.set_usage(None, "")
-    bar.resize(LEAST_WINDOW_WIDTH, 52)
-    bar.resize(1_440, 52)
     assert not usage.isVisible()
 
 
 def test_every_control_says_what_it_is(bar: TopBar) -> None:
     controls = bar.findChildren(QAbstractButton)
-    assert len(controls) == 3 + len(WORKSPACES)
+    assert len(controls) == 4 + len(PLACES)
     for control in (*controls, bar.device):
         assert control.accessibleName(), control
         assert control.toolTip(), control.accessibleName()

@@ -14,11 +14,9 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import request_problem
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.runs.bar import HEIGHT
 from gui.runs.panel import RunsPanel
 from gui.theme.theme import theme
 from gui.widgets.welcome import MEANING, SENTENCE, TITLE, Welcome
-from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
@@ -68,8 +66,8 @@ def test_each_button_says_what_it_does_and_tells_that_it_was_pressed(qtbot: QtBo
 
 
 @pytest.mark.parametrize("width", [640, 724, 1_120, 3_500])
-@pytest.mark.parametrize("height", [LOW_HEIGHT - HEIGHT, OPEN_HEIGHT - HEIGHT, 500])
-def test_the_compact_one_fits_the_dock(qtbot: QtBot, width: int, height: int) -> None:
+@pytest.mark.parametrize("height", [108, 168, 500])
+def test_the_compact_one_fits_the_table(qtbot: QtBot, width: int, height: int) -> None:
     welcome = Welcome(is_large=False)
     shown(qtbot, welcome, width, height)
     assert texts(welcome) == [TITLE, SENTENCE] and not cut_off(welcome)
@@ -97,9 +95,9 @@ def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> No
 
 def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
     runs = RunsPanel()
-    shown(qtbot, runs, 1_120, OPEN_HEIGHT)
+    shown(qtbot, runs, 1_120, 400)
     welcome = runs.findChild(Welcome)
-    assert welcome is not None and welcome.isVisible() and runs.minimumSizeHint().height() < LOW_HEIGHT
+    assert welcome is not None and welcome.isVisible()
     for button, signal in (
         (welcome.show_me, runs.show_me_wanted),
         (welcome.experiment, runs.experiment_wanted),
@@ -122,17 +120,17 @@ def test_the_very_first_start_opens_the_welcome_and_no_later_one(
     with Launcher(Target.THREAD) as launcher:
         first = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(first)
-        assert (first.workspace, first.others.show_panel.page) == ("show", "welcome")
-        first.show_workspace("train")
+        assert (first.page, first.others.show_panel.page) == ("show", "welcome")
+        first.show_page("compare")
         first.close_without_asking()
         again = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(again)
-        assert again.workspace == "train"
+        assert again.page == "compare"
         again.close_without_asking()
         store.add(Experiment())
         with_runs = MainWindow(store, launcher, Settings.load(home / "other.json"))
         qtbot.addWidget(with_runs)
-        assert with_runs.workspace == "train"
+        assert with_runs.page == "compare"
         with_runs.close_without_asking()
 
 
@@ -144,6 +142,6 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     panel = window.others.show_panel
     window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
     window.top_bar.welcome_requested.emit()
-    assert (window.workspace, panel.page) == ("show", "welcome")
-    window.top_bar.workspace_chosen.emit("show")
+    assert (window.page, panel.page) == ("show", "welcome")
+    window.top_bar.place_chosen.emit("show")
     assert panel.page == "refused"

@@ -62,7 +62,7 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
 ) -> None:
     window = open_window()
     page = window.engine.page
-    assert window.workspace == "train" and page.isVisible() and not window.notice.messages()
+    assert window.page == "compare" and page.isVisible() and not window.notice.messages()
     assert "downloaded" in window.setup.foot.line.text() and not window.setup.run_action.isEnabled()
     qtbot.waitUntil(page.begin_button.isEnabled)
     assert "RTX 4090" in window.top_bar.device.accessibleName()
@@ -97,10 +97,10 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
         window.setup.foot.engine_button.click,
     )
     for ask in asked:
-        window.show_workspace("memory")
+        window.show_page("limit")
         assert window.setup.foot.engine_button.isVisible()
         ask()
-        assert window.workspace == "train" and window.engine.page.isVisible()
+        assert window.page == "compare" and window.engine.page.isVisible()
     assert not window.notice.messages()
 
 
@@ -214,7 +214,7 @@ def test_the_top_bar_tells_elsewhere_how_far_the_installation_is(
     qtbot.waitUntil(page.begin_button.isEnabled)
     page.begin_button.click()
     performed.events.put(Fetched(1, 4, None, None, "torch.whl"))
-    window.show_workspace("compare")
+    window.show_page("results")
     chip = window.top_bar.findChild(SetupChip)
     qtbot.waitUntil(lambda: chip.accessibleName() == "Downloading PyTorch: 25\N{NO-BREAK SPACE}%")
     assert chip.isVisible() and not page.isVisible()

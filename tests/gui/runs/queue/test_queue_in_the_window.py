@@ -20,13 +20,13 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     start: Callable[[], MainWindow], tiny: Experiment
 ) -> None:
     window = start()
-    queue, panel = window.experiments.queue, window.dock.queue
+    queue, panel = window.experiments.queue, window.backstage.queue
     queue.stops_after_this = True
     window.experiments.submit("", [("FP32", tiny)], "first")
     assert "The queue rests" in window.notice.text()
     window.experiments.submit("", [("FP32", tiny)], "second")
-    window.dock.toggle("queue")
-    assert window.dock.page == "queue" and window.dock._to_queue.text() == "2"
+    window.backstage.toggle_page("queue")
+    assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.table.selectRow(0)
     panel.table.action_pressed.emit("remove")
@@ -43,7 +43,7 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
 ) -> None:
     runs = [store.add(tiny).id for _ in range(2)]
     window = start()
-    panel = window.dock.queue
+    panel = window.backstage.queue
     assert panel.empty.words().startswith("2 runs are still in the queue from last time.")
     assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Go on"
     panel.empty.button.click()

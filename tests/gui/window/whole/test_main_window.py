@@ -18,7 +18,6 @@ from engine.protocol.events import Ready
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Target
-from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
@@ -82,7 +81,7 @@ def row_text(window: MainWindow, run_id: str) -> str:
     model = window.runs.table.model()
     for row in range(model.rowCount()):
         cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
-        if window.runs.model.run(row).id == run_id:
+        if [run.id for run in window.runs.model.runs_at(row)] == [run_id]:
             return " | ".join(cells)
     raise AssertionError(f"{run_id} is not in the table")
 
@@ -101,7 +100,7 @@ def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
         child.kill()
     training.wait_for_end(window, 1)
     assert window.experiments.runs.record(first).status is Status.FAILED
-    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
+    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.backstage.log.text()
     (second,) = training.submit(window, tiny)
     training.wait_for_end(window, 2)
     assert window.experiments.runs.record(second).status is Status.FINISHED
@@ -153,19 +152,14 @@ def test_the_window_repaints_slowly_beside_a_cpu_run(
     assert not window._followed.timer.isActive()
 
 
-def test_ticked_runs_are_compared_and_the_dock_makes_room(
-    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
-) -> None:
+def test_ticked_runs_are_compared(qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment) -> None:
     ids = training.submit(window, tiny, experiment_from({**tiny.model_dump(), "precision": "bf16"}))
     training.wait_for_end(window, 2)
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.runs.compare_requested.emit(window.runs.checked())
-    assert window.workspace == "compare" and not window.runs.is_open()
+        window.show_page("results")
     assert [line.key for line in window.others.compare.curves.lines()] == list(ids)
     assert "BF16 AMP" in window.others.compare.headline.text()
-    window.show_workspace("train")
-    assert window.runs.is_open()
 
 
 def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
@@ -175,7 +169,7 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     training.wait_for_end(window, 1)
     window.runs.set_checked([first])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_workspace("compare")
+        window.show_page("results")
     window.others.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
     assert "1 run queued: BF16 AMP, plain." in window.notice.text()
     training.wait_for_end(window, 2)
@@ -199,12 +193,3 @@ def test_every_control_says_what_it_is(window: MainWindow) -> None:
         and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
     ]
     assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]
-
-
-def test_a_window_that_becomes_low_takes_the_height_from_the_runs(window: MainWindow) -> None:
-    window.resize(1_440, 900)
-    assert window.dock.height() == OPEN_HEIGHT
-    window.resize(1_100, 700)
-    assert window.dock.height() == LOW_HEIGHT
-    window.resize(1_440, 900)
-    assert window.dock.height() == OPEN_HEIGHT

@@ -20,12 +20,12 @@ def test_what_the_window_looked_like_survives_a_restart(
     theme().set_mode("light")
     window._body.setSizes([400, 900])
     side = window._body.sizes()[0]
-    window.runs.set_open(False)
-    window.show_workspace("compare")
+    window.show_page("results")
     again = open_window()
     assert theme().mode == "light"
-    assert again._body.sizes()[0] == side != 320
-    assert again.workspace == "compare" and not again.runs.is_open()
+    assert again.page == "results"
+    again.show_page("experiment")
+    qtbot.waitUntil(lambda: again._body.sizes()[0] == side != 320)
     theme().set_mode("dark")
 
 
@@ -36,7 +36,7 @@ def test_broken_settings_do_not_keep_the_window_from_opening(
         '{"form": {"preset": 5}, "workspace": "nowhere", "geometry": "%", "theme": 3}'
     )
     window = open_window()
-    assert window.workspace == "train"
+    assert window.page == "compare"
     assert window.setup.form.preset.value() == "fashion"
     assert "could not be restored" in caplog.text
 
@@ -45,5 +45,5 @@ def test_the_geometry_of_another_screen_is_passed_over_quietly(
     open_window: Open, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (home / "window.json").write_text('{"geometry": "AAAA", "workspace": "compare"}')
-    assert open_window().workspace == "compare"
+    assert open_window().page == "results"
     assert caplog.text == ""

@@ -1,55 +1,46 @@
-"""The workspaces other than Train, which are made after the window's first paint."""
+"""The pages other than that of a comparison, which are made after the window's first paint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QMainWindow, QPushButton
 
-from engine.protocol.numerics.advice import Changes
-from gui.compare.column import ComparisonColumn
-from gui.compare.controller import CompareController
-from gui.compare.panel import ComparePanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
+from gui.results.controller import ResultsController
+from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
+from gui.session.orders.controller import WorkController
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.fastest.controller import FastestController
+from gui.sweep.fastest.panel import TunePanel
 from gui.sweep.panel import SweepPanel
 from gui.timing.controller import TimingController
 from gui.timing.export import TRACE_WRITTEN
 from gui.timing.panel import TimingPanel
-from gui.widgets.answers.answer_page import changes_words
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
-_WORKSPACES = {
-    "search": "memory",
-    "diagnosis": "numerics",
-    "timing": "timing",
-    "sweep": "sweep",
-    "tuning": "sweep",
-}
-"""The workspace of each kind of orders."""
 
-
-class OtherWorkspaces(QObject):
+class OtherPages(QObject):
     """Makes the panels in the window's body, and joins their controllers.
 
-    `workspace_wanted` carries the workspace to show; `experiment_wanted` asks for the form; `problem` carries
-    the Problem to report, `runs_wanted` runs to show in Train; `engine_wanted` asks to set up the engine.
+    `page_wanted` carries the page to show; `experiment_wanted` asks for the form; `problem` carries the
+    Problem to report, `runs_wanted` runs to show; `engine_wanted` asks to set up the engine.
     """
 
-    workspace_wanted = Signal(str)
+    page_wanted = Signal(str)
     experiment_wanted = Signal()
     problem = Signal(object)
     runs_wanted = Signal(object)  # tuple[str, ...]
@@ -64,34 +55,36 @@ class OtherWorkspaces(QObject):
         top_bar: TopBar,
         body: Body,
         setup: SetupPanel,
+        place: ResultsPlace,
     ) -> None:
         super().__init__(window)
         self._window = window
         self._experiments = experiments
-        self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, body.dock.runs, body.notice
-        pages, side = body.pages, body.side
+        self._setup, self._runs, self._notice = setup, place.runs, body.notice
+        pages = body.pages
         # the order of Tab is that in which they are made
         self.memory_limit = MemoryLimitPanel(pages)
-        self.compare = ComparePanel(pages)
-        self.column = ComparisonColumn(side)
         self.show_panel = ShowPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
         self.timing_panel = TimingPanel(pages)
         self.sweep_panel = SweepPanel(pages)
-        body.add("memory", self.memory_limit, setup)
-        body.add("compare", self.compare, self.column)
+        self.tune_panel = TunePanel(pages)
+        body.add("limit", self.memory_limit, setup)
         body.add("show", self.show_panel, None)
         body.add("numerics", self.numerics_panel, setup)
-        body.add("timing", self.timing_panel, setup)
+        body.add("profile", self.timing_panel, setup)
         body.add("sweep", self.sweep_panel, setup)
+        body.add("tune", self.tune_panel, setup)
+        setup.form.put("numerics", self.numerics_panel.parts_choice)
+        setup.form.put("tune", self.tune_panel.options)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
         self.timings = TimingController(setup, self.timing_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
-        self.fastest = FastestController(setup, self.sweep_panel, experiments, self)
-        self.comparisons = CompareController(
-            store_path, experiments, self._runs, self.column, self.compare, self._notice, window
-        )
+        self.fastest = FastestController(setup, self.tune_panel, experiments, self)
+        self.results = ResultsController(store_path, setup, place, experiments, self._notice, window)
+        self.comparisons = self.results.comparisons
+        self.compare, self.head = self.results.page.comparison, self.results.page.head
         self.shows = ShowController(
             store_path,
             experiments,
@@ -101,12 +94,19 @@ class OtherWorkspaces(QObject):
             window,
             (top_bar, self._notice),
         )
+        self._controllers: Mapping[str, WorkController[Any]] = {
+            "limit": self.limits,
+            "numerics": self.numerics,
+            "profile": self.timings,
+            "sweep": self.sweeps,
+            "tune": self.fastest,
+        }
         self._stops = {
             "search": self.memory_limit.stop,
             "diagnosis": self.numerics_panel.head.stop,
             "timing": self.timing_panel.head.stop,
             "sweep": self.sweep_panel.head.stop,
-            "tuning": self.sweep_panel.fastest_head.stop,
+            "tuning": self.tune_panel.head.stop,
         }
         self._connect()
 
@@ -117,25 +117,24 @@ class OtherWorkspaces(QObject):
             Key.NUMERICS: self.numerics_panel,
             Key.TIMING: self.timing_panel,
             Key.SWEEP: self.sweep_panel,
+            Key.TUNE: self.tune_panel,
             Key.EXPORT: self.comparisons,
             Key.SHOW: self.shows,
         }
 
     def set_in_sight(self, key: str) -> None:
-        """Sets which workspace is visible."""
-        self.comparisons.set_in_sight(key == "compare")
+        """Sets which page is visible."""
+        self.results.set_in_sight(key == "results")
         self.shows.set_in_sight(key == "show")
         self.limits.refresh()
-        if key == "memory":
-            self.limits.open_newest()
-        if key == "numerics":
-            self.numerics.open_newest()
-        if key == "timing":
-            self.timings.open_newest()
         self.sweeps.set_in_sight(key == "sweep")
-        for controller in (self.sweeps, self.fastest):
-            if key == "sweep" and self.sweep_panel.is_empty:
-                controller.open_newest()
+        if key in self._controllers:
+            self._controllers[key].open_newest()
+
+    def offers(self) -> tuple[QPushButton, ...]:
+        """The buttons of the empty pages that ask what the form asks."""
+        empty = (self.memory_limit.empty, self.numerics_panel.empty, self.timing_panel.empty)
+        return (*(page.button for page in empty), self.tune_panel.page.offer)
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
@@ -143,11 +142,9 @@ class OtherWorkspaces(QObject):
 
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""
-        self.comparisons.stop()
-        self.numerics.stop()
-        self.timings.stop()
-        self.sweeps.stop()
-        self.fastest.stop()
+        self.results.stop()
+        for controller in self._controllers.values():
+            controller.stop()
         self.shows.stop()
 
     def focus_stop(self, what: str | None) -> None:
@@ -156,36 +153,26 @@ class OtherWorkspaces(QObject):
             self._stops[what].setFocus()
 
     def _connect(self) -> None:
-        for what, workspace in _WORKSPACES.items():
-            self._experiments.orders[what].busy_changed.connect(partial(self._top_bar.set_busy, workspace))
-        self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
-        self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
-        self.timings.workspace_wanted.connect(lambda: self.workspace_wanted.emit("timing"))
-        for teller in (self.sweeps, self.fastest):
-            teller.workspace_wanted.connect(lambda: self.workspace_wanted.emit("sweep"))
-            teller.comparison_wanted.connect(self.comparisons.compare)
-        for head in (self.sweep_panel.head, self.sweep_panel.fastest_head):
-            head.menu.set_source(lambda: (*self.sweeps.entries(), *self.fastest.entries()))
-        self.sweeps.runs_wanted.connect(self.runs_wanted)
-        for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel):
-            panel.guide_wanted.connect(self._show_guide)
-        for controller in (self.limits, self.numerics, self.timings, self.sweeps, self.fastest):
+        for page, controller in self._controllers.items():
+            controller.workspace_wanted.connect(partial(self.page_wanted.emit, page))
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
+        for teller in (self.sweeps, self.fastest):
+            teller.comparison_wanted.connect(self.comparisons.compare)
+        self.sweeps.runs_wanted.connect(self.runs_wanted)
+        for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel, self.tune_panel):
+            panel.guide_wanted.connect(self._show_guide)
         self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         self._runs.ranges_requested.connect(self.numerics.show_samples)
-        self._runs.sweep_requested.connect(self.sweeps.open)
-        self._setup.changes_used.connect(self._tell_changes)
         self._experiments.ended.connect(self._offer_to_find)
-        self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
-        self.comparisons.problem.connect(self.problem)
-        self.column.why_not_explained = self._experiments.why_not_explained
-        self.column.explain_wanted.connect(self.timings.explain)
-        self._experiments.catalog_known.connect(lambda _catalog: self.column.fit_explain())
+        self.results.wanted.connect(lambda: self.page_wanted.emit("results"))
+        self.results.problem.connect(self.problem)
+        self.results.form_wanted.connect(self.experiment_wanted)
+        self.results.guide_wanted.connect(self._show_guide)
+        self.results.runs_wanted.connect(self.runs_wanted)
         self.compare.experiment_wanted.connect(self.experiment_wanted)
-        self.shows.offer(self._runs, self.column)
-        self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
-        self.shows.workspace_wanted.connect(self.workspace_wanted)
+        self.shows.offer(self._runs, self.head)
+        self.shows.workspace_wanted.connect(self.page_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
         self.shows.engine_wanted.connect(self.engine_wanted)
 
@@ -215,6 +202,3 @@ class OtherWorkspaces(QObject):
             "Find it",
             lambda: self.numerics.find_nonfinite(run),
         )
-
-    def _tell_changes(self, changes: Changes, undo: Callable[[], object]) -> None:
-        self._notice.tell(f"Put into the form: {changes_words(changes)}.", action="Undo", do=undo, asks=False)

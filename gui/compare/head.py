@@ -1,0 +1,264 @@
+"""The head of what is opened in Results: its title, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QActionGroup, QIcon, QMouseEvent
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
+
+from engine.compare.comparison import Comparison
+from engine.compare.figures import SPEED
+from engine.compare.sides import Side
+from engine.drawing.looks import side_fills
+from engine.store.record import RunRecord
+from engine.words.numbers import date_text
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.train.details import side_runs
+from gui.widgets import Button, ElidedLabel, IconButton, marker_pixmap
+from gui.widgets.boxes import Placed, in_row
+from gui.widgets.labels import plain_tip
+
+FORMATS = (
+    ("any", "Report or other file…"),
+    ("html", "Save as HTML…"),
+    ("pdf", "Save as PDF…"),
+    ("csv", "Save samples and figures as CSV…"),
+    ("png", "Save the charts as PNG…"),
+    ("svg", "Save the charts as SVG…"),
+    ("json", "Save everything as JSON…"),
+    ("markdown", "Copy the table as Markdown"),
+    ("latex", "Copy the table as LaTeX"),
+    ("script", "Save as a Python script…"),
+    ("tensorboard", "Write a folder for TensorBoard…"),
+    ("mlflow", "Send to MLflow…"),
+    ("archive", "Save the whole runs as .ammeter, to import elsewhere…"),
+)
+_TIP = "Save the report or other formats; drag it out of the window to save the report there"
+_HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
+
+
+class ExportButton(Button):
+    """Opens the formats. `wanted` carries the name of a format; `drag_wanted` when it is dragged out of the
+    window, `title_wanted` to give the report a title."""
+
+    wanted = Signal(str)
+    drag_wanted = Signal()
+    title_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(" Export…", "middle", _TIP, "download")
+        self.setAccessibleName("Export")
+        self._pressed_at: QPoint | None = None
+        self.formats = QMenu(self)
+        self.formats.setAccessibleName("Export formats")
+        for name, text in FORMATS:
+            self.formats.addAction(text).triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
+        self.formats.addSeparator()
+        self.formats.addAction("Title of the report…").triggered.connect(lambda: self.title_wanted.emit())
+        self.clicked.connect(self._open)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        self._pressed_at = event.position().toPoint() if event.button() is Qt.MouseButton.LeftButton else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._pressed_at is None:
+            return
+        way = event.position().toPoint() - self._pressed_at
+        if way.manhattanLength() >= QApplication.startDragDistance():
+            self._pressed_at = None
+            # the release must not count as a click
+            self.setDown(False)
+            self.drag_wanted.emit()
+
+    def _open(self) -> None:
+        width = self.formats.sizeHint().width()
+        self.formats.popup(self.mapToGlobal(QPoint(self.width() - width, self.height() + 4)))
+
+
+class ItemHead(QWidget):
+    """Names what is opened. For a comparison it also has the choice of its sides.
+
+    `baseline_chosen` and `headline_chosen` when the user chooses another side; `show_wanted` to play the
+    headline's side against the baseline; `settings_wanted` to put the settings into the form.
+    """
+
+    baseline_chosen = Signal()
+    headline_chosen = Signal()
+    show_wanted = Signal()
+    settings_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedHeight(_HEIGHT)
+        self._comparison: Comparison | None = None
+        self._own_baseline: str | None = None
+        self._chosen: str | None = None
+        self._preferred: str | None = None
+        self._icon_name = "compare"
+        self._icon = QLabel()
+        self.title, self.about = ElidedLabel("", "title"), ElidedLabel("", "hint")
+        self.about.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.sides = IconButton("swap", "Sides", "Choose the baseline, and which side the sentence is about")
+        self.sides.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.sides.setMenu(QMenu(self))
+        self.sides.menu().setAccessibleName("Sides of the comparison")
+        self.sides.menu().aboutToShow.connect(self._fill)
+        self.show_button = IconButton("play", "Show", "Play both side by side, as a race")
+        self.show_button.clicked.connect(self.show_wanted)
+        tip = "Put these settings into the form of Experiment; nothing is run"
+        self.settings = Button("Use these settings", "middle", tip)
+        self.settings.clicked.connect(self.settings_wanted)
+        self.export = ExportButton()
+        self._actions: QWidget | None = None
+        buttons = (self.sides, self.show_button, self.settings, self.export)
+        self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
+        theme().changed.connect(self._recolour)
+        self.clear()
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Names the sides of a comparison, and offers them; the chosen headline holds if it still can."""
+        self._comparison = comparison
+        self._drop_actions()
+        others = [side for side in comparison.sides if side is not comparison.baseline]
+        preferred = (side.id for side in others if self._preferred in [run.id for run in side.runs])
+        self._chosen, self._preferred = next(preferred, self._chosen), None
+        if self._chosen not in [side.id for side in others]:
+            self._chosen = _telling(comparison, others)
+        runs = [run for side in comparison.sides for run in side.runs]
+        models = dict.fromkeys(run.experiment.model for run in runs)
+        model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
+        when = date_text(min(run.started or run.created for run in runs))
+        self.show_title("compare", title_of(comparison), f"{model}, {when}")
+        self.sides.setVisible(len(comparison.sides) > 1)
+        self.show_button.setVisible(len(comparison.sides) > 1)
+        self.settings.setVisible(True)
+        self.export.setVisible(True)
+
+    def show_title(self, icon_name: str, title: str, about: str) -> None:
+        """Names what is opened."""
+        self._icon_name = icon_name
+        self._recolour()
+        self.title.set_whole_text(title)
+        self.about.set_whole_text(about)
+
+    def show_study(
+        self, icon_name: str, title: str, about: str, *, has_settings: bool, actions: QWidget | None = None
+    ) -> None:
+        """Names a study, which has no sides but may bring a note and buttons of its own."""
+        self.clear()
+        self.show_title(icon_name, title, about)
+        self.settings.setVisible(has_settings)
+        self._actions = actions
+        if actions is not None:
+            if self._row.indexOf(actions) < 0:
+                self._row.insertWidget(_AFTER_TITLE, actions, 2)
+            actions.show()
+
+    def clear(self) -> None:
+        """Names nothing: nothing is opened."""
+        self._comparison = None
+        self.show_title("", "", "")
+        self._drop_actions()
+        for button in (self.sides, self.show_button, self.settings, self.export):
+            button.hide()
+
+    def _drop_actions(self) -> None:
+        if self._actions is not None:
+            self._actions.hide()
+            self._actions = None
+
+    def explainable(self) -> tuple[str, ...]:
+        """The ids of a run of each side, the baseline's first."""
+        if self._comparison is None:
+            return ()
+        baseline = self._comparison.baseline
+        return (baseline.id, *(side.id for side in self._comparison.sides if side is not baseline))
+
+    def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
+        """The id of the user's baseline, forgotten once it is not among `runs`; None if there is none."""
+        if self._own_baseline not in [run.id for run in runs]:
+            self._own_baseline = None
+        return self._own_baseline
+
+    def baseline(self) -> str | None:
+        """The id of the baseline's side."""
+        return self._comparison.baseline.id if self._comparison is not None else None
+
+    def headline(self) -> str | None:
+        """The id of the side in the headline; None if there is only the baseline."""
+        return self._chosen if self._comparison is not None else None
+
+    def set_baseline(self, run_id: str) -> None:
+        """Chooses another baseline, as the user can."""
+        self._own_baseline = run_id
+        self.baseline_chosen.emit()
+
+    def set_headline(self, side_id: str) -> None:
+        """Chooses the side that the sentence is about."""
+        self._chosen = side_id
+        self.headline_chosen.emit()
+
+    def prefer(self, run_id: str) -> None:
+        """Puts the side of this run into the headline of the next comparison, unless it is the baseline."""
+        self._preferred = run_id
+
+    def swap(self) -> None:
+        """Swaps the baseline and the side in the headline."""
+        headline, baseline = self.headline(), self.baseline()
+        if headline is not None and baseline is not None:
+            self._chosen = baseline
+            self.set_baseline(headline)
+
+    def _fill(self) -> None:
+        menu, comparison = self.sides.menu(), self._comparison
+        menu.clear()
+        if comparison is None:
+            return
+        others = [side for side in comparison.sides if side is not comparison.baseline]
+        self._add_sides("Measured against", comparison.sides, self.baseline(), self.set_baseline)
+        self._add_sides("The sentence is about", others, self.headline(), self.set_headline)
+        menu.addSeparator()
+        menu.addAction("Swap").triggered.connect(lambda _=False: self.swap())
+
+    def _add_sides(
+        self, words: str, sides: Sequence[Side], chosen: str | None, choose: Callable[[str], None]
+    ) -> None:
+        assert self._comparison is not None  # the menu is filled for one
+        menu, fills = self.sides.menu(), side_fills(self._comparison.sides)
+        menu.addSection(words)
+        menu.setToolTipsVisible(True)
+        group = QActionGroup(menu)
+        for side in sides:
+            mark = marker_pixmap(side.precision, 8, fills[side.id], self.devicePixelRatioF())
+            action = menu.addAction(QIcon(mark), f"{side.title}   {side_runs(side)}".replace("&", "&&"))
+            action.setToolTip(plain_tip(", ".join(side.names)))
+            action.setCheckable(True)
+            action.setChecked(side.id == chosen)
+            action.triggered.connect(lambda _=False, side_id=side.id: choose(side_id))
+            group.addAction(action)
+
+    def _recolour(self) -> None:
+        if self._icon_name:
+            ink, ratio = theme().palette.text2, self.devicePixelRatioF()
+            self._icon.setPixmap(pixmap(self._icon_name, ink, _SIGN, ratio))
+        self._icon.setVisible(bool(self._icon_name))
+
+
+def title_of(comparison: Comparison) -> str:
+    """What is compared: "FP32 against BF16 AMP", "3 precisions", "FP32"."""
+    sides = comparison.sides
+    if len(sides) > 2:
+        are_precisions = len({side.precision for side in sides}) == len(sides)
+        return f"{len(sides)} {'precisions' if are_precisions else 'sides'}"
+    others = [side.title for side in sides if side is not comparison.baseline]
+    return " against ".join([comparison.baseline.title, *others])
+
+
+def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
+    """The last side with a speed ratio, else the last one; None if there are no others."""
+    timed = [side for side in others if comparison.cells(side.id)[SPEED.name].ratio is not None]
+    return next((side.id for side in reversed(timed or list(others))), None)

@@ -1,0 +1,250 @@
+"""What is opened in Results: a comparison of runs, a study, or why a run failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.store.record import RunRecord, Status
+from engine.words.numbers import date_text
+from gui.compare.controller import CompareController
+from gui.results.page import ItemPage
+from gui.results.place import MIDDLE, NARROW, WIDE, ResultsPlace
+from gui.results.saved import read_studies
+from gui.results.studies import StudyMaker, StudyPages
+from gui.results.tabs import add_tabs
+from gui.runs.table.line import Line
+from gui.runs.table.rows import KINDS, Item, Study, StudyKind
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.setup.panel import SetupPanel
+from gui.widgets.messages import may_delete
+from gui.widgets.notice import Notice
+
+_WIDTHS: dict[StudyKind, int] = {
+    "limit": MIDDLE,
+    "numerics": NARROW,
+    "profile": NARROW,
+    "sweep": MIDDLE,
+    "tune": MIDDLE,
+}
+_ORDERS: dict[StudyKind, str] = {
+    "limit": "search",
+    "numerics": "diagnosis",
+    "profile": "timing",
+    "sweep": "sweep",
+    "tune": "tuning",
+}
+_TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
+"""Beside figures, beside curves, and beside studies."""
+_CONTENTS = {
+    "limit": "this limit with its trials",
+    "numerics": "this diagnosis with its parts",
+    "profile": "this profile",
+    "sweep": "this sweep with its pilots; its runs stay",
+    "tune": "this tuning with its trials; its runs stay",
+}
+
+
+class ResultsController(QObject):
+    """Opens what is clicked or ticked, and keeps the studies of the table up to date.
+
+    `wanted` asks for the place Results; `problem` carries a Problem, `form_wanted` asks for the form after
+    settings were put into it; `guide_wanted` carries a page of the guide, `runs_wanted` run ids to follow.
+    """
+
+    wanted = Signal()
+    problem = Signal(object)
+    form_wanted = Signal()
+    guide_wanted = Signal(str)
+    runs_wanted = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        setup: SetupPanel,
+        place: ResultsPlace,
+        experiments: Experiments,
+        notice: Notice,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._store_path, self._setup, self._experiments = store_path, setup, experiments
+        self._place, self._runs, self._notice = place, place.runs, notice
+        self.maker = StudyMaker(store_path, setup, experiments, self)
+        self.studies = StudyPages(self.maker, place)
+        self.page = ItemPage(self.studies, place)
+        place.take(self.page)
+        self.comparisons = CompareController(
+            store_path, experiments, self._runs, self.page.head, self.page.comparison, notice, window
+        )
+        self._studies: tuple[Study, ...] = ()
+        panel, head = self.page.comparison, self.page.head
+        self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
+        self._opened: Item | Line | None = None
+        self._is_in_sight = self._is_stale = False
+        self._background = Background(self)
+        self._connect()
+        self._read_studies()
+
+    def open_study(self, kind: StudyKind, key: str) -> None:
+        """Opens a study, which may still run, and asks for the place."""
+        item = self._runs.model.item(f"{kind} {key}")
+        if item is not None and item.study is not None:
+            self._open(item)
+        self.wanted.emit()
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Sets whether the place is visible: else nothing is read."""
+        self._is_in_sight = is_in_sight
+        self._tell_sight()
+
+    def stop(self) -> None:
+        """Waits for what is being read or written, before the window closes."""
+        self._background.stop()
+        self.comparisons.stop()
+        self.maker.stop()
+
+    def _connect(self) -> None:
+        runs, head = self._runs, self.page.head
+        runs.opened.connect(self._open)
+        runs.checked_changed.connect(self._compare_ticked)
+        runs.study_deleted.connect(self._delete)
+        runs.sweep_requested.connect(partial(self.open_study, "sweep"))
+        head.settings_wanted.connect(self._use_settings)
+        self.comparisons.problem.connect(self.problem)
+        self.comparisons.reader.shown.connect(self._fill_tab)
+        self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
+        self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
+        self.comparisons.workspace_wanted.connect(self.wanted)
+        self.maker.reported.connect(self._notice.tell)
+        self.maker.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self.maker.guide_wanted.connect(self.guide_wanted)
+        self.maker.comparison_wanted.connect(self.comparisons.compare)
+        self.maker.runs_wanted.connect(self.runs_wanted)
+        for work in self._experiments.orders.values():
+            for signal in (work.began, work.ended, work.deleted):
+                signal.connect(lambda _key: self._read_studies())
+        self._experiments.runs.list_changed.connect(self._drop_gone)
+
+    def _read_studies(self) -> None:
+        read = partial(read_studies, self._store_path)
+        self._background.do(read, self._take_studies, self.problem.emit)
+
+    def _take_studies(self, studies: tuple[Study, ...]) -> None:
+        self._studies = studies
+        self._runs.set_studies(studies)
+        self._fill_tab()
+        if isinstance(self._opened, Item) and self._opened.study is not None:
+            item = self._runs.model.item(self._opened.key)
+            if item is None:
+                self._compare_ticked()
+            elif item != self._opened:
+                self._open(item)
+
+    def _drop_gone(self) -> None:
+        opened = self._opened
+        if isinstance(opened, Line) and self._experiments.runs.record(opened.run.id) is None:
+            self._compare_ticked()
+        elif self._opened is None:
+            self.comparisons.show_ticked()
+
+    def _open(self, row: Item | Line) -> None:
+        self._opened = row
+        if isinstance(row, Item) and row.study is not None:
+            self._open_study(row, row.study)
+            return
+        owner = self._runs.model.owner(row.run.id) if isinstance(row, Line) else row
+        runs = [line.run for line in owner.lines] if owner is not None else []
+        if isinstance(row, Line):
+            runs = runs if owner is not None and owner.kind == "comparison" else [row.run]
+            self._mark([row.key])
+            if row.run.status is Status.FAILED and row.overview.samples_per_second is None:
+                self._show_failure(row.run)
+                return
+        if isinstance(row, Item) and row.is_failed:
+            self._show_failure(row.lines[0].run, row)
+            return
+        if isinstance(row, Line):
+            self.page.head.prefer(row.run.id)
+        self._compare([run.id for run in runs if run.status is not Status.QUEUED])
+
+    def _compare(self, run_ids: Iterable[str]) -> None:
+        ids = tuple(run_ids)
+        self._mark(ids)
+        self.page.show_comparison()
+        self._fit_width()
+        self._tell_sight()
+        self.comparisons.reader.set_runs(ids)
+
+    def _fit_width(self) -> None:
+        """Gives the table all its columns beside figures, and a list's width beside what needs the room."""
+        if self.page.is_comparison:
+            front = self.page.comparison.tabs.currentIndex()
+            self._place.want_width(_TAB_WIDTHS[min(front, len(_TAB_WIDTHS) - 1)])
+
+    def _compare_ticked(self) -> None:
+        self._opened = None
+        self._compare(self._runs.checked())
+
+    def _open_study(self, item: Item, study: Study) -> None:
+        self._mark([])
+        self._runs.table.mark([item.key])
+        about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
+        actions = self.studies.open(study.kind, study.id)
+        self.page.head.show_study(
+            KINDS[item.kind][1],
+            item.title,
+            about,
+            has_settings=study.experiment is not None,
+            actions=actions,
+        )
+        self.page.show_studies()
+        self._place.want_width(_WIDTHS[study.kind])
+        self._tell_sight()
+
+    def _show_failure(self, run: RunRecord, item: Item | None = None) -> None:
+        if run.problem is None:
+            return
+        self._mark([run.id] if item is None else item.run_ids)
+        title = run.name if item is None else item.title
+        about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
+        self.page.head.show_study("cross-outline", title, about, has_settings=True)
+        self.page.show_failure(run.problem)
+        self._place.want_width(WIDE)
+        self._tell_sight()
+
+    def _mark(self, run_ids: Iterable[str]) -> None:
+        """Marks the rows of these runs, and of a comparison all of whose runs are among them."""
+        ids = set(run_ids)
+        owners = (self._runs.model.owner(run_id) for run_id in ids)
+        whole = {owner.key for owner in owners if owner is not None and ids.issuperset(owner.run_ids)}
+        self._runs.table.mark(ids | whole)
+
+    def _tell_sight(self) -> None:
+        self.comparisons.set_in_sight(self._is_in_sight and self.page.is_comparison)
+        self.studies.set_in_sight(self._is_in_sight and not self.page.is_comparison)
+
+    def _use_settings(self) -> None:
+        opened, experiment = self._opened, None
+        if isinstance(opened, Item) and opened.study is not None:
+            experiment = opened.study.experiment
+        elif self.page.is_comparison:
+            side = self.page.head.headline() or self.page.head.baseline()
+            run = self._experiments.runs.record(side or "")
+            experiment = None if run is None else run.experiment
+        elif isinstance(opened, Line):
+            experiment = opened.run.experiment
+        elif opened is not None:
+            experiment = opened.lines[0].run.experiment
+        if experiment is not None:
+            self._setup.use_settings(experiment)
+            self.form_wanted.emit()
+
+    def _delete(self, study: Study) -> None:
+        if may_delete(self._runs, _CONTENTS[study.kind]):
+            self._experiments.orders[_ORDERS[study.kind]].delete(study.id)

@@ -1,0 +1,68 @@
+"""The place Results: the table at the left, what is opened at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QSplitter, QWidget
+
+from gui.runs.panel import RunsPanel
+
+WIDE, MIDDLE, NARROW = 640, 480, 320
+"""The widths of the table: beside figures, beside a picture, and beside what needs the room."""
+_LEAST_TABLE, _LEAST_ITEM = 280, 520
+
+
+class ResultsPlace(QSplitter):
+    """`runs` is the table. The right is made when it is first needed: it would slow the window's start."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self.setChildrenCollapsible(False)
+        self.runs = RunsPanel(self)
+        self.runs.setMinimumWidth(_LEAST_TABLE)
+        self.addWidget(self.runs)
+        self._item: QWidget | None = None
+        self._wanted, self._chosen = WIDE, 0
+        self.splitterMoved.connect(lambda place, _index: self._choose(place))
+
+    def take(self, item: QWidget) -> None:
+        """Takes the right side."""
+        self._item = item
+        item.setMinimumWidth(_LEAST_ITEM)
+        self.addWidget(item)
+        self.setStretchFactor(1, 1)
+        self._settle()
+
+    def want_width(self, width: int) -> None:
+        """Gives the table this width, unless the user has chosen another."""
+        self._wanted = width
+        self._settle()
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart: the width that the user chose, 0 for none."""
+        return {"width": self._chosen}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        self._chosen = max(0, int(state["width"]))
+        self._settle()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._settle()
+
+    def _choose(self, width: int) -> None:
+        self._chosen = width
+
+    def _settle(self) -> None:
+        if self._item is None:
+            return
+        room = self.width()
+        steps = (width for width in (WIDE, MIDDLE, NARROW) if width <= self._wanted)
+        fitting = next((width for width in steps if room - width >= _LEAST_ITEM + 40), NARROW)
+        table = min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))
+        self.setSizes([table, max(1, room - table)])

@@ -1,0 +1,197 @@
+"""The tabs of a comparison that show studies of the same runs, or offer to make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtWidgets import QStackedLayout, QWidget
+
+from engine.compare.comparison import Comparison
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.limit.prober import DEFAULT_MARGIN
+from engine.protocol.numerics.diagnosis import USUAL_PARTS
+from gui.compare.head import ItemHead
+from gui.compare.panel import ComparePanel
+from gui.limit.panel import MemoryLimitPanel
+from gui.results.studies import StudyMaker
+from gui.runs.table.rows import Study, StudyKind
+from gui.session.experiments import Experiments
+from gui.session.orders.controller import WorkController
+from gui.widgets import EmptyState
+
+_ABOVE = 8
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a tab is about: a run of each side, the baseline's first, and the side of the sentence."""
+
+    run_ids: tuple[str, ...]
+    experiments: tuple[Experiment, ...]
+    labels: tuple[str, ...]
+    headline: Experiment
+
+    @property
+    def sides(self) -> str:
+        """How the sides are called in a button."""
+        return {1: self.labels[0], 2: "both"}.get(len(self.labels), f"all {len(self.labels)}")
+
+
+def pair_of(comparison: Comparison, head: ItemHead) -> Pair:
+    """The sides of the comparison that is shown."""
+    by_id = {side.id: side for side in comparison.sides}
+    sides = [by_id[side_id] for side_id in head.explainable()]
+    telling = by_id.get(head.headline() or "", comparison.baseline)
+    return Pair(
+        tuple(side.id for side in sides),
+        tuple(side.runs[0].experiment for side in sides),
+        tuple(side.title for side in sides),
+        telling.runs[0].experiment,
+    )
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """`find` gives the key of the study that is there already, `make` makes one and returns its key, and
+    `against` says why that cannot be."""
+
+    title: str
+    question: str
+    hint: str
+    button: Callable[[Pair], str]
+    tip: str
+    find: Callable[[Pair], str | None]
+    make: Callable[[Pair], str]
+    against: Callable[[Pair], str | None]
+
+
+class StudyTab(QWidget):
+    """Shows the newest study of a kind of the compared runs, or offers to make one, which lands here."""
+
+    def __init__(self, kind: StudyKind, offer: _Offer, maker: StudyMaker) -> None:
+        super().__init__()
+        self._kind, self._offer, self._maker = kind, offer, maker
+        self._controller: WorkController[Any] | None = None
+        self._pair: Pair | None = None
+        self._made: dict[tuple[str, ...], str] = {}
+        self.empty = EmptyState(offer.question, offer.hint, "", offer.tip)
+        self.empty.pressed.connect(self._make)
+        self._pages = QStackedLayout(self)
+        self._pages.addWidget(self.empty)
+
+    def show_pair(self, pair: Pair) -> None:
+        """Shows what is known of these runs."""
+        self._pair = pair
+        key = self._made.get(pair.run_ids) or self._offer.find(pair)
+        if key is not None:
+            self._open(key)
+            return
+        against = self._offer.against(pair)
+        hint, button = (self._offer.hint, self._offer.button(pair)) if against is None else (against, "")
+        self.empty.tell(self._offer.question, hint, button, self._offer.tip)
+        self._pages.setCurrentWidget(self.empty)
+
+    def _open(self, key: str) -> None:
+        if self._controller is None:
+            panel, self._controller = self._maker.make(self._kind, self)
+            self._pages.addWidget(panel)
+            if (layout := panel.layout()) is not None:
+                # in line with the sentence above
+                layout.setContentsMargins(0, _ABOVE, 0, 0)
+            if not isinstance(panel, MemoryLimitPanel):
+                panel.head.hide_title()
+        self._pages.setCurrentIndex(1)
+        self._controller.open(key)
+
+    def _make(self) -> None:
+        if self._pair is None:
+            return
+        try:
+            self._maker.experiments.trust.check(self._pair.experiments)
+            key = self._offer.make(self._pair)
+        except ProblemError as error:
+            self._maker.reported.emit(f"{error.problem.message} {error.problem.remedy}")
+            return
+        self._made[self._pair.run_ids] = key
+        self._open(key)
+
+
+def add_tabs(
+    panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[Study]]
+) -> Callable[[], None]:
+    """Adds the tabs; the returned function fills the one in front, if it is one of them."""
+    offers = _offers(maker.experiments, studies)
+    tabs = {kind: StudyTab(kind, offer, maker) for kind, offer in offers.items()}
+    for kind, tab in tabs.items():
+        panel.tabs.addTab(tab, offers[kind].title)
+
+    def fill() -> None:
+        comparison, front = panel.comparison(), panel.tabs.currentWidget()
+        if comparison is not None and isinstance(front, StudyTab):
+            front.show_pair(pair_of(comparison, head))
+
+    panel.tabs.currentChanged.connect(lambda _place: fill())
+    return fill
+
+
+def _offers(experiments: Experiments, studies: Callable[[], Sequence[Study]]) -> dict[StudyKind, _Offer]:
+    def newest(kind: StudyKind, wanted: Sequence[Experiment]) -> str | None:
+        keys = {_but_length(experiment) for experiment in wanted}
+        found = [
+            study
+            for study in studies()
+            if study.kind == kind and study.experiment is not None and _but_length(study.experiment) in keys
+        ]
+        return max(found, key=lambda study: study.when).id if found else None
+
+    return {
+        "profile": _Offer(
+            "Profile",
+            "Where does a step's time go?",
+            "A profile records some steps after warm-up: matrix work, memory, casts, and what the device"
+            " waits for, side by side.",
+            lambda pair: f"Profile {pair.sides}",
+            "Profiles some steps of the compared runs",
+            lambda pair: experiments.timings.of_runs(pair.run_ids),
+            lambda pair: experiments.timings.submit(pair.experiments, pair.run_ids),
+            lambda pair: experiments.why_not_explained(pair.run_ids),
+        ),
+        "numerics": _Offer(
+            "Numerics",
+            "Where does this precision lose numbers?",
+            "A few steps are watched, operation by operation: which format each computes in, and which"
+            " numbers do not fit into it.",
+            lambda pair: f"Watch {pair.headline.precision.label}",
+            "Diagnoses the numerics of the side that the sentence is about",
+            lambda pair: newest("numerics", [pair.headline]),
+            lambda pair: experiments.diagnoses.submit(pair.headline, USUAL_PARTS),
+            lambda pair: _why_not(experiments),
+        ),
+        "limit": _Offer(
+            "Memory",
+            "How large a batch fits into memory?",
+            "Trials of at least three whole steps find the largest batch that fits, in each precision.",
+            lambda pair: f"Find the limit of {pair.sides}",
+            "Searches for the largest batch with the settings of the compared runs",
+            lambda pair: newest("limit", pair.experiments[:1]),
+            lambda pair: experiments.searches.submit(
+                tuple(zip(pair.labels, pair.experiments, strict=True)),
+                granularity=1,
+                margin_fraction=DEFAULT_MARGIN,
+            ),
+            lambda pair: _why_not(experiments),
+        ),
+    }
+
+
+def _but_length(experiment: Experiment) -> str:
+    """The same text for experiments that differ at most in their batch and length."""
+    changes = {"batch_size": 1, "epochs": None, "steps": 20}
+    return experiment.model_copy(update=changes).to_json()
+
+
+def _why_not(experiments: Experiments) -> str | None:
+    return "Ammeter is still looking at this machine." if experiments.catalog is None else None

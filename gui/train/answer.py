@@ -1,0 +1,69 @@
+"""The answer of a comparison on its page: the sentence, and the quiet line below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+
+from engine.compare.sides import Side
+from engine.compare.verdict import Pieces
+from gui.widgets import label, set_text
+from gui.widgets.boxes import in_column
+from gui.widgets.labels import plain_tip
+from gui.widgets.verdict import Sizes, VerdictLabel
+
+_SIZES: Sizes = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
+_QUIET_LINES = 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a comparison found: `lines` about `side`, and in the `quiet` line the interval and the cautions.
+
+    `run_ids` are all its runs; `when` says when it ended and how long it took.
+    """
+
+    run_ids: tuple[str, ...]
+    lines: tuple[Pieces, ...]
+    side: Side | None
+    quiet: tuple[str, ...]
+    when: str
+
+    @property
+    def quiet_text(self) -> str:
+        """The quiet line."""
+        return " · ".join(self.quiet)
+
+
+class AnswerView(QWidget):
+    """Hidden until there is an answer."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._large = VerdictLabel(_SIZES)
+        self._large.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._quiet = label("", "body")
+        self._quiet.setWordWrap(True)
+        self._quiet.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._quiet.setMaximumHeight(_QUIET_LINES * self._quiet.fontMetrics().lineSpacing() + 4)
+        in_column(self._large, self._quiet, parent=self, margins=(0, 0, 0, 6), spacing=6)
+        self.hide()
+
+    def show_answer(self, answer: Answer | None) -> None:
+        """Shows an answer; None hides it."""
+        self.setVisible(answer is not None)
+        if answer is not None:
+            self._large.show_lines(answer.lines, answer.side)
+            set_text(self._quiet, answer.quiet_text)
+            self._quiet.setToolTip(plain_tip("\n".join(answer.quiet)))
+            self._quiet.setVisible(bool(answer.quiet))
+
+    def set_low(self, is_low: bool) -> None:
+        """Takes a smaller size in a low window."""
+        self._large.set_sizes(tuple(size for size in _SIZES if size[0] < 29) if is_low else _SIZES)
+
+    def text(self) -> str:
+        """The sentence and the quiet line."""
+        return f"{self._large.accessibleName()} {self._quiet.text()}".strip()

@@ -1,0 +1,156 @@
+"""The card of a run that failed: what happened, where in the user's own code, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
+
+from engine.experiment.own.code import Code
+from engine.experiment.problem import Problem
+from gui.theme.fonts import font
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.widgets import Button, label, set_property, set_text
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
+"""A frame of a traceback, as Python writes it."""
+_BEFORE, _AFTER, _MESSAGE_HEIGHT = 6, 2, 220
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
+
+    path: Path
+    line: int
+    function: str
+    first: int
+    lines: tuple[str, ...]
+
+
+def place_of(detail: str, code: Code | None) -> Place | None:
+    """The innermost frame of a traceback that is in the user's own code; None where there is none."""
+    if code is None:
+        return None
+    texts = {code.file: code.text, **code.beside}
+    for path, number, function in reversed(_FRAME.findall(detail)):
+        name = next((name for name in texts if PurePath(path).as_posix().endswith(f"/{name}")), None)
+        name = path if name is None and path in texts else name
+        if name is not None:
+            lines, line = texts[name].splitlines(), int(number)
+            first = max(1, line - _BEFORE)
+            around = tuple(lines[first - 1 : line + _AFTER])
+            return Place(Path(code.folder, name), line, function, first, around)
+    return None
+
+
+class FailureCard(QFrame):
+    """Why there is nothing to see. `open_wanted` carries the path of the file to mend.
+
+    `check_wanted` asks to check the model, `again_wanted` to try once more.
+    """
+
+    open_wanted = Signal(object)  # Path
+    check_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None, *, offers: bool = False) -> None:
+        """With `offers` it has its buttons."""
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._has_offers = offers
+        self._place: Place | None = None
+        self._sign = QLabel()
+        self._message, self._remedy = label("", "pageTitle"), label("", "body")
+        for words in (self._message, self._remedy):
+            words.setTextFormat(Qt.TextFormat.PlainText)
+            words.setWordWrap(True)
+            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._where, self._code = label("", "strong"), _CodeBlock()
+        self.whole = Button("Whole message", "link", "Show or hide all that the run wrote about it")
+        self.whole.setCheckable(True)
+        self.detail = QPlainTextEdit()
+        self.detail.setReadOnly(True)
+        self.detail.setProperty("role", "code")
+        self.detail.setFont(font(12, mono=True))
+        self.detail.setAccessibleName("Whole message")
+        self.detail.setFixedHeight(_MESSAGE_HEIGHT)
+        self.detail.hide()
+        self.whole.toggled.connect(self.detail.setVisible)
+        self.open = Button("Open the file", "primary", "Opens the file to mend it")
+        self.check = Button("Check", "strip", "Sends one batch through the model; it takes seconds", "check")
+        self.again = Button("Try again", "strip", "Asks once more what the form says now")
+        for button in (self.open, self.again):
+            button.setProperty("low", "true")
+        self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
+        self.check.clicked.connect(self.check_wanted)
+        self.again.clicked.connect(self.again_wanted)
+        self._lay_out()
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def tell(self, problem: Problem, detail: str = "", code: Code | None = None) -> None:
+        """Shows a problem and its remedy; `detail` is the whole message, `code` the model's own code."""
+        set_text(self._message, problem.message)
+        set_text(self._remedy, problem.remedy)
+        self._remedy.setVisible(bool(problem.remedy))
+        self._place = place = place_of(detail, code)
+        function = f"  in {place.function}" if place is not None and place.function else ""
+        set_text(self._where, "" if place is None else f"{place.path.name}:{place.line}{function}")
+        self._where.setVisible(place is not None)
+        self._code.show_place(place)
+        if self.detail.toPlainText() != detail:
+            self.detail.setPlainText(detail)
+        self.whole.setVisible(bool(detail))
+        can_open = place is not None and place.path.is_file()
+        self.open.setVisible(self._has_offers and can_open)
+        for button in (self.check, self.again):
+            button.setVisible(self._has_offers)
+        set_property(self.again, "kind", "strip" if can_open else "primary")
+        self.setAccessibleName(f"{problem.message} {problem.remedy}")
+        self.setAccessibleDescription(self._where.text())
+
+    def place(self) -> Place | None:
+        """Where the user's own code failed, as it is shown."""
+        return self._place
+
+    def _lay_out(self) -> None:
+        head = in_row(Placed(self._sign, 0, Qt.AlignmentFlag.AlignTop), wide(self._message), spacing=12)
+        where = in_row(self._where, Stretch(1), self.whole)
+        offers = in_row(self.open, self.check, self.again, Stretch(1), spacing=8)
+        inner = in_column(
+            self._remedy, where, self._code, self.detail, offers, margins=(32, 0, 0, 0), spacing=12
+        )
+        in_column(head, inner, parent=self, margins=24, spacing=10)
+
+    def _recolor(self) -> None:
+        self._sign.setPixmap(pixmap("cross-outline", theme().palette.text2, 20, self.devicePixelRatioF()))
+
+
+class _CodeBlock(QFrame):
+    """Lines of code with their numbers, of which one is marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("surface", "chip")
+        self.setAccessibleName("The code around it")
+        self._rows = [label("", "code") for _ in range(_BEFORE + _AFTER + 1)]
+        for row in self._rows:
+            row.setTextFormat(Qt.TextFormat.PlainText)
+        in_column(*self._rows, parent=self, margins=(0, 8, 0, 8), spacing=0)
+
+    def show_place(self, place: Place | None) -> None:
+        self.setVisible(place is not None)
+        if place is None:
+            return
+        for number, row in enumerate(self._rows, start=place.first):
+            line = number - place.first
+            row.setVisible(line < len(place.lines))
+            if line < len(place.lines):
+                set_text(row, f"{number:>6}   {place.lines[line].expandtabs(4)}")
+                set_property(row, "marked", "true" if number == place.line else "false")

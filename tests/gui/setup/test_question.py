@@ -1,0 +1,96 @@
+"""The question on top of the form: the list, the fields that follow it, and its one button."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from gui.setup.panel import SetupPanel
+from gui.setup.question import QUESTIONS, Question
+
+
+@pytest.mark.parametrize(
+    ("question", "verb", "fields"),
+    [
+        ("compare", "Compare 2 precisions", {"batch_size", "length", "repeat"}),
+        ("limit", "Find the largest batch", set()),
+        ("numerics", "Examine BF16 AMP", {"batch_size", "length"}),
+        ("profile", "Profile 2 precisions", {"batch_size"}),
+        ("sweep", "Start the sweep", {"batch_size", "length", "repeat", "within", "hours"}),
+        ("tune", "Find the fastest settings", {"batch_size"}),
+    ],
+)
+def test_a_question_has_its_fields_and_its_verb(
+    panel: SetupPanel, question: Question, verb: str, fields: set[str]
+) -> None:
+    panel.ask(question)
+    form = panel.form
+    shown = {name for name in ("batch_size", "length", "repeat", "within", "hours") if is_shown(form, name)}
+    assert shown == fields and panel.foot.run_button.text() == verb
+    assert panel.question_box.accessibleName() == f"What do you want to know? {QUESTIONS[question].title}"
+    assert panel.foot.run_button.isEnabled() == (question != "sweep")
+
+
+def is_shown(form: object, name: str) -> bool:
+    return bool(getattr(form, name).isVisible())
+
+
+def test_the_list_is_used_by_keyboard(panel: SetupPanel, qtbot: QtBot) -> None:
+    box = panel.question_box
+    QTest.keyClick(box, Qt.Key.Key_Down)
+    assert box.list.isVisible()
+    QTest.keyClick(box.list.rows, Qt.Key.Key_Down)
+    QTest.keyClick(box.list.rows, Qt.Key.Key_Down)
+    with qtbot.waitSignal(panel.asked) as told:
+        QTest.keyClick(box.list.rows, Qt.Key.Key_Return)
+    assert told.args == ["numerics"] == [panel.question] and not box.list.isVisible()
+    QTest.keyClick(box, Qt.Key.Key_Down)
+    QTest.keyClick(box.list.rows, Qt.Key.Key_Escape)
+    assert not box.list.isVisible() and panel.question == "numerics"
+
+
+def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.form.edited.emit("batch_size", "32, 64")
+    assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 cells"
+    with qtbot.waitSignal(panel.changed) as told:
+        panel.ask("compare")
+    assert panel.text("batch_size") == "32" and "first" in told.args[0]
+    told.args[1]()
+    assert panel.question == "sweep" and panel.form.batch_size.text() == "32, 64"
+
+
+def test_what_a_question_does_not_ask_cannot_be_wrong(panel: SetupPanel) -> None:
+    panel.form.edited.emit("batch_size", "none")
+    assert not panel.run_action.isEnabled()
+    panel.ask("limit")
+    assert panel.run_action.isEnabled()
+    panel.ask("profile")
+    assert not panel.run_action.isEnabled()
+
+
+def test_one_solid_button(panel: SetupPanel) -> None:
+    foot = panel.foot
+
+    def kinds() -> tuple[str, str]:
+        return foot.run_button.property("kind"), foot.queue_button.property("kind")
+
+    assert kinds() == ("primary", "secondary")
+    panel.set_page_offers(True)
+    assert kinds() == ("secondary", "secondary")
+    panel.set_busy("A run is training; add this one to the queue.")
+    assert not foot.run_button.isVisible() and kinds()[1] == "primary"
+    panel.set_busy(None)
+    panel.set_page_offers(False)
+    assert foot.run_button.isVisible() and kinds() == ("primary", "secondary")
+
+
+def test_the_question_comes_back(panel: SetupPanel) -> None:
+    panel.ask("tune")
+    state = panel.state()
+    panel.ask("compare")
+    panel.restore({key: value for key, value in state.items() if key != "question"})
+    assert panel.question == "compare"
+    panel.restore(state)
+    assert panel.question == "tune"

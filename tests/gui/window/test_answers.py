@@ -1,0 +1,76 @@
+"""A comparison's page becomes its answer when the last run has ended, without a click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
+
+Trained = Callable[..., RunRecord]
+
+
+@pytest.fixture
+def window(qtbot: QtBot, saved: Store, launcher: Launcher, trained: Trained) -> MainWindow:
+    """A window on a finished comparison, and on a run by itself."""
+    comparison = saved.add_comparison("FP32 against BF16 AMP")
+    for precision, speed in (("fp32", 688.0), ("bf16", 1_280.0)):
+        trained(precision, speed, comparison=comparison, accuracies=(0.5, 0.61))
+    trained("fp16", 900.0)
+    window = MainWindow(
+        saved, launcher, Settings(saved.path.with_name("window.json"), {"workspace": "train"})
+    )
+    qtbot.addWidget(window)
+    window.resize(1_440, 900)
+    window.show()
+    return window
+
+
+def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    alone, newest, _ = window.experiments.runs.records()
+    window._open_run(newest.id)
+    qtbot.waitUntil(lambda: window.live.answer() is not None)
+    page = window.live.page
+    assert page.answer.text().startswith("BF16 AMP trained 1.86 times as fast as FP32")
+    assert "one run each, so no interval" in page.answer.text()
+    assert page.strip.status.whole_text().startswith("finished ")
+    assert (
+        page.strip.by.value() == "seconds" and page.strip.export.isVisible() and page.strip.play.isVisible()
+    )
+    assert not page.strip.stop.isVisible() and not page.strip.pause.isVisible()
+    page.strip.play.click()
+    assert window.page == "show"
+    window._open_run(alone.id)
+    assert window.live.answer() is None and not page.answer.isVisible()
+    window.close_without_asking()
+
+
+def test_the_axis_stays_as_the_user_chose_it(window: MainWindow, qtbot: QtBot) -> None:
+    _, newest, _ = window.experiments.runs.records()
+    window.live.page.strip.by.changed.emit("step")
+    window._open_run(newest.id)
+    qtbot.waitUntil(lambda: window.live.answer() is not None)
+    assert window.live.strip.by.value() == "step"
+    window.close_without_asking()
+
+
+def test_the_solid_button_is_in_the_page_while_that_is_empty(window: MainWindow, qtbot: QtBot) -> None:
+    foot = window.setup.foot
+    qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=60_000)
+    assert window.live.empty.button.text() == foot.run_button.text() == "Compare 2 precisions"
+    assert window.live.empty.words().startswith("What does BF16 AMP gain on this machine?")
+    assert foot.run_button.property("kind") == "secondary"
+    window._open_run(window.experiments.runs.records()[0].id)
+    assert foot.run_button.property("kind") == "primary"
+    window.show_page("limit")
+    assert foot.run_button.property("kind") == "secondary"
+    assert window.others.memory_limit.empty.button.text() == "Find the largest batch"
+    window.close_without_asking()
