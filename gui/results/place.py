@@ -59,7 +59,7 @@ class ResultsPlace(QSplitter):
         self._chosen = width
 
     def table_width(self, room: int) -> int:
-        """The table's width in `room` pixels: the user's, else the wanted one, or less where room is short."""
+        """The table's width in `room` pixels: the user's, else the wanted one, or less in little room."""
         steps = (width for width in (WIDE, MIDDLE, NARROW) if width <= self._wanted)
         fitting = next((width for width in steps if room - width >= _LEAST_ITEM + 40), NARROW)
         return min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))
