@@ -68,13 +68,6 @@ def recommendation(side: SideView, batch: int, margin_fraction: float, multiple:
     return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
 
 
-def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
-    """The title of a picture of the chart, and below it the device and the result."""
-    first = view.sides[0].experiment
-    title = f"Peak memory by batch size, {first.model} on {dataset_words(first.dataset)}, in GiB"
-    return title, f"On {card(view, on_gpu)}. {sentence(view)}".strip()
-
-
 def progress(view: SearchView) -> str:
     """How far a search has come, for the line beside the title."""
     if view.is_waiting:

@@ -23,7 +23,6 @@ from engine.export.report.report import Report, report_of
 from engine.export.writers import html
 from engine.export.writers.html import SIZES
 from engine.export.writers.page import hidden, picture, variable
-from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
 
@@ -63,9 +62,10 @@ def _race(content: Content, report: Report) -> dict[str, Any] | None:
     source = race_source_if_any(content, report)
     if source is None:
         return None
-    cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}
+    scene = source.scene
+    cards = {size: page_card(scene, sizes) for size, sizes in _RACE_SIZES.items()}
     return {
-        "section": Section(words.title(source.race), (words.sentence(source.race),), template="race.html"),
+        "section": Section(scene.title, (scene.sentence,), template="race.html"),
         "pictures": [
             (size, Markup(card_svg(card, variable, f"race-{size}"))) for size, card in cards.items()
         ],

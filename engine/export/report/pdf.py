@@ -23,7 +23,6 @@ from engine.export.pictures.race import race_source_if_any
 from engine.export.report.report import Report, report_of
 from engine.export.writers import pdf
 from engine.export.writers.pdf_page import Pages
-from engine.race import words
 from engine.race.card import Card, page_card
 from engine.race.parts import WIDE
 from resources.looks import LIGHT
@@ -50,10 +49,11 @@ def _race(content: Content, report: Report, pages: Pages) -> None:
     source = race_source_if_any(content, report)
     if source is None:
         return
-    card = page_card(source.race, source.tiles, WIDE)
+    scene = source.scene
+    card = page_card(scene, WIDE)
     pages.room(80 + race_height(pages, card))
-    pages.heading(words.title(source.race))
-    pages.paragraph(words.sentence(source.race))
+    pages.heading(scene.title)
+    pages.paragraph(scene.sentence)
     pages.gap(10)
     draw_race(pages, card)
     pages.gap(18)
@@ -66,10 +66,9 @@ def race_height(pdf: FPDF, card: Card) -> float:
 
 def draw_race(pdf: FPDF, card: Card) -> None:
     """Draws the card at the end of the race, over the page's full width, at the current position."""
-    moment = card.race.at(card.race.seconds)
     left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
-    draw(pdf, card.drawing(moment), LIGHT, (left, top), scale)
-    for blocks in card.blocks(moment):
+    draw(pdf, card.drawing(card.scene.end), LIGHT, (left, top), scale)
+    for blocks in card.blocks(card.scene.end):
         grid = blocks.grid
         corner = (left + blocks.x * scale, top + blocks.y * scale)
         pdf.image(_bitmap(blocks, card.ground), *corner, grid.width * scale, grid.height * scale)

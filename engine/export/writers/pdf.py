@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -25,18 +24,17 @@ Lead = Callable[[Pages], None]
 
 def write_pdf(document: Document, path: Path, lead: Lead | None = None) -> None:
     """Writes the document; `lead` draws what follows its answers. Letters that no font has become boxes."""
-    with tempfile.TemporaryDirectory() as fonts:
-        pages = Pages(f"{document.made}.", Path(fonts))
-        pages.set_title(pages.letters.shown(document.title))
-        pages.set_creator(f"Ammeter {__version__}")
-        pages.set_lang("en")
-        pages.set_creation_date(datetime.now(UTC))
-        _head(pages, document)
-        if lead is not None:
-            lead(pages)
-        for section in document.sections:
-            _section(pages, section, min(document.most_rows, _MOST_ROWS))
-        path.write_bytes(bytes(pages.output()))
+    pages = Pages(f"{document.made}.")
+    pages.set_title(pages.letters.shown(document.title))
+    pages.set_creator(f"Ammeter {__version__}")
+    pages.set_lang("en")
+    pages.set_creation_date(datetime.now(UTC))
+    _head(pages, document)
+    if lead is not None:
+        lead(pages)
+    for section in document.sections:
+        _section(pages, section, min(document.most_rows, _MOST_ROWS))
+    path.write_bytes(bytes(pages.output()))
 
 
 def _head(pages: Pages, document: Document) -> None:

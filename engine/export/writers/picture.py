@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import legend
-from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.document import Document, Picture
 from engine.export.writers.data import beside
@@ -84,18 +84,7 @@ def panel(part: Picture, width: float) -> Drawing:
 
 
 def _foot(lines: Sequence[str], width: float) -> Drawing:
-    rows = [row for line in lines for row in _wrapped(line, width)]
+    rows = [row for line in lines for row in wrapped(line, width, 11, most=9)]
     shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
     shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
     return Drawing(width, 32 + 16 * len(rows), tuple(shapes))
-
-
-def _wrapped(text: str, width: float) -> list[str]:
-    rows = [""]
-    for word in text.split(" "):
-        longer = f"{rows[-1]} {word}".strip()
-        if rows[-1] and text_width(longer, 11) > width:
-            rows.append(word)
-        else:
-            rows[-1] = longer
-    return [shortened(row, width, 11) for row in rows]
