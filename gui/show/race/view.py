@@ -142,8 +142,8 @@ class RaceView(QWidget):
         # each by itself: a clip of many rectangles is slow
         for rect in map(QRectF, cast(Iterable[QRect], region)):
             painter.drawPixmap(rect, still, QRectF(rect.topLeft() * ratio, rect.size() * ratio))
-        for lane, count in zip(self._lanes, instant.counts, strict=True):
-            lane.paint_lit(painter, count.blocks, region)
+            for lane, count in zip(self._lanes, instant.counts, strict=True):
+                lane.paint_lit(painter, count.blocks, rect)
         for part, shapes in zip(card.parts, self._moving, strict=True):
             if shapes and region.intersects(_around(part)):
                 paint(painter, Drawing(self.width(), self.height(), shapes))
@@ -205,7 +205,7 @@ class RaceView(QWidget):
             self._still = QPixmap((QSizeF(self.size()) * ratio).toSize())
             self._still.fill(QColor(colour(palette, card.ground)))
             self._still.setDevicePixelRatio(ratio)
-            self._lanes = tuple(PaintedLane(blocks, palette, ratio) for blocks in card.lanes)
+            self._lanes = tuple(PaintedLane(blocks, card.ground, palette, ratio) for blocks in card.lanes)
             painter = QPainter(self._still)
             paint(painter, card.still())
             for lane in self._lanes:

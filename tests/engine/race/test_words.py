@@ -168,37 +168,34 @@ def test_a_recipe_has_its_part_named(racers: Any) -> None:
     )
 
 
-def test_a_gain_of_the_recipe_alone_is_not_the_precisions(racers: Any) -> None:
-    racers.add(FP32, 880)
-    racers.add(FP16, 700)
-    fast = racers.add(FP16, 5_000, step=FAST)
-    assert headline.sentence(racers.race(side_id=fast.id)) == (
-        "This gain comes from the fast recipe: mixed precision by itself made the training slower (1.26 "
-        "times as long)."
-    )
-
-
-def test_a_recipe_that_spoils_the_gain_is_named(racers: Any) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 1_800)
-    fast = racers.add(FP16, 800, step=FAST)
-    assert headline.sentence(racers.race(side_id=fast.id)) == (
-        "Together with the fast recipe mixed precision took longer than full precision here. By itself mixed "
-        "precision makes it 1.80 times as fast; the fast recipe takes back some of it."
-    )
-
-
 @pytest.mark.parametrize(
-    ("recipe", "rest"),
-    [(900.0, "makes up for some of it"), (600.0, "does the rest")],
+    ("full", "mixed", "fast", "told"),
+    [
+        (
+            880,
+            700,
+            5_000,
+            "This gain comes from the fast recipe: mixed precision by itself made the training slower (1.26 "
+            "times as long).",
+        ),
+        (
+            1_000,
+            1_800,
+            800,
+            "Together with the fast recipe mixed precision took longer than full precision here. By itself "
+            "mixed precision makes it 1.80 times as fast; the fast recipe takes back some of it.",
+        ),
+        (1_000, 800, 900, " takes 1.25 times as long; the fast recipe makes up for some of it."),
+        (1_000, 800, 600, " takes 1.25 times as long; the fast recipe does the rest."),
+    ],
 )
-def test_mixed_precision_that_costs_time_by_itself_is_told_so(racers: Any, recipe: float, rest: str) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 800)
-    fast = racers.add(FP16, recipe, step=FAST)
-    assert headline.sentence(racers.race(side_id=fast.id)).endswith(
-        f" By itself mixed precision takes 1.25 times as long; the fast recipe {rest}."
-    )
+def test_the_recipes_part_is_not_told_as_the_precisions(
+    racers: Any, full: float, mixed: float, fast: float, told: str
+) -> None:
+    racers.add(FP32, full)
+    racers.add(FP16, mixed)
+    run = racers.add(FP16, fast, step=FAST)
+    assert headline.sentence(racers.race(side_id=run.id)).endswith(told)
 
 
 def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:

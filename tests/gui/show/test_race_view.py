@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QRegion
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -23,7 +23,7 @@ from engine.race.race import Race
 from engine.race.scene import Scene
 from engine.race.words import scene_of
 from gui.charts.painter import paint
-from gui.show.race.lanes import PaintedLane, PixelGrid
+from gui.show.race.lanes import PaintedLane
 from gui.show.race.view import METRICS, RaceView
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 from resources.looks import MarkFill
@@ -33,52 +33,54 @@ def flat(value: int, count: int = 4, side: int = 8) -> NDArray[np.uint8]:
     return np.full((count, side, side), value, dtype=np.uint8)
 
 
-class TestGrid:
-    def test_the_design_has_forty_columns_of_five(self) -> None:
-        grid = PixelGrid.fitted(200, 1037, 127)
-        assert (grid.columns, grid.rows, grid.gap) == (40, 5, 3)
-        first, last = grid.rect(0), grid.rect(199)
-        assert (first.x(), first.y(), first.width(), first.height()) == (0, 0, 23, 23)
-        assert (last.right() + 1, last.bottom() + 1) == (1037, 127)
-
+class TestBlocks:
     @settings(max_examples=60, deadline=None)
-    @given(st.integers(1, 500), st.integers(60, 7680), st.integers(20, 900))
+    @given(
+        st.integers(1, 500), st.integers(60, 2560), st.integers(20, 300), st.sampled_from([0.75, 1.0, 1.5])
+    )
     def test_every_block_is_inside_and_none_touches_another(
-        self, total: int, width: int, height: int
+        self, total: int, width: int, height: int, scale: float
     ) -> None:
-        grid = PixelGrid.fitted(total, width, height)
-        rects = list(grid.rects())
-        assert len(rects) == total
+        blocks = Blocks(3.4, 5.5, grid_for(total, width, height), 0, "fp32", flat(0))
+        rects = [QRect(*blocks.rect(number, scale)) for number in range(total)]
+        room = QRect(round(3.4 * scale), round(5.5 * scale), round(width * scale), round(height * scale))
         together = QRegion()
         for rect in rects:
-            assert rect.width() > 0
-            assert rect.height() > 0
-            assert rect.left() >= 0 and rect.right() < width
-            assert rect.top() >= 0 and rect.bottom() < height
-            assert not together.intersects(rect)
+            assert room.adjusted(0, 0, 1, 1).contains(rect) and not together.intersects(rect)
             together = together.united(rect)
+        # all are of about one size
+        assert max(rect.width() for rect in rects) - min(rect.width() for rect in rects) <= 1
 
     @pytest.mark.parametrize("first, end", [(0, 1), (3, 5), (0, 200), (7, 23), (4, 6), (198, 200), (9, 9)])
-    def test_what_is_covered_holds_these_blocks_and_no_other(self, first: int, end: int) -> None:
-        grid = PixelGrid.fitted(200, 1037, 127)
-        covered = grid.covered(first, end)
+    def test_what_is_covered_holds_these_blocks_and_no_other(
+        self, qapp: QApplication, first: int, end: int
+    ) -> None:
+        painted = PaintedLane(
+            Blocks(0.0, 0.0, grid_for(200, 1037, 127), 0, "fp32", flat(0)), "bg0", DARK, 1.5
+        )
+        covered = list(painted.covered(first, end))
         assert len(covered) <= 3
-        for number, rect in enumerate(grid.rects()):
+        for number in range(200):
+            rect = QRect(*painted.blocks.rect(number, 1.5))
             held = any(one.contains(rect) for one in covered)
             touched = any(one.intersects(rect) for one in covered)
             assert held == touched == (first <= number < end)
 
-    def test_blocks_stay_nearly_square_however_few(self) -> None:
-        for total in (1, 2, 7, 41, 157, 500):
-            rect = PixelGrid.fitted(total, 1037, 127).rect(0)
-            assert 0.6 < rect.width() / rect.height() < 1.55
+    @pytest.mark.parametrize("total", [1, 2, 7, 41, 157, 500])
+    def test_blocks_stay_nearly_square_however_few(self, total: int) -> None:
+        grid = grid_for(total, 1037, 127)
+        assert 0.6 < grid.block_width / grid.block_height < 1.55
 
 
 def lane(
     tiles: NDArray[np.uint8], palette: Palette = DARK, ink: str = "fp32", fill: MarkFill = "full"
 ) -> Any:
     """A painted lane of ten blocks at the left upper corner."""
-    return PaintedLane(Blocks(0.0, 0.0, grid_for(10, 260.0, 50.0), 0, ink, tiles, fill), palette)
+    return PaintedLane(Blocks(0.0, 0.0, grid_for(10, 260.0, 50.0), 0, ink, tiles, fill), "bg0", palette)
+
+
+def center(painted: PaintedLane, number: int) -> QPoint:
+    return QRect(*painted.blocks.rect(number, 1.0)).center()
 
 
 def image_of(painted: PaintedLane, lit: int = 10) -> QImage:
@@ -86,7 +88,7 @@ def image_of(painted: PaintedLane, lit: int = 10) -> QImage:
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
     painted.paint_unlit(painter)
-    painted.paint_lit(painter, lit, QRegion(image.rect()))
+    painted.paint_lit(painter, lit, QRectF(image.rect()))
     painter.end()
     return image
 
@@ -100,27 +102,26 @@ class TestPaintedLane:
             palette.look(Precision.FP32),
         )
         image = image_of(painted, 4)
-        colors = [image.pixelColor(painted.grid.rect(number).center()).name().upper() for number in range(5)]
+        colors = [image.pixelColor(center(painted, number)).name().upper() for number in range(5)]
         # what is bright stays bright on a light page
         dark, bright = (look.dim, look.color) if palette.is_dark else (look.color, look.dim)
         assert colors == [dark, bright, dark, bright, palette.unlit]
-        assert image.pixelColor(0, 0).alpha() < 128, "corners are clear"
-
-    def test_without_pictures_blocks_are_plain(self) -> None:
-        painted = lane(flat(0, 0), ink="bf16")
-        center = painted.grid.rect(0).center()
-        assert image_of(painted).pixelColor(center) == QColor(DARK.look(Precision.BF16).color)
+        assert image.pixelColor(0, 0) != image.pixelColor(2, 2), "corners are round"
 
     def test_the_second_lane_of_one_precision_has_rims(self) -> None:
         full, hollow = lane(flat(0)), lane(flat(0), fill="hollow")
-        edge = QPoint(full.grid.rect(0).center().x(), full.grid.rect(0).top())
+        edge = QPoint(center(full, 0).x(), 0)
         dim = QColor(DARK.look(Precision.FP32).dim)
         assert image_of(full).pixelColor(edge) == dim != image_of(hollow).pixelColor(edge)
 
     def test_what_changes_is_the_blocks_between_two_counts(self) -> None:
         painted = lane(flat(0))
         assert list(painted.changed(3, 3)) == []
-        assert list(painted.changed(3, 4)) == list(painted.changed(4, 3)) == [painted.grid.rect(3)]
+        assert (
+            list(painted.changed(3, 4))
+            == list(painted.changed(4, 3))
+            == [QRect(*painted.blocks.rect(3, 1.0))]
+        )
 
 
 class Watched(RaceView):
