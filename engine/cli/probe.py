@@ -110,7 +110,7 @@ def _search(
             for event in prober.probe(experiment, granularity, margin, series=series):
                 progress.show(event)
                 if isinstance(event, ProbeEnded):
-                    side = LimitSide(label, event.result.trials, event.result)
+                    side = LimitSide(label, experiment.precision, event.result.trials, event.result)
                     searches.append(_Search(event.probe_id, side, event.result))
                 elif isinstance(event, Failed):
                     if event.problem.kind is Kind.REQUEST and not searches:

@@ -134,12 +134,11 @@ _WRITERS = {
 }
 
 
-def _document_formats(document: str, without: Sequence[str] = ()) -> tuple[Format[Any], ...]:
+def _document_formats(document: str) -> tuple[Format[Any], ...]:
     """The formats of the document that the function `document` makes of a result."""
     return tuple(
         Format(name, suffix, title, partial(_write_document, document, write))
         for name, (suffix, title, write) in _WRITERS.items()
-        if name not in without
     )
 
 
@@ -175,9 +174,7 @@ _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_t
 _SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
-LIMIT: Kind[Sequence[ProbeRecord]] = Kind(
-    "the memory limit", _document_formats("kinds.limit.document", without=("png", "svg"))
-)
+LIMIT: Kind[Sequence[ProbeRecord]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
 NUMERICS: Kind[DiagnosisRecord] = Kind("the numerics", _document_formats("kinds.numerics.document"))
 PROFILE: Kind[TimingRecord] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
 TRACES: Kind[TimingRecord] = Kind("traces", (_TRACE,))

@@ -18,7 +18,7 @@ from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 _MARGIN = 8
-_EXPORT = "Save the search in any format, its chart, or copy the table"
+_EXPORT = "Save the search in any format, or copy the table"
 _NONE = "Each trial appears here as it is made."
 
 

@@ -28,7 +28,6 @@ class TableCell:
     """The text of a cell; `small` follows on its own line."""
 
     text: str
-    strong: bool = False
     small: str = ""
 
 
@@ -117,9 +116,8 @@ class Pages(FPDF):
             for cells in rows:
                 row = table.row()
                 for cell in cells:
-                    face = FontFace(emphasis="BOLD") if cell.strong else None
                     lines = [cell.text, cell.small] if cell.small else [cell.text]
-                    row.cell("\n".join(map(self._in_cell, lines)), style=face)
+                    row.cell("\n".join(map(self._in_cell, lines)))
 
     def _in_cell(self, text: str) -> str:
         cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"

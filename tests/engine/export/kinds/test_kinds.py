@@ -133,7 +133,7 @@ def test_a_page_runs_no_text_and_fetches_nothing(made: Made, tmp_path: Path) -> 
     assert "default-src &#39;none&#39;" in text and "<script>alert" not in text
 
 
-@pytest.mark.parametrize("made", ["numerics", "profile", "sweep", "tune"], indirect=True)
+@pytest.mark.parametrize("made", KINDS[1:], indirect=True)
 def test_pictures_are_sharp_and_say_what_they_show(made: Made, tmp_path: Path) -> None:
     made.kind.export(made.result, tmp_path / "x.svg")
     drawn = sorted(tmp_path.glob("x*.svg"))
@@ -148,7 +148,7 @@ def test_pictures_are_sharp_and_say_what_they_show(made: Made, tmp_path: Path) -
         assert isinstance(json.loads(picture.info["Description"]), dict)
 
 
-@pytest.mark.parametrize("made", ["limit", "numerics", "profile", "sweep", "tune"], indirect=True)
+@pytest.mark.parametrize("made", KINDS[1:], indirect=True)
 def test_json_says_what_was_measured_on_what_by_which_version(made: Made, tmp_path: Path) -> None:
     value = json.loads(made.kind.export(made.result, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert list(value)[:5] == ["ammeter", "made_with", "id", "created", "device"]

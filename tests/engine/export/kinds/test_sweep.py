@@ -35,7 +35,7 @@ def test_the_report_has_all_pictures_and_the_cells(swept: SweepRecord, tmp_path:
     text = SWEEP.export(swept, tmp_path / "x.html").read_text(encoding="utf-8")
     assert text.count("<svg ") == 3 * 3
     assert all(words in text for words in ("Heat map", "Pareto", "Trade-offs"))
-    assert "var(--heat-19)" in text and "--heat-19:" in text
+    assert "var(--heat-7)" in text and "--heat-7:" in text
     markdown = SWEEP.export(swept, tmp_path / "x.md").read_text(encoding="utf-8")
     assert "| BF16 AMP | 32 | 1,500 | 1.50× |" in markdown
 
