@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from engine.cli import options, output
+from engine.cli import options
 from engine.cli.options import sides_of
-from engine.cli.session import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    Interrupt,
-    ProbeProgress,
-    accept_code,
-    has_gpu,
-    read_catalog,
-)
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.limit.prober import DEFAULT_MARGIN, Prober
-from engine.limit.result import outcome, sentence
-from engine.protocol.events import Failed
-from engine.protocol.trials import ProbeEnded, ProbeResult, Trial
-from engine.runner import Runner
-from engine.store.store import Store
-from engine.worker.launcher import Launcher
-
-Side = tuple[str, Experiment]
+from engine.cli.session import accept_code, has_gpu
+from engine.cli.study import follow, open_desk
+from engine.export.sections.section import Section
+from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
+from engine.limit.result import outcome
+from engine.protocol.trials import Limit, LimitSide, Trial
+from engine.store.saved.study import Study
 
 
 @options.takes_settings("batch_size", "epochs", "steps", "lr", "name")
@@ -63,93 +48,49 @@ def probe(
     """Find the largest batch that fits, in each precision."""
     asked = options.asked(ctx.params)
     sides_of(asked, precision, on_gpu=True)
-    with Store() as store, Launcher() as launcher:
-        store.check_writable()
-        catalog = read_catalog(Runner(store, launcher))
-        on_gpu = has_gpu(asked, catalog)
+    with open_desk() as desk:
+        on_gpu = has_gpu(asked, desk.catalog)
         sides = sides_of(asked, precision, on_gpu=on_gpu)
         experiments = [experiment for _, experiment in sides]
-        accept_code(launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
-        prober = Prober(store, launcher, catalog)
-        with Interrupt(prober.stop) as interrupt:
-            searched = _search(prober, sides, granularity, margin, interrupt)
-    return _print_outcome(searched, as_json, interrupt.asked)
+        accept_code(desk.launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
+        wanted = Limit(
+            sides=tuple(
+                LimitSide(label=label, experiment=experiment, granularity=granularity)
+                for label, experiment in sides
+            ),
+            margin_fraction=margin,
+        )
+        followed = follow(LimitDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
+    limit = followed.answer
+    values = {"results": [_values(followed.study.id, side) for side in limit.sides if side.result]}
+    return followed.tell(list(_sections(limit)), values, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class _Search:
-    label: str
-    probe_id: str
-    result: ProbeResult
-
-    @property
-    def largest_batch(self) -> int:
-        return self.result.largest_batch
+def _values(study_id: str, side: LimitSide) -> dict[str, Any]:
+    result = {} if side.result is None else json.loads(side.result.model_dump_json())
+    return {"id": study_id, "label": side.label, **result}
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    searches: tuple[_Search, ...]
-    problem: Problem | None
+def _sections(limit: Limit) -> Iterator[Section]:
+    for side in limit.sides:
+        result = side.result
+        if result is None:
+            continue
+        advice = f"With a margin: {result.recommended_batch:,}." if result.recommended_batch else None
+        yield Section(
+            f"{side.label}: {len(result.trials)} trials in {result.seconds:,.1f} s",
+            (),
+            _HEADINGS,
+            tuple(map(_row, result.trials)),
+            right=("Batch", "Peak, MiB", "Seconds"),
+            notes=tuple(filter(None, (advice, result.note))),
+        )
+    yield Section("Result", (limit.digest,))
 
 
-def _search(
-    prober: Prober, sides: list[Side], granularity: int, margin: float, interrupt: Interrupt
-) -> _Outcome:
-    searches: list[_Search] = []
-    problem: Problem | None = None
-    series = secrets.token_hex(6)
-    for label, experiment in sides:
-        if interrupt.asked:
-            break
-        with ProbeProgress(label) as progress:
-            for event in prober.probe(experiment, granularity, margin, series=series):
-                progress.show(event)
-                if isinstance(event, ProbeEnded):
-                    searches.append(_Search(label, event.probe_id, event.result))
-                elif isinstance(event, Failed):
-                    if event.problem.kind is Kind.REQUEST and not searches:
-                        raise ProblemError(event.problem)
-                    problem = problem or event.problem
-                if interrupt.asked:
-                    # Ctrl+C may have come before the search began
-                    prober.stop()
-    return _Outcome(tuple(searches), problem)
+_HEADINGS = ("Batch", "Outcome", "Peak, MiB", "Seconds")
 
 
-def _print_outcome(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
-    if not as_json:
-        _print_searches(outcome.searches)
-    results = {"results": [_dict(search) for search in outcome.searches]}
-    if outcome.problem is not None:
-        output.error(outcome.problem, as_json, **results)
-    elif as_json:
-        output.json_object(results)
-    if interrupted:
-        return INTERRUPTED
-    return FAILED if outcome.problem is not None else DONE
-
-
-def _dict(search: _Search) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(search.result.model_dump_json())
-    return {"id": search.probe_id, "label": search.label, **values}
-
-
-def _print_searches(searches: tuple[_Search, ...]) -> None:
-    for search in searches:
-        result = search.result
-        output.line(f"{search.label}: {len(result.trials)} trials in {result.seconds:,.1f} s")
-        rows = [_row(trial) for trial in result.trials]
-        output.table(["Batch", "Outcome", "Peak, MiB", "Seconds"], rows, ["Batch", "Peak, MiB", "Seconds"])
-        if result.recommended_batch:
-            output.line(f"With a margin: {result.recommended_batch:,}.")
-        if result.note:
-            output.line(result.note)
-        output.line()
-    if searches:
-        output.line(sentence(searches))
-
-
-def _row(trial: Trial) -> list[str]:
+def _row(trial: Trial) -> tuple[str, ...]:
     peak = "–" if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
-    return [f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"]
+    return f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"

@@ -6,12 +6,12 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.protocol.trials import LimitSide
 from engine.words.numbers import linear_ticks
 from gui.charts.frame import dashed
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
 from gui.limit.chart_labels import MemoryLabels
-from gui.session.orders.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.stylesheet import Palette
@@ -114,7 +114,7 @@ class MemoryPainter:
         self._painter.drawLine(*ends)
         self._places.cross_not(ends)
 
-    def _paint_lines(self, side: SideView) -> None:
+    def _paint_lines(self, side: LimitSide) -> None:
         painter = self._painter
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         color = QColor(self._palette.look(side.precision).color)
@@ -136,9 +136,9 @@ class MemoryPainter:
         self._painter.drawPolyline(QPolygonF(places))
         self._places.cross_not(places)
 
-    def crosses(self) -> list[tuple[SideView, int, QPointF]]:
+    def crosses(self) -> list[tuple[LimitSide, int, QPointF]]:
         """The places of the failed trials; one that would hide another is moved above it."""
-        crosses: list[tuple[SideView, int, QPointF]] = []
+        crosses: list[tuple[LimitSide, int, QPointF]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):
                 level = failed_place(batch, side, self._content, self._reach)
@@ -148,7 +148,7 @@ class MemoryPainter:
                 crosses.append((side, batch, center))
         return crosses
 
-    def _paint_passed(self, side: SideView) -> None:
+    def _paint_passed(self, side: LimitSide) -> None:
         painter = self._painter
         for batch, gib in side.passed:
             center = self.place(batch, gib)
@@ -160,7 +160,7 @@ class MemoryPainter:
             painter.setPen(dashed(self._palette.look(side.precision).color, (2, 3)))
             painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
 
-    def _paint_cross(self, side: SideView, batch: int, center: QPointF) -> None:
+    def _paint_cross(self, side: LimitSide, batch: int, center: QPointF) -> None:
         painter, color = self._painter, self._palette.look(side.precision).color
         square = QRectF(center.x() - _CROSS / 2, center.y() - _CROSS / 2, _CROSS, _CROSS)
         painter.fillRect(square.adjusted(3, 3, -3, -3), QColor(self._palette.bg1))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.protocol.trials import Limit, LimitSide
 from engine.words.numbers import times
 from gui.limit.words import capacity
-from gui.session.orders.searches import SearchView, SideView
 
 _HEADROOM = 1.28
 """How far the axis reaches beyond the limit, for what does not fit."""
@@ -29,7 +29,7 @@ class MemoryContent:
     `ratio` holds the two sides' batches and the text between them.
     """
 
-    sides: tuple[SideView, ...] = ()
+    sides: tuple[LimitSide, ...] = ()
     capacity_gib: float | None = None
     capacity_words: tuple[str, str] = ("", "")
     ratio: tuple[int, int, str] | None = None
@@ -64,7 +64,7 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
 
 
-def forecast_points(side: SideView, reach: MemoryRange) -> list[tuple[float, float]]:
+def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, float]]:
     """The forecast line as (batch, GiB) from zero until it leaves the chart."""
     if not side.lines:
         return []
@@ -80,7 +80,7 @@ def forecast_points(side: SideView, reach: MemoryRange) -> list[tuple[float, flo
     return points
 
 
-def failed_place(batch: int, side: SideView, content: MemoryContent, reach: MemoryRange) -> float:
+def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: MemoryRange) -> float:
     """The place in GiB of a batch that did not fit: on its line, but always above the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
     wanted = gib_at(side.lines, batch) if side.lines else least
@@ -94,7 +94,7 @@ def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB
 
 
-def _limit(side: SideView, capacity_gib: float) -> float:
+def _limit(side: LimitSide, capacity_gib: float) -> float:
     if not side.lines:
         return 0.0
     rooms = [
@@ -110,14 +110,13 @@ def _crossing(below: tuple[float, float], above: tuple[float, float], level: flo
     return below[0] + share * (above[0] - below[0]), level
 
 
-def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
+def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
     """The chart's content; empty without a search."""
     if view is None:
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
     return MemoryContent(
-        # the worker's phase changes often, and is not painted
-        sides=tuple(replace(side, doing="") for side in view.sides),
+        sides=view.sides,
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
         capacity_words=capacity(view, on_gpu),
         ratio=_ratio(view),
@@ -125,7 +124,7 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
     )
 
 
-def _ratio(view: SearchView) -> tuple[int, int, str] | None:
+def _ratio(view: Limit) -> tuple[int, int, str] | None:
     if view.ratio is None or view.best is None:
         return None
     return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
 
+from engine.protocol.trials import LimitSide
 from gui.charts.frame import dashed
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart_content import MemoryContent
-from gui.session.orders.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 
@@ -49,7 +49,7 @@ class MemoryLabels:
         for side in self._content.sides:
             self._paint_name(side)
 
-    def _paint_answer(self, side: SideView, answer: int) -> None:
+    def _paint_answer(self, side: LimitSide, answer: int) -> None:
         level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
         top = self._place(answer, level)
         place = round(top.x()) + 0.5
@@ -88,12 +88,12 @@ class MemoryLabels:
             if self._write(text, wanted, 12, 600, stays=text == name):
                 return
 
-    def _paint_name(self, side: SideView) -> None:
+    def _paint_name(self, side: LimitSide) -> None:
         """Writes the precision's name beside its line, which colour alone must not identify."""
         if len(side.passed) > 1:
             self._write(side.label, list(self._beside(side)), 12, 600, side)
 
-    def _beside(self, side: SideView) -> Iterator[QPointF]:
+    def _beside(self, side: LimitSide) -> Iterator[QPointF]:
         (low, less), (high, more) = side.passed[0], side.passed[-1]
         width = _width(side.label, 12)
         for share in _NAME_SHARES:
@@ -107,7 +107,7 @@ class MemoryLabels:
         wanted: list[QPointF],
         size: int,
         weight: int,
-        side: SideView | None = None,
+        side: LimitSide | None = None,
         *,
         stays: bool = False,
     ) -> bool:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QObject
 
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
+from engine.protocol.trials import Limit, LimitSide
 from gui.limit.panel import MemoryLimitPanel
-from gui.limit.words import menu_entry
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.orders.controller import WorkController
-from gui.session.orders.searches import SearchView
+from gui.session.orders.studies import StudyView
 from gui.session.request import Request
 from gui.setup.check import usual_gib
 from gui.setup.panel import SetupPanel
 
 
-class LimitController(WorkController[SearchView]):
+class LimitController(WorkController[StudyView[Limit]]):
     """Queues searches and shows them; forecasts what the form describes."""
 
     def __init__(
@@ -38,8 +41,6 @@ class LimitController(WorkController[SearchView]):
         self._setup, self._panel = setup, panel
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._need: Need | None = None
-        searches = self._searches
-        panel.menu.set_source(lambda: list(map(menu_entry, (*searches.unfinished(), *searches.saved()))))
         self._connect()
 
     def refresh(self) -> None:
@@ -70,16 +71,16 @@ class LimitController(WorkController[SearchView]):
         self._forecaster.made.connect(self._setup.surveyor.look_again)
 
     def _submitted(self, request: Request) -> str:
-        series = self._searches.submit(
-            request.experiments,
-            granularity=self._panel.granularity(),
-            margin_fraction=self._panel.result.margin_fraction(),
+        sides = tuple(
+            LimitSide(
+                label=label,
+                experiment=experiment,
+                granularity=self._panel.granularity(),
+                forecast=self._forecaster.lines(experiment),
+            )
+            for label, experiment in _distinct(request.experiments)
         )
-        view = self._searches.view(series)
-        if view is not None:
-            for place, side in enumerate(view.sides):
-                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
-        return series
+        return self._searches.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
 
     def _choose_card(self, size: str) -> None:
         device = self._device()
@@ -122,3 +123,16 @@ class LimitController(WorkController[SearchView]):
         experiments = self._setup.outcome().experiments
         cap = experiments[0][1].memory_cap_gib if experiments else None
         return None if cap is None else cap * MIB_PER_GIB
+
+
+def _distinct(sides: Sequence[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
+    """The sides that differ in more than batch and length, which a search ignores."""
+    labels: dict[Experiment, str] = {}
+    for label, experiment in sides:
+        searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})
+        labels.setdefault(searched, label)
+    precisions = [experiment.precision for experiment in labels]
+    return [
+        (experiment.precision.label if precisions.count(experiment.precision) == 1 else label, experiment)
+        for experiment, label in labels.items()
+    ]

@@ -15,10 +15,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.protocol.trials import Trial
+from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import NONE, gib
 from gui.limit.words import outcome, short_outcome
-from gui.session.orders.searches import SearchView, SideView
 from gui.theme.fonts import font
 from gui.theme.icons import icon
 from gui.theme.theme import theme
@@ -38,16 +37,16 @@ class TrialModel(TableModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: list[tuple[SideView, Trial]] = []
+        self._rows: list[tuple[LimitSide, Trial]] = []
         self._is_short = False
 
-    def show_view(self, view: SearchView | None) -> None:
+    def show_view(self, view: Limit | None) -> None:
         """Shows the trials of a search."""
         self.beginResetModel()
         self._rows = [(side, trial) for side in view.sides for trial in side.trials] if view else []
         self.endResetModel()
 
-    def rows(self) -> list[tuple[SideView, Trial]]:
+    def rows(self) -> list[tuple[LimitSide, Trial]]:
         return self._rows
 
     def set_short(self, is_short: bool) -> None:
@@ -90,12 +89,12 @@ class TrialModel(TableModel):
         """The texts of the first column."""
         return frozenset(side.label for side, _ in self._rows)
 
-    def trials(self) -> tuple[tuple[SideView, Trial], ...]:
+    def trials(self) -> tuple[tuple[LimitSide, Trial], ...]:
         """The rows: a trial and its side."""
         return tuple(self._rows)
 
     @staticmethod
-    def _text(side: SideView, trial: Trial, column: int) -> str:
+    def _text(side: LimitSide, trial: Trial, column: int) -> str:
         if column == PRECISION:
             return side.label
         if column == BATCH:
@@ -108,13 +107,13 @@ class TrialModel(TableModel):
         return gib(trial.peak_mib or 0.0) if column == PEAK else f"{trial.seconds:,.1f}"
 
 
-def _tip(side: SideView, trial: Trial) -> str:
+def _tip(side: LimitSide, trial: Trial) -> str:
     result = outcome(trial, side.largest_batch if side.is_proven else 0)
     text = f"{side.label}, batch {trial.batch_size:,}: {result}"
     return plain_tip(f"{text}. {trial.note}" if trial.note else text)
 
 
-def _icon(side: SideView, trial: Trial, column: int) -> QIcon | None:
+def _icon(side: LimitSide, trial: Trial, column: int) -> QIcon | None:
     if column == PRECISION:
         return QIcon(marker_pixmap(side.precision, 8))
     if column == RESULT:
@@ -154,18 +153,17 @@ class TrialTable(QFrame):
         body = in_row(self.view, margins=(_INNER_MARGIN - 1, 0, _INNER_MARGIN - 1, 0))
         in_column(head, wide(body), parent=self, margins=(1, 8, 1, 1), spacing=2)
         theme().changed.connect(self._recolor)
-        self._series: str | None = None
+        self._key: str | None = None
         self._follows = True
         bar = self.view.verticalScrollBar()
         bar.valueChanged.connect(self._note_place)
         # the rows are laid out later, and the panel above grows with its answer
         bar.rangeChanged.connect(self._keep_newest)
 
-    def show_view(self, view: SearchView | None) -> None:
-        """Shows the trials of a search, scrolled to the newest unless the user has scrolled up."""
-        series = None if view is None else view.series
-        bar, follows = self.view.verticalScrollBar(), self._follows or series != self._series
-        self._series, place = series, bar.value()
+    def show_view(self, view: Limit | None, key: str | None) -> None:
+        """Shows a search's trials, scrolled to the newest unless the user has scrolled up."""
+        bar, follows = self.view.verticalScrollBar(), self._follows or key != self._key
+        self._key, place = key, bar.value()
         self.model.show_view(view)
         count = self.model.rowCount()
         set_text(self._count, f"{count:,}" if count else "")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
-from engine.protocol.trials import Trial
+from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.names import dataset_words
 from engine.words.numbers import date_text, duration, memory_text
-from gui.session.orders.searches import SearchView, SideView
-from gui.widgets.saved_menu import SavedEntry
+from gui.session.orders.studies import StudyView
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
@@ -25,12 +24,7 @@ def short_outcome(trial: Trial) -> str:
     return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
-def sentence(view: SearchView) -> str:
-    """The result so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
-    return probe_result.sentence([side for side in view.sides if side.trials])
-
-
-def proof(side: SideView) -> str:
+def proof(side: LimitSide) -> str:
     """The proof of a side's answer, in a sentence; empty while nothing is known."""
     if side.problem is not None:
         return side.problem.message
@@ -47,7 +41,7 @@ def proof(side: SideView) -> str:
     return result.note or ""
 
 
-def short_proof(view: SearchView) -> str:
+def short_proof(view: Limit) -> str:
     """The proofs of all sides in one line; empty if there is more to say about any."""
     results = [side.result for side in view.sides]
     if not all(result and result.verified and result.first_failure and not result.note for result in results):
@@ -58,7 +52,7 @@ def short_proof(view: SearchView) -> str:
     return f"Proven: {'; '.join(proofs)}."
 
 
-def recommendation(side: SideView, batch: int, margin_fraction: float, multiple: int) -> str:
+def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple: int) -> str:
     """Why to use a batch: "a multiple of 8 that leaves 10 % free"; for 0, why there is none."""
     share = f"{100 * margin_fraction:.0f} %"
     if not batch:
@@ -68,38 +62,30 @@ def recommendation(side: SideView, batch: int, margin_fraction: float, multiple:
     return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
 
 
-def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
+def picture_heading(view: Limit, on_gpu: bool) -> tuple[str, str]:
     """The title of a picture of the chart, and below it the device and the result."""
     first = view.sides[0].experiment
     title = f"Peak memory by batch size, {first.model} on {dataset_words(first.dataset)}, in GiB"
-    return title, f"On {card(view, on_gpu)}. {sentence(view)}".strip()
+    return title, f"On {card(view, on_gpu)}. {view.digest}".strip()
 
 
-def progress(view: SearchView) -> str:
+def progress(view: StudyView[Limit]) -> str:
     """How far a search has come, for the line beside the title."""
     if view.is_waiting:
         return "waiting for its turn"
-    count = view.trial_count
+    limit = view.answer
+    count = limit.trial_count
     trials = f"{count} trial" + ("s" if count != 1 else "")
     if not view.is_live:
         when = date_text(view.created)
-        return f"{trials} in {duration(view.seconds)}, {when}"
-    busy = next((side for side in view.sides if side.trying is not None), None)
+        return f"{trials} in {duration(limit.seconds)}, {when}"
+    busy = next((side for side in limit.sides if side.trying is not None), None)
     if busy is None:
         return f"{trials}, getting ready"
-    return f"{trials}, trying {busy.trying:,} in {busy.label} ({busy.doing or 'starting a process'})"
+    return f"{trials}, trying {busy.trying:,} in {busy.label} ({view.doing or 'starting a process'})"
 
 
-def menu_entry(view: SearchView) -> SavedEntry:
-    """A search in the menu of saved ones: model, device, result or progress and, at the right, date."""
-    first = view.sides[0].experiment
-    on = card(view, on_gpu=first.device != "cpu")
-    text = f"{first.model} on {on}: {progress(view) if view.is_unfinished else sentence(view)}"
-    tip = f"{view.trial_count} trials, dataset {dataset_words(first.dataset)}"
-    return SavedEntry(view.series, text, view.created, tip)
-
-
-def card(view: SearchView, on_gpu: bool) -> str:
+def card(view: Limit, on_gpu: bool) -> str:
     """The device of a search in a heading: "a 24 GiB card"."""
     cap = view.cap_gib
     if cap is None:
@@ -108,7 +94,7 @@ def card(view: SearchView, on_gpu: bool) -> str:
     return f"{article} {cap:g} GiB card" if on_gpu else f"{cap:g} GiB"
 
 
-def capacity(view: SearchView, on_gpu: bool) -> tuple[str, str]:
+def capacity(view: Limit, on_gpu: bool) -> tuple[str, str]:
     """The label of the chart's limit: its name, and what follows where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:

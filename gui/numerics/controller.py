@@ -10,22 +10,21 @@ from PySide6.QtCore import QObject
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
-from engine.protocol.numerics.diagnosis import Part
+from engine.protocol.numerics.diagnosis import Numerics, Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
-from gui.numerics.words import saved_entry, unfinished_entry
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.diagnoses import DiagnosisView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
-from gui.widgets.saved_menu import SavedEntry
 
+_FIRST_STEPS = 10
 _NO_PARTS = "Tick what to diagnose."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
 
 
-class NumericsController(WorkController[DiagnosisView]):
+class NumericsController(WorkController[StudyView[Numerics]]):
     """Queues diagnoses, shows and exports them."""
 
     def __init__(
@@ -45,7 +44,6 @@ class NumericsController(WorkController[DiagnosisView]):
         )
         self._setup, self._panel = setup, panel
         self._diagnoses = experiments.diagnoses
-        panel.head.menu.set_source(self._menu_entries)
         self._connect()
         self._show_kept()
 
@@ -54,7 +52,10 @@ class NumericsController(WorkController[DiagnosisView]):
         if not parts:
             self._refuse(_NO_PARTS)
             return
-        self._enqueue([experiment], lambda: self._diagnoses.submit(experiment, parts, run_id))
+        # of a run, all its steps are looked through for the first NaN or Inf
+        steps = _FIRST_STEPS if run_id is None else None
+        wanted = Numerics(experiment=experiment, parts=tuple(parts), run_id=run_id, steps=steps)
+        self._enqueue([experiment], lambda: self._diagnoses.submit(wanted))
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Looks for the first NaN or Inf of a run."""
@@ -74,10 +75,10 @@ class NumericsController(WorkController[DiagnosisView]):
 
     def export(self, path: Path) -> None:
         """Writes the diagnosis that is shown, in the format of the path's ending."""
-        record = self._diagnoses.record(self._key or "")
-        if record is not None:
+        view = self._diagnoses.view(self._key or "")
+        if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: DIAGNOSIS_FORMATS.export(record, path, force=True))
+            self._write(lambda: DIAGNOSIS_FORMATS.export(view.study, path, force=True))
 
     def _connect(self) -> None:
         self._setup.take_orders(
@@ -88,13 +89,6 @@ class NumericsController(WorkController[DiagnosisView]):
         self._panel.diagnose_wanted.connect(lambda: self._setup.order("diagnose"))
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
-
-    def _menu_entries(self) -> list[SavedEntry]:
-        saved = self._diagnoses.saved().items()
-        return [
-            *map(unfinished_entry, self._diagnoses.unfinished()),
-            *(saved_entry(key, record) for key, record in saved),
-        ]
 
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:

@@ -16,8 +16,7 @@ from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags
 from gui.runs.table.model import RunsModel
 from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
-from gui.session.orders.diagnoses import why_nothing_to_find
-from gui.session.orders.timings import baseline_first
+from gui.session.orders.runs import baseline_first, why_nothing_to_find
 from gui.widgets.boxes import in_column, in_row, wide
 
 _NOT_RESUMED = "Runs cannot be resumed here."

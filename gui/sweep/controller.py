@@ -22,8 +22,6 @@ from gui.session.orders.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 from gui.sweep.reading import ReadSweep, read_sweep
-from gui.sweep.words import saved_entry, unfinished_entry
-from gui.widgets.saved_menu import SavedEntry
 
 _LEFT_OUT_BY_HAND = "It was left out by hand."
 
@@ -172,16 +170,6 @@ class SweepController(WorkController[SweepView]):
         super()._open(key)
         if key == self._key:
             self._panel.bring_to_front(self._panel.page)
-
-    def entries(self) -> list[SavedEntry]:
-        """The sweeps in a menu, the unfinished first."""
-        unfinished = self._sweeps.unfinished()
-        keys = [view.key for view in unfinished]
-        saved = self._sweeps.saved().items()
-        return [
-            *map(unfinished_entry, unfinished),
-            *(saved_entry(key, record) for key, record in saved if key not in keys),
-        ]
 
 
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:

@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.export.sweep.formats import SWEEP_FORMATS
 from engine.export.tuning.formats import TUNING_FORMATS
+from engine.protocol.tuning import Tuning
 from engine.sweep.results import Results
 from gui.session.orders.head import WorkHead
+from gui.session.orders.studies import StudyView
 from gui.session.orders.sweeps import SweepView
-from gui.session.orders.tunings import TuningView
 from gui.sweep.fastest import words as fastest_words
 from gui.sweep.fastest.options import FastestOptions
 from gui.sweep.fastest.page import FastestPage
@@ -45,7 +46,7 @@ class SweepPanel(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "page")
         self._view: SweepView | None = None
-        self._tuning: TuningView | None = None
+        self._tuning: StudyView[Tuning] | None = None
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
         self.head = WorkHead("Sweep", "sweep", "sweeps", "pilots", SWEEP_FORMATS.formats, self.go_on)
         self.head.stop.setText("Stop the sweep")
@@ -75,16 +76,16 @@ class SweepPanel(QFrame):
             self.bring_to_front(self.page)
         self._show_head()
 
-    def show_tuning(self, view: TuningView | None) -> None:
+    def show_tuning(self, view: StudyView[Tuning] | None) -> None:
         """Shows how far a tuning is; None for none. Another than before comes to the front."""
         is_other = view is None or self._tuning is None or view.key != self._tuning.key
         self._tuning = view
-        self.fastest_go_on.setVisible(view is not None and not view.is_unfinished and not view.is_over)
+        self.fastest_go_on.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
         if view is None:
             self.fastest_head.show_view(None, "", 0.0, None, is_known=False)
         else:
             self.fastest.show_view(view)
-            tuning, note = view.tuning, fastest_words.state(view)
+            tuning, note = view.answer, fastest_words.state(view)
             fraction, is_known = fastest_words.fraction_done(tuning), bool(tuning.trials)
             self.fastest_head.show_view(view, note, fraction, None, is_known=is_known)
         if is_other:
@@ -115,7 +116,7 @@ class SweepPanel(QFrame):
     def view(self) -> SweepView | None:
         return self._view
 
-    def tuning(self) -> TuningView | None:
+    def tuning(self) -> StudyView[Tuning] | None:
         return self._tuning
 
     def state(self) -> dict[str, Any]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
-from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.results import CellResult, Results
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.orders.sweeps import SweepView
-from gui.widgets.saved_menu import SavedEntry
 
 _FINAL = ("done", "failed", "left out")
 _ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))
@@ -88,19 +86,3 @@ def status_of(cell: CellResult) -> str:
     disturbed = ", disturbed" if cell.is_disturbed else ""
     runs = f", {counted(len(cell.run_ids), 'run')}" if cell.run_ids else ""
     return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"
-
-
-def saved_entry(key: str, record: SweepRecord) -> SavedEntry:
-    """A saved sweep in a menu."""
-    cells = counted(record.grid.size, "cell")
-    left = "" if record.ended is not None else ", unfinished"
-    axes = ", ".join(axis.title for axis in record.grid.axes)
-    return SavedEntry(
-        key, f"{record.name}: {cells}{left}", record.created, f"{axes}, on {record.device_name}"
-    )
-
-
-def unfinished_entry(view: SweepView) -> SavedEntry:
-    """A sweep in progress or in the queue, in the menu of the saved ones."""
-    doing = "waiting" if view.is_waiting else "in progress"
-    return SavedEntry(view.key, f"{view.name}: {doing}", view.created, f"{counted(view.grid.size, 'cell')}")

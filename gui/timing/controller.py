@@ -9,16 +9,15 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.export.timing.formats import TIMING_FORMATS, TRACE, TRACE_FORMATS
+from engine.protocol.timing.timing import Timing, timing_of
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.timings import TimingView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.timing.panel import TimingPanel
-from gui.timing.words import saved_entry, unfinished_entry
-from gui.widgets.saved_menu import SavedEntry
 
 
-class TimingController(WorkController[TimingView]):
+class TimingController(WorkController[StudyView[Timing]]):
     """Queues timings, shows and exports them."""
 
     def __init__(
@@ -38,7 +37,6 @@ class TimingController(WorkController[TimingView]):
             parent=parent,
         )
         self._timings = experiments.timings
-        head.menu.set_source(self._menu_entries)
         setup.take_orders("explain", self.submit, self._refuse)
         panel.explain_wanted.connect(lambda: setup.order("explain"))
         panel.again.clicked.connect(self._profile_again)
@@ -47,11 +45,11 @@ class TimingController(WorkController[TimingView]):
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
         """Queues profiles of experiments, or of runs, and shows them."""
-        self._enqueue(experiments, lambda: self._timings.submit(experiments, run_ids))
+        self._enqueue(experiments, lambda: self._timings.submit(timing_of(experiments, run_ids)))
 
     def explain(self, run_ids: Sequence[str]) -> None:
         """Shows the newest timing of these runs side by side, or makes one."""
-        known = self._timings.of_runs(run_ids)
+        known = self._experiments.profile_of(run_ids)
         if known is not None:
             self._show(known)
             self.workspace_wanted.emit()
@@ -63,22 +61,16 @@ class TimingController(WorkController[TimingView]):
 
     def export(self, path: Path) -> None:
         """Writes the timing that is shown, in the format of the path's ending."""
-        record = self._timings.record(self._key or "")
-        if record is not None:
+        view = self._timings.view(self._key or "")
+        if view is not None:
             formats = TRACE_FORMATS if path.name.endswith(TRACE) else TIMING_FORMATS
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: formats.export(record, path, force=True))
+            self._write(lambda: formats.export(view.study, path, force=True))
 
     def _profile_again(self) -> None:
         view = self._timings.view(self._key or "")
         if view is not None:
             runs = self._experiments.runs
             # a deleted run is profiled as what it was
-            run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.run_ids]
-            self.submit([side.experiment for side in view.timing.sides], run_ids)
-
-    def _menu_entries(self) -> list[SavedEntry]:
-        return [
-            *map(unfinished_entry, self._timings.unfinished()),
-            *(saved_entry(key, record) for key, record in self._timings.saved().items()),
-        ]
+            run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.answer.run_ids]
+            self.submit(view.answer.experiments, run_ids)

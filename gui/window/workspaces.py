@@ -33,11 +33,11 @@ from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
 _WORKSPACES = {
-    "search": "memory",
-    "diagnosis": "numerics",
-    "timing": "timing",
+    "limit": "memory",
+    "numerics": "numerics",
+    "profile": "timing",
     "sweep": "sweep",
-    "tuning": "sweep",
+    "tune": "sweep",
 }
 """The workspace of each kind of orders."""
 
@@ -102,11 +102,11 @@ class OtherWorkspaces(QObject):
             (top_bar, self._notice),
         )
         self._stops = {
-            "search": self.memory_limit.stop,
-            "diagnosis": self.numerics_panel.head.stop,
-            "timing": self.timing_panel.head.stop,
+            "limit": self.memory_limit.stop,
+            "numerics": self.numerics_panel.head.stop,
+            "profile": self.timing_panel.head.stop,
             "sweep": self.sweep_panel.head.stop,
-            "tuning": self.sweep_panel.fastest_head.stop,
+            "tune": self.sweep_panel.fastest_head.stop,
         }
         self._connect()
 
@@ -164,8 +164,9 @@ class OtherWorkspaces(QObject):
         for teller in (self.sweeps, self.fastest):
             teller.workspace_wanted.connect(lambda: self.workspace_wanted.emit("sweep"))
             teller.comparison_wanted.connect(self.comparisons.compare)
+        experiments = self._experiments
         for head in (self.sweep_panel.head, self.sweep_panel.fastest_head):
-            head.menu.set_source(lambda: (*self.sweeps.entries(), *self.fastest.entries()))
+            head.menu.set_source(lambda: (*experiments.sweeps.entries(), *experiments.tunings.entries()))
         self.sweeps.runs_wanted.connect(self.runs_wanted)
         for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel):
             panel.guide_wanted.connect(self._show_guide)

@@ -15,29 +15,29 @@ from pathlib import Path
 
 from engine.export.diagnosis.tables import lost_shares, sections
 from engine.export.sections.data import Row, write_object, write_tables
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.formats import SMALL_FORMATS
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.study import Study
 
 
-def write_json(record: DiagnosisRecord, path: Path) -> None:
+def write_json(study: Study[Numerics], path: Path) -> None:
     """Writes one object."""
-    problem = record.problem
+    problem = study.problem
     write_object(
-        record,
+        study,
         path,
-        run=record.run_id,
-        parts=list(record.parts),
+        run=study.answer.run_id,
+        parts=list(study.answer.parts),
         problem=None if problem is None else problem.model_dump(mode="json"),
-        experiment=json.loads(record.experiment.to_json()),
-        **record.diagnosis.as_json(),
+        experiment=json.loads(study.answer.experiment.to_json()),
+        **study.answer.diagnosis.as_json(),
     )
 
 
-def write_csv(record: DiagnosisRecord, path: Path) -> None:
+def write_csv(study: Study[Numerics], path: Path) -> None:
     """Writes the sentences to `path`, and the tables of the known parts beside it."""
-    diagnosis = record.diagnosis
+    diagnosis = study.answer.diagnosis
     tables = {name: rows_of(diagnosis) for name, rows_of in _TABLES.items()}
     write_tables(sections(diagnosis), tables, path)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine.export.sections.formats import SavedFormat, SavedFormats
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.store.saved.study import Study
 
-DIAGNOSIS_FORMATS = SavedFormats[DiagnosisRecord](
+DIAGNOSIS_FORMATS = SavedFormats[Study[Numerics]](
     "a diagnosis",
     (
         SavedFormat(".html", "Report as a web page", "diagnosis.report.write_html"),

@@ -9,24 +9,24 @@ from engine.drawing.shapes import Drawing
 from engine.export.diagnosis.charts import ladder_chart, range_charts
 from engine.export.diagnosis.tables import sections
 from engine.export.sections.page import PAGE_WIDTH, PageFigure, page_figure, sections_page
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.ladder import Ladder
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.study import Study
 
 _MOST_ROWS = 200
 _HALF = 440.0
 
 
-def write_html(record: DiagnosisRecord, path: Path) -> None:
+def write_html(study: Study[Numerics], path: Path) -> None:
     """Writes the page."""
-    path.write_text(page(record), encoding="utf-8")
+    path.write_text(page(study), encoding="utf-8")
 
 
-def page(record: DiagnosisRecord) -> str:
+def page(study: Study[Numerics]) -> str:
     """The page as text."""
-    experiment, diagnosis, problem = record.experiment, record.diagnosis, record.problem
+    experiment, diagnosis, problem = study.answer.experiment, study.answer.diagnosis, study.problem
     return sections_page(
-        record,
+        study,
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
         sections(diagnosis, _MOST_ROWS),

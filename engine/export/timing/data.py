@@ -20,29 +20,30 @@ from engine.export.timing.values import as_json
 from engine.protocol.timing.bar import Bar
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.store.saved.timings import TimingRecord
+from engine.store.saved.study import Study
+from engine.store.saved.traces import traces_of
 from engine.timing.advice import advice_by_side
 from engine.timing.names import side_names
 from engine.timing.tables import TABLES, Table
 
 
-def write_json(record: TimingRecord, path: Path) -> None:
+def write_json(study: Study[Timing], path: Path) -> None:
     """Writes one object."""
-    write_object(record, path, **as_json(record.timing))
+    write_object(study, path, **as_json(study.answer))
 
 
-def write_csv(record: TimingRecord, path: Path) -> None:
+def write_csv(study: Study[Timing], path: Path) -> None:
     """Writes the sentences to `path`, and the tables beside it."""
-    timing = record.timing
+    timing = study.answer
     tables: dict[str, Iterator[Row]] = {"parts": _parts(timing), "sides": _sides(timing)}
     tables |= {table: _rows(timing, table) for table in TABLES}
     tables["advice"] = _advice(timing)
     write_tables(sections(timing), tables, path)
 
 
-def write_traces(record: TimingRecord, path: Path) -> None:
+def write_traces(study: Study[Timing], path: Path) -> None:
     """Copies the traces to `path` and beside it. Raises ProblemError where there is none."""
-    traces = record.traces()
+    traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this timing, or none any more."
         raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from engine.export.sections.formats import SavedFormat, SavedFormats
-from engine.store.saved.timings import TimingRecord
+from engine.protocol.timing.timing import Timing
+from engine.store.saved.study import Study
 
 TRACE = ".json.gz"
 
-TIMING_FORMATS = SavedFormats[TimingRecord](
+TIMING_FORMATS = SavedFormats[Study[Timing]](
     "a timing",
     (
         SavedFormat(".html", "Report as a web page", "timing.report.write_html"),
@@ -15,6 +16,6 @@ TIMING_FORMATS = SavedFormats[TimingRecord](
         SavedFormat(".json", "Everything as JSON", "timing.data.write_json"),
     ),
 )
-TRACE_FORMATS = SavedFormats[TimingRecord](
+TRACE_FORMATS = SavedFormats[Study[Timing]](
     "a trace", (SavedFormat(TRACE, "Traces for Perfetto", "timing.data.write_traces"),)
 )

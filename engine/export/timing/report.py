@@ -7,7 +7,8 @@ from pathlib import Path
 
 from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
 from engine.export.timing.tables import BAR, LIMITS, sections
-from engine.store.saved.timings import TimingRecord
+from engine.protocol.timing.timing import Timing
+from engine.store.saved.study import Study
 from engine.timing.bar_picture import bars_drawing
 from engine.timing.names import failures, side_names
 from engine.timing.roofline import roofline_drawing
@@ -16,14 +17,14 @@ _MOST_ROWS = 100
 _ROOFLINE_HEIGHT = 420.0
 
 
-def write_html(record: TimingRecord, path: Path) -> None:
+def write_html(study: Study[Timing], path: Path) -> None:
     """Writes the page."""
-    path.write_text(page(record), encoding="utf-8")
+    path.write_text(page(study), encoding="utf-8")
 
 
-def page(record: TimingRecord) -> str:
+def page(study: Study[Timing]) -> str:
     """The page as text."""
-    timing = record.timing
+    timing = study.answer
     experiments = [side.experiment for side in timing.sides]
     figures = {}
     if timing.profiles():
@@ -37,7 +38,7 @@ def page(record: TimingRecord) -> str:
         for section in sections(timing, _MOST_ROWS)
     ]
     return sections_page(
-        record,
+        study,
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
         experiments,
         shown,

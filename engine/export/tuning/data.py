@@ -11,7 +11,7 @@ from engine.export.script.page import built_in_data, script_of
 from engine.export.sections.data import write_object
 from engine.protocol.tuning import Tuning
 from engine.store.record import RunRecord, Status
-from engine.store.saved.tunings import TuningRecord
+from engine.store.saved.study import Study
 from engine.sweep.fastest.words import answers, command_of
 
 
@@ -24,23 +24,23 @@ def as_json(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def write_json(record: TuningRecord, path: Path) -> None:
+def write_json(study: Study[Tuning], path: Path) -> None:
     """Writes one object."""
-    write_object(record, path, **as_json(record.tuning))
+    write_object(study, path, **as_json(study.answer))
 
 
-def write_script(record: TuningRecord, path: Path) -> None:
+def write_script(study: Study[Tuning], path: Path) -> None:
     """Writes a program that trains with the winner's settings. Raises ProblemError where there is none."""
-    tuning = record.tuning
+    tuning = study.answer
     if tuning.winner is None:
         message = "There is no winner yet."
         raise ProblemError(request_problem(message, "Carry the search on.", key="to", value=path.name))
     run = RunRecord(
-        id=record.id,
-        number=record.number,
+        id=study.id,
+        number=study.number,
         name="Fastest",
         status=Status.FINISHED,
-        created=record.created,
+        created=study.created,
         started=None,
         ended=None,
         experiment=tuning.winner,

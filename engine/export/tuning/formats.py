@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine.export.sections.formats import SavedFormat, SavedFormats
-from engine.store.saved.tunings import TuningRecord
+from engine.protocol.tuning import Tuning
+from engine.store.saved.study import Study
 
-TUNING_FORMATS = SavedFormats[TuningRecord](
+TUNING_FORMATS = SavedFormats[Study[Tuning]](
     "the fastest settings",
     (
         SavedFormat(".py", "Script of the winner", "tuning.data.write_script"),

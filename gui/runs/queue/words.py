@@ -12,11 +12,11 @@ from gui.session.queue.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
-    "search": "search",
-    "diagnosis": "pulse",
-    "timing": "clock",
+    "limit": "search",
+    "numerics": "pulse",
+    "profile": "clock",
     "sweep": "table",
-    "tuning": "bolt",
+    "tune": "bolt",
 }
 EMPTY = (
     "Nothing waits.",

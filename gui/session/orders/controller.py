@@ -45,6 +45,7 @@ class WorkController(QObject, Generic[View]):
         self._background = Background(self)
         self._key: str | None = None
         stop_button.clicked.connect(self._stop_work)
+        menu.set_source(work.entries)
         menu.opened.connect(self._open)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)

@@ -12,7 +12,7 @@ from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, not_tried
 from gui.charts.painter import paint
-from gui.session.orders.tunings import TuningView
+from gui.session.orders.studies import StudyView
 from gui.sweep.fastest.words import HEADINGS, rows
 from gui.theme.theme import theme
 from gui.widgets import Button, label
@@ -64,9 +64,9 @@ class FastestPage(AnswerPage):
         super().__init__("Find the fastest", *_NOTHING_YET)
         self._shown: Tuning | None = None
 
-    def show_view(self, view: TuningView) -> None:
+    def show_view(self, view: StudyView[Tuning]) -> None:
         """Shows a tuning as far as it has come."""
-        tuning = view.tuning
+        tuning = view.answer
         if tuning == self._shown:
             return
         self._shown = tuning

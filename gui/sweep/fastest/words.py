@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from engine.protocol.tuning import Tuning
-from engine.store.saved.tunings import TuningRecord
 from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
-from engine.words.numbers import counted, date_text, number, times
-from gui.session.orders.tunings import TuningView
-from gui.widgets.saved_menu import SavedEntry
+from engine.words.numbers import date_text, number, times
+from gui.session.orders.studies import StudyView
 
 _PHASES = {
     "candidates": "looking at the candidates",
@@ -20,17 +18,15 @@ _PHASES = {
 _MOST_SHOWN = 20
 
 
-def state(view: TuningView) -> str:
+def state(view: StudyView[Tuning]) -> str:
     """What a tuning does now, or that it is over."""
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
         when = date_text(view.created)
-        how = "finished" if view.is_over else "unfinished"
+        how = "finished" if view.is_complete else "unfinished"
         return ", ".join(part for part in (how, view.device_name, when) if part)
-    trial = view.trial
-    now = "" if trial is None else f": run {trial.number}, {trial.words}"
-    return f"{_PHASES[view.tuning.phase if trial is None else trial.phase]}{now}"
+    return view.study.doing or _PHASES[view.answer.phase]
 
 
 _PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over": 1.0}
@@ -76,17 +72,3 @@ def _place(one: Ranked, tuning: Tuning, last: int) -> str:
         return "winner"
     is_in = tuning.winner is None and one.last_round == last
     return "still in" if is_in else f"out after round {one.last_round}"
-
-
-def saved_entry(key: str, record: TuningRecord) -> SavedEntry:
-    """A saved tuning in a menu."""
-    tuning = record.tuning
-    left = "" if tuning.phase == "over" else ", unfinished"
-    tip = f"{counted(tuning.runs, 'run')}, on {record.device_name}"
-    return SavedEntry(key, f"Fastest {tuning.experiment.model}{left}", record.created, tip)
-
-
-def unfinished_entry(view: TuningView) -> SavedEntry:
-    """A tuning in progress or in the queue, in the menu of the saved ones."""
-    doing = "waiting" if view.is_waiting else "in progress"
-    return SavedEntry(view.key, f"Fastest {view.tuning.experiment.model}: {doing}", view.created, state(view))

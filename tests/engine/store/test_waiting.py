@@ -7,15 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.tuning import Tuning
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import Status
+from engine.store.saved.study import Study
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -62,14 +61,18 @@ def test_what_begins_leaves_the_queue_at_once(store: Store) -> None:
     store.begin(runs[0].id)
     store.delete([runs[1].id])
     store.withdraw(runs[2].id)
-    store.probes.add(
-        Experiment(), granularity=1, margin_fraction=0.1, device_name="a card", series=SEARCH.key
-    )
-    timing = Timing(sides=(TimingSide(experiment=Experiment()),))
-    assert store.timings.add(timing, device_name="a card", timing_id=TIMING.key) == TIMING.key
+    for item in (SEARCH, TIMING):
+        store.studies.begin(Study(id=item.key, answer=Numerics(experiment=Experiment())))
     assert store.waiting.keys() == () == store.waiting.claimable()
-    with pytest.raises(ProblemError):
-        store.timings.add(timing, device_name="a card", timing_id=TIMING.key)
+
+
+def test_what_goes_on_keeps_its_place_until_it_is_over(store: Store) -> None:
+    store.waiting.add([TIMING])
+    study = Study(id=TIMING.key, answer=Tuning(experiment=Experiment()))
+    store.studies.end(store.studies.begin(study, keeps_place=True))
+    assert store.waiting.keys() == (TIMING.key,)
+    store.studies.delete(study.id)
+    assert store.waiting.keys() == ()
 
 
 def test_a_sweep_waits_until_it_is_over_or_deleted(store: Store) -> None:
@@ -118,12 +121,17 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
 
 WORKER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.timing.timing import timing_of
 from engine.store.queue.waiting import RUN
+from engine.store.saved.study import Study
 from engine.store.store import Store
+
+problem = Problem(kind=Kind.INTERNAL, message="Done.", remedy="None.")
 
 store = Store(Path(sys.argv[1]))
 store.recover()
@@ -136,9 +144,8 @@ for item in left:
         store.begin(item.key)
         store.record(item.key, [Finished(summary=Summary())])
     else:
-        timing = Timing(sides=(TimingSide(experiment=Experiment()),))
-        store.timings.add(timing, device_name="a card", timing_id=item.key)
-        store.timings.end(item.key)
+        study = store.studies.begin(Study(id=item.key, answer=timing_of([Experiment()])))
+        store.studies.end(replace(study, problem=problem))
 """
 
 
@@ -172,6 +179,6 @@ def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store,
     assert worker.returncode == 0 and store.waiting.claimable() == ()
     # an item that was named before a kill may not have begun
     assert list(dict.fromkeys(begun)) == keys and len(begun) <= len(keys) + 3
-    assert len(store.timings.newest()) == 20
+    assert len(store.studies.newest("profile")) == 20
     states = [run.status for run in store.runs()]
     assert states.count(Status.FINISHED) >= 17 and Status.QUEUED not in states

@@ -12,19 +12,20 @@ from PySide6.QtGui import QImage, QPainter
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.trials import Trial
+from engine.protocol.trials import LimitSide, Trial
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart import MemoryPainter
 from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
-from gui.session.orders.searches import SideView
 from gui.theme.theme import theme
 
 
-def side_of(passed: tuple[tuple[int, float], ...], failed: tuple[int, ...] = (), **more: Any) -> SideView:
+def side_of(passed: tuple[tuple[int, float], ...], failed: tuple[int, ...] = (), **more: Any) -> LimitSide:
     """FP32 with trials that passed, as (batch, GiB), and batches that did not fit."""
     trials = [Trial(batch_size=batch, fits=True, peak_mib=gib * 1024) for batch, gib in passed]
     trials += [Trial(batch_size=batch, fits=False, cause="memory") for batch in failed]
-    return SideView("FP32", Experiment(precision=Precision.FP32), trials=tuple(trials), **more)
+    return LimitSide(
+        label="FP32", experiment=Experiment(precision=Precision.FP32), trials=tuple(trials), **more
+    )
 
 
 def test_crosses_at_nearly_one_place_do_not_hide_each_other() -> None:

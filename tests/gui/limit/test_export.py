@@ -56,7 +56,7 @@ def test_the_chart_is_saved_larger_than_it_is_shown(
     panel.export.save_png(tmp_path / "chart.png")
     picture = QImage(str(tmp_path / "chart.png"))
     assert picture.width() > 2 * panel.chart.width()
-    title, facts = picture_heading(searches.both(), on_gpu=True)
+    title, facts = picture_heading(searches.both().answer, on_gpu=True)
     assert title == "Peak memory by batch size, small-cnn on fashion, in GiB"
     assert facts.startswith("On a 24 GiB card. FP32 fits 289, ")
     above = range(2 * 16, picture.height() - 2 * panel.chart.height() - 2 * 16)

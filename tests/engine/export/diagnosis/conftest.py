@@ -9,14 +9,14 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
-from engine.protocol.numerics.diagnosis import PartResult
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics, PartResult
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.study import Study
 
 FORMULA = "=cmd|'/c calc'!A1"
 MARKUP = "<script>alert(1)</script>"
@@ -122,16 +122,14 @@ PARTS: tuple[PartResult, ...] = (
 
 
 @pytest.fixture
-def saved() -> DiagnosisRecord:
-    return DiagnosisRecord(
-        id="0123456789ab",
-        number=7,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
+def saved() -> Study[Numerics]:
+    diagnosis = Diagnosis()
+    for part in PARTS:
+        diagnosis = diagnosis.with_part(part)
+    answer = Numerics(
         experiment=Experiment(precision=Precision.FP16),
-        device_name="a card",
-        run_id=None,
         parts=("map", "range", "nan", "ladder", "islands"),
-        problem=None,
-        is_over=True,
-        results=tuple(part.model_dump_json() for part in PARTS),
+        diagnosis=diagnosis,
     )
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return Study(id="0123456789ab", created=created, device_name="a card", answer=answer)

@@ -13,7 +13,8 @@ from engine.experiment.problem import ProblemError
 from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.export.diagnosis.report import page
 from engine.export.sections.formats import SavedFormat
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.store.saved.study import Study
 
 
 class Tags(HTMLParser):
@@ -32,7 +33,7 @@ def rows_in(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_report_shows_every_part_and_runs_nothing(saved: DiagnosisRecord) -> None:
+def test_the_report_shows_every_part_and_runs_nothing(saved: Study[Numerics]) -> None:
     text = page(saved)
     found = Tags(text).tags
     assert "script" not in found and "default-src &#39;none&#39;" in text
@@ -46,7 +47,7 @@ def test_the_report_shows_every_part_and_runs_nothing(saved: DiagnosisRecord) ->
     assert "&lt;script&gt;alert(1)" in text
 
 
-def test_csv_has_a_file_for_each_table_and_no_formulas(saved: DiagnosisRecord, tmp_path: Path) -> None:
+def test_csv_has_a_file_for_each_table_and_no_formulas(saved: Study[Numerics], tmp_path: Path) -> None:
     DIAGNOSIS_FORMATS.export(saved, tmp_path / "x.csv")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"x.csv", *(f"x-{name}.csv" for name in ("map", "range", "ladder", "islands", "advice"))}
@@ -65,7 +66,7 @@ def test_csv_has_a_file_for_each_table_and_no_formulas(saved: DiagnosisRecord, t
     assert "Keep fc in FP32." in sentences and "Only FP16 parts." in sentences
 
 
-def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord, tmp_path: Path) -> None:
+def test_json_has_what_the_verb_prints_and_the_experiment(saved: Study[Numerics], tmp_path: Path) -> None:
     value = json.loads(DIAGNOSIS_FORMATS.export(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert value["first_nonfinite"]["module"] == "fc" and value["first_nonfinite"]["most"] == "Infinity"
     assert value["fp32_modules"] == ["fc"] and len(value["map"]) == 4 and value["advice"]
@@ -76,7 +77,7 @@ def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord
 
 @pytest.mark.parametrize("form", DIAGNOSIS_FORMATS.formats, ids=lambda form: form.suffix)
 def test_what_is_there_stays_without_force(
-    saved: DiagnosisRecord, tmp_path: Path, form: SavedFormat[DiagnosisRecord]
+    saved: Study[Numerics], tmp_path: Path, form: SavedFormat[Study[Numerics]]
 ) -> None:
     path = tmp_path / f"x{form.suffix}"
     path.write_text("mine")

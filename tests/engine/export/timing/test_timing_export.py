@@ -19,28 +19,20 @@ from engine.export.timing.report import page
 from engine.export.timing.tables import BAR, LIMITS, sections
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
-from engine.store.saved.timings import TimingRecord
+from engine.store.saved.study import Study
 from engine.timing.names import failures
 
 MARKUP = "<script>alert(1)</script>"
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message=f"No room {MARKUP}.", remedy="Use a smaller batch.")
 
 
-def record_of(timing: Timing, folder: Path) -> TimingRecord:
-    return TimingRecord(
-        id="0123456789ab",
-        number=7,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
-        device_name="a card",
-        is_over=True,
-        bare=Timing(sides=tuple(side.model_copy(update={"profile": None}) for side in timing.sides)),
-        profiles=tuple(side.profile and side.profile.model_dump_json() for side in timing.sides),
-        folder=folder,
-    )
+def record_of(timing: Timing, folder: Path) -> Study[Timing]:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return Study(id="0123456789ab", created=created, device_name="a card", answer=timing, folder=folder)
 
 
 @pytest.fixture
-def record(timing: Timing, tmp_path: Path) -> TimingRecord:
+def record(timing: Timing, tmp_path: Path) -> Study[Timing]:
     """Two sides with traces, and one that failed."""
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -122,7 +114,7 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")
 
 
-def test_the_report_has_the_bars_and_every_table_and_runs_nothing(record: TimingRecord) -> None:
+def test_the_report_has_the_bars_and_every_table_and_runs_nothing(record: Study[Timing]) -> None:
     text = page(record)
     tags = Tags(text).tags
     assert "script" not in tags and tags.count("table") == 6 and tags.count("svg") == 2
@@ -134,7 +126,7 @@ def test_a_timing_without_a_profile_is_a_page_all_the_same(timing: Timing, tmp_p
     assert "No part of the timing was finished." in page(record_of(failed, tmp_path))
 
 
-def test_csv_has_a_row_for_each_side_beside_the_sentences(record: TimingRecord, tmp_path: Path) -> None:
+def test_csv_has_a_row_for_each_side_beside_the_sentences(record: Study[Timing], tmp_path: Path) -> None:
     TIMING_FORMATS.export(record, tmp_path / "x.csv")
     sides = rows_in(tmp_path / "x-sides.csv")
     assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
@@ -150,7 +142,7 @@ def test_csv_has_a_row_for_each_side_beside_the_sentences(record: TimingRecord, 
 
 
 def test_json_has_what_the_verb_prints_the_device_and_the_versions(
-    record: TimingRecord, tmp_path: Path
+    record: Study[Timing], tmp_path: Path
 ) -> None:
     older = replace(record, ammeter="0.0.9")
     value = json.loads(TIMING_FORMATS.export(older, tmp_path / "x.json").read_text(encoding="utf-8"))
@@ -161,7 +153,7 @@ def test_json_has_what_the_verb_prints_the_device_and_the_versions(
     assert failed["profile"] is None and failed["problem"]["kind"] == "out-of-memory"
 
 
-def test_traces_are_copied_the_second_beside_the_first(record: TimingRecord, tmp_path: Path) -> None:
+def test_traces_are_copied_the_second_beside_the_first(record: Study[Timing], tmp_path: Path) -> None:
     path = TRACE_FORMATS.export(record, tmp_path / "x.json.gz")
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()

@@ -15,6 +15,7 @@ from engine.experiment.problem import ProblemError
 from engine.export.tuning.formats import TUNING_FORMATS
 from engine.export.tuning.tables import GAINS, sections
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.fastest.proof import SideRuns, is_alike, proven
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
@@ -77,7 +78,7 @@ def test_bars_of_the_waterfall_join_and_stay_in_the_picture() -> None:
 
 def test_every_format_is_written(store: Store, tmp_path: Path) -> None:
     tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
-    record = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    record = store.studies.begin(Study(answer=tuning, device_name="a card"))
     for form in TUNING_FORMATS.formats:
         path = TUNING_FORMATS.export(record, tmp_path / f"x{form.suffix}")
         assert path.stat().st_size
@@ -85,7 +86,7 @@ def test_every_format_is_written(store: Store, tmp_path: Path) -> None:
     assert found["winner_changes"] == CHANGES and found["device"] == "a card"
     assert "bfloat16" in (tmp_path / "x.py").read_text(encoding="utf-8")
     assert "| BF16 AMP |" in (tmp_path / "x.md").read_text(encoding="utf-8")
-    begun = store.tunings.find(store.tunings.add(Tuning(experiment=WINNER), device_name="a card"))
+    begun = store.studies.begin(Study(answer=Tuning(experiment=WINNER), device_name="a card"))
     for ending, said in ((".py", "no winner yet"), (".svg", "no gains to draw")):
         with pytest.raises(ProblemError, match=said):
             TUNING_FORMATS.export(begun, tmp_path / f"y{ending}")
