@@ -17,7 +17,7 @@ from rich.table import Table
 from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
-from engine.experiment.experiment import setting_fields
+from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
 from engine.export.sections.section import Section
@@ -155,7 +155,7 @@ def error(problem: Problem, as_json: bool, **beside: Any) -> None:
     else:
         console = _console(sys.stderr)
         # on the command line settings are set by their keys
-        key = f" ({problem.key})" if problem.key in setting_fields() else ""
+        key = f" ({problem.key})" if problem.key in all_settings() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
 

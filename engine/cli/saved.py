@@ -13,8 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.options import AsJson, Co2PerKwh, PricePerKwh, Published
-from engine.compare.tariff import tariff_from
+from engine.cli.options import AsJson, Published
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
@@ -231,8 +230,6 @@ def export(
     plot: Plot = None,
     by: Against = None,
     theme: Theme = None,
-    price_per_kwh: PricePerKwh = "",
-    co2_per_kwh: Co2PerKwh = "",
     published: Published = False,
     force: Force = False,
     as_json: AsJson = False,
@@ -242,14 +239,13 @@ def export(
     A sweep is exported as a report, its pictures, or its cells: the ending is .html, .png, .svg, .csv, .json
     or .md.
     """
-    tariff = tariff_from(price_per_kwh, co2_per_kwh)
     with saved_runs() as store:
         if (sweep_id := sweep_starting(store, runs[0])) is not None:
-            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme, price_per_kwh, co2_per_kwh)
+            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme)
             _export_sweep(store.sweeps.find(sweep_id), to, force, as_json, others=any(of_runs) or published)
             return 0
         picture = _picture(to, plot, by, theme)
-        content = content_of(store, runs, baseline, lead, title, tariff, with_published=published)
+        content = content_of(store, runs, baseline, lead, title, with_published=published)
         sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
         output.json_object({"to": to, "runs": [run.id for run in content.runs]})

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drawing.shapes import Point
+from resources.looks import MarkFill
 
 UNLIT = "unlit"
 ROUND = 3 / 23
@@ -74,7 +75,8 @@ def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = Fals
 class Blocks:
     """The blocks of a lane from (x, y); the first `lit` of them show grey `tiles` (count, side, side).
 
-    Lit blocks are in the shades of the precision `ink`.
+    Lit blocks are in the shades of the precision `ink`. The window adds a rim to them unless they are `full`,
+    which distinguishes two lanes of one precision.
     """
 
     x: float
@@ -83,6 +85,11 @@ class Blocks:
     lit: int
     ink: str
     tiles: NDArray[np.uint8]
+    fill: MarkFill = "full"
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.grid.height
 
     @property
     def radius(self) -> float:

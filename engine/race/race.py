@@ -109,11 +109,6 @@ class Race:
         return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
 
     @cached_property
-    def telling_moments(self) -> tuple[Moment, ...]:
-        """Moments that include the longest words and numbers of the race."""
-        return tuple(self.at(self.seconds * part / 20) for part in range(21))
-
-    @cached_property
     def claim(self) -> float | None:
         """The ratio, if it may be claimed: the same training, undisturbed, a clear winner, and shown so."""
         return self._claimed if self.matches_ratio else None

@@ -36,7 +36,7 @@ LIBRARIES_MIB = 88.0
 """Workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200."""
 
 CPU_LIBRARIES_MIB = 55.0
-"""What the first training makes resident on a CPU beside tensors: 25 to 31 MiB of libraries' code, loaded at
+"""Memory beside tensors that the first training takes on a CPU: 25 to 31 MiB of libraries' code, loaded at
 first use, 17 to 37 of code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
 
 _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
@@ -47,7 +47,7 @@ _CPU = torch.device("cpu")
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """What the experiment will need at any batch size. Touches no device and takes hardly any memory.
+    """The experiment's memory at any batch size. Touches no device and takes hardly any memory.
 
     That is the peak over a whole optimizer step, not the first, with the run's own settings: two such steps
     with different batches give the memory of each moment as a straight line. Raises ProblemError where the

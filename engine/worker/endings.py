@@ -10,7 +10,7 @@ from engine.protocol.trials import SPILLED
 from engine.worker.last_words import LastWords
 
 _FIRST_CRASH = 0x80000000
-"""Of Windows: an exit status from here on is an NTSTATUS that tells of an error."""
+"""On Windows an exit status from here on is an NTSTATUS of an error."""
 
 
 def broken_protocol(sent: str) -> Problem:

@@ -143,7 +143,7 @@ _EMPTY = (
 class ComparePanel(QScrollArea):
     """Shows a comparison; runs and baseline are chosen in the column beside it.
 
-    `target_chosen` when another accuracy to reach or another tariff was typed. `missing_wanted` carries a
+    `target_chosen` when another accuracy to reach was typed. `missing_wanted` carries a
     tuple of experiments that would show where a gain comes from, `again_wanted` a tuple of sides to measure
     again, `runs_dropped` run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
     compared.

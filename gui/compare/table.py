@@ -1,6 +1,6 @@
 """The table of figures in Compare: a row per figure, a column per side with its ratios, and a foot.
 
-The foot takes an accuracy, for which the table shows the time to reach it, and a tariff of electricity.
+The foot takes an accuracy, for which the table shows the time to reach it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.figures import ENERGY, Cell, Figure, FigureRow
+from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.report.tables import FigureText, figure_text
 from engine.words.numbers import times
-from gui.compare.foot.tariff import TariffRow
 from gui.compare.headline import Sign
 from gui.widgets import ElidedLabel, Marker, label, set_property
 from gui.widgets.boxes import Stretch, in_column, in_row
@@ -152,11 +151,11 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """`changed` when another accuracy was typed, or none. `opener` stands at its end."""
+    """`changed` when another accuracy was typed, or none."""
 
     changed = Signal()
 
-    def __init__(self, opener: QWidget) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(_HEIGHT)
         self._accuracy: float | None = None
@@ -175,15 +174,13 @@ class TargetRow(QWidget):
         row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
-        self._opener = opener
-        row.addWidget(opener)
 
     def show_for(self, has_accuracy: bool, note: str) -> None:
-        """Shows the field if there is an accuracy, and `note`; hidden if there is neither, and no opener."""
+        """Shows the field if there is an accuracy, and `note`; hidden if there is neither."""
         for part in (self._words, self.edit, self._percent):
             part.setVisible(has_accuracy)
         self._note.set_whole_text(note)
-        self.setVisible(has_accuracy or bool(note) or not self._opener.isHidden())
+        self.setVisible(has_accuracy or bool(note))
 
     def accuracy(self) -> float | None:
         """The typed accuracy, as a fraction; None if there is no valid one."""
@@ -209,7 +206,7 @@ _EDGES = 4
 class FigureTable(QFrame):
     """Shows a `Comparison`, with the column of the headline's side shaded.
 
-    `target_chosen` when another accuracy to reach or another tariff was typed.
+    `target_chosen` when another accuracy to reach was typed.
     """
 
     target_chosen = Signal()
@@ -222,12 +219,9 @@ class FigureTable(QFrame):
         self._scroll.setWidgetResizable(True)
         self._scroll.setAccessibleName("Figures of the compared runs")
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.tariff = TariffRow()
-        self.tariff.folded.connect(self._fit_height)
-        self.target = TargetRow(self.tariff.opener)
-        for foot in (self.target, self.tariff):
-            foot.changed.connect(self.target_chosen)
-        in_column(self._scroll, self.target, self.tariff, parent=self, margins=1, spacing=0)
+        self.target = TargetRow()
+        self.target.changed.connect(self.target_chosen)
+        in_column(self._scroll, self.target, parent=self, margins=1, spacing=0)
         self._texts: list[list[str]] = []
         self._cells: dict[str, list[QWidget]] = {}
         self._headline: str | None = None
@@ -250,10 +244,9 @@ class FigureTable(QFrame):
             grid.addWidget(cells[0], 0, 1 + 2 * number, 1, 2)
             grid.setColumnStretch(1 + 2 * number, 3)
             grid.setColumnStretch(2 + 2 * number, 2)
-        self.tariff.show_for(any(row.figure == ENERGY for row in comparison.figures))
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
         for number in range(len(comparison.figures)):
-            is_last = number == len(comparison.figures) - 1 and not self._feet_height()
+            is_last = number == len(comparison.figures) - 1 and self.target.isHidden()
             self._add_row(grid, comparison, number, is_last)
         height = HEADING_HEIGHT + ROW_HEIGHT * len(comparison.figures)
         # rows made while hidden would ask for a pixel more for their border
@@ -301,10 +294,8 @@ class FigureTable(QFrame):
         self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_scrolled else Qt.FocusPolicy.NoFocus)
         bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
         self._scroll.setFixedHeight(height + bar + 2)
-        self.setFixedHeight(height + _EDGES + bar + self._feet_height())
-
-    def _feet_height(self) -> int:
-        return sum(foot.height() for foot in (self.target, self.tariff) if not foot.isHidden())
+        foot = 0 if self.target.isHidden() else self.target.height()
+        self.setFixedHeight(height + _EDGES + bar + foot)
 
 
 def _has_accuracy(comparison: Comparison) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State
@@ -22,9 +22,14 @@ from gui.installation.words import size_text
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.messages import ask
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
 
 _WIDTH, _NAMES, _TABLE = 560, 88, 200
+_PACKAGES = (
+    Column[tuple[str, str]]("Package", lambda package: package[0], widest=GROWS),
+    Column[tuple[str, str]]("Version", lambda package: package[1], widest=GROWS),
+)
 _OWN = (
     "PyTorch belongs to the Python environment that Ammeter runs in. Ammeter uses it as it is: update it "
     "there, with the tool that made the environment."
@@ -180,14 +185,10 @@ def _content(engine: Engine) -> QWidget:
         for name, words in _facts(here):
             column.addWidget(_fact(name, label(words, "body")))
         column.addWidget(_place(engine.packages or engines_folder()))
-        packages = sorted(here.packages.items())
-        table = whole_table("Packages", "The engine's packages", ("Package", "Version"), packages)
-        area = QScrollArea()
-        area.setAccessibleName("Packages")
-        area.setWidgetResizable(True)
-        area.setWidget(table)
-        area.setFixedHeight(min(_TABLE, table.height()))
-        column.addWidget(area)
+        table = ResultTable("Packages", _PACKAGES)
+        table.show_rows(sorted(here.packages.items()))
+        table.setFixedHeight(_TABLE)
+        column.addWidget(table)
     return holder
 
 

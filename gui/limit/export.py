@@ -7,18 +7,21 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
+from PySide6.QtCore import QBuffer, QObject, QSizeF, Signal
+from PySide6.QtGui import QColor, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu, QWidget
 
+from engine.drawing.shapes import Drawing, Shape, Words, moved, wrapped
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import cell_text
 from engine.export.files import place
+from gui.charts.painter import paint
 from gui.limit.chart import MemoryChart
-from gui.limit.trials import TrialModel
-from gui.theme.fonts import font
+from gui.limit.trials import TrialRow
 from gui.theme.theme import theme
 from gui.widgets.saved_menu import ask_where
+from gui.widgets.table import ResultTable
+from gui.widgets.table.result_table import copy_lines
 
 _HEADINGS = (
     "precision",
@@ -35,8 +38,7 @@ _HEADINGS = (
 )
 _SCALE = 2.0
 """The picture's pixels per screen pixel: enough for print."""
-_MARGIN, _GAP = 16, 4
-_WRAPPED = Qt.TextFlag.TextWordWrap
+_MARGIN, _MOST_LINES = 16.0, 4
 
 
 class LimitExport(QObject):
@@ -46,10 +48,10 @@ class LimitExport(QObject):
     written = Signal(object)
     failed = Signal(str)
 
-    def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
+    def __init__(self, table: ResultTable[TrialRow], chart: MemoryChart, parent: QWidget) -> None:
         super().__init__(parent)
         self._window = parent
-        self._model, self._chart = model, chart
+        self._table, self._chart = table, chart
         self._title, self._facts = "", ""
         self.menu = QMenu(parent)
         self.menu.setAccessibleName("Export the search")
@@ -67,8 +69,7 @@ class LimitExport(QObject):
 
     def copy(self) -> None:
         """Puts the table on the clipboard, for a spreadsheet."""
-        text = "\n".join("\t".join(line) for line in self._model.lines())
-        QGuiApplication.clipboard().setText(text)
+        copy_lines(self._table.lines())
         self.copied.emit("The table is on the clipboard.")
 
     def save_csv(self, path: Path) -> None:
@@ -76,7 +77,7 @@ class LimitExport(QObject):
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(_HEADINGS)
-        for side, trial in self._model.trials():
+        for side, trial in self._table.rows():
             figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
             result = (trial.batch_size, trial.fits, trial.cause or "")
             note = cell_text(trial.note or "")
@@ -90,25 +91,13 @@ class LimitExport(QObject):
         self._write(path, bytes(buffer.data().data()))
 
     def _picture(self) -> QPixmap:
-        palette, chart = theme().palette, self._chart
-        room = QRect(_MARGIN, _MARGIN, chart.width(), chart.height())
-        words = (
-            (self._title, font(15, 600, display=True), palette.text),
-            (self._facts, font(12), palette.text2),
-        )
-        heights = [QFontMetrics(face).boundingRect(room, _WRAPPED, text).height() for text, face, _ in words]
-        above = sum(heights) + _GAP + _MARGIN
-        picture = QPixmap(QSize(chart.width() + 2 * _MARGIN, chart.height() + above + 2 * _MARGIN) * _SCALE)
+        drawing = _framed(self._chart.drawing(), self._title, self._facts)
+        picture = QPixmap((QSizeF(drawing.width, drawing.height) * _SCALE).toSize())
         picture.setDevicePixelRatio(_SCALE)
-        picture.fill(QColor(palette.bg1))
+        picture.fill(QColor(theme().palette.bg1))
         painter = QPainter(picture)
-        for (text, face, color), height in zip(words, heights, strict=True):
-            painter.setFont(face)
-            painter.setPen(QColor(color))
-            painter.drawText(room, _WRAPPED, text)
-            room.translate(0, height + _GAP)
+        paint(painter, drawing)
         painter.end()
-        chart.render(picture, QPoint(_MARGIN, _MARGIN + above), renderFlags=QWidget.RenderFlag.DrawChildren)
         return picture
 
     def _write(self, path: Path, content: bytes) -> None:
@@ -124,3 +113,16 @@ class LimitExport(QObject):
     def _ask(self, title: str, name: str, kind: str, save: Callable[[Path], None]) -> None:
         if (path := ask_where(self._window, title, name, kind)) is not None:
             save(path)
+
+
+def _framed(chart: Drawing, title: str, facts: str) -> Drawing:
+    """The chart below its heading."""
+    shapes: list[Shape] = []
+    down = _MARGIN
+    for text, ink, size, weight in ((title, "text", 15, 600), (facts, "text2", 12, 400)):
+        for line in wrapped(text, chart.width, size, weight, most=_MOST_LINES):
+            down += 1.3 * size
+            shapes.append(Words(_MARGIN, down, line, ink, size, weight))
+    down += _MARGIN
+    shapes += moved(chart.shapes, _MARGIN, down)
+    return Drawing(chart.width + 2 * _MARGIN, down + chart.height + _MARGIN, tuple(shapes))

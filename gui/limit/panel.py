@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 from engine.experiment.checks import DeviceEntry
 from engine.protocol.trials import Limit
 from gui.limit.cards import CardChooser
-from gui.limit.chart import MemoryChart
-from gui.limit.chart_content import content_of
+from gui.limit.chart import MemoryChart, content_of
 from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable
@@ -73,7 +72,7 @@ class MemoryLimitPanel(QFrame):
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
-        self.export = LimitExport(self.trials.model, self.chart, self)
+        self.export = LimitExport(self.trials.view, self.chart, self)
         self.saved = Button("Saved", "strip", "Open or delete a saved search")
         self.menu = SavedMenu(self.saved, "search", "searches", "trials")
         self.saved.setMenu(self.menu)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,6 @@ from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
 from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.compare.tariff import Tariff
 from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export import formats
@@ -34,15 +33,14 @@ class Order:
     """The runs to export; `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares. A `tariff` adds what the energy costs,
-    `with_published` the published figures of the same models.
+    `title` is the title of the report; "" for what it compares. `with_published` adds the published figures
+    of the same models.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
     title: str = ""
-    tariff: Tariff = field(default_factory=Tariff)
     with_published: bool = False
 
     @property
@@ -103,7 +101,6 @@ def _content(store: Store, order: Order) -> Content:
         order.baseline,
         order.side,
         order.title,
-        order.tariff,
         with_published=order.with_published,
     )
 

@@ -275,11 +275,12 @@ QDialogButtonBox QPushButton { min-width: 76px; }
 
 # sizes are in gui.show.scale: in Show all of them go by the panel's own
 _SHOW = """
-QFrame[surface="showPanel"] { background: $bg1; border: 1px solid $line; border-radius: 12px; }
 QFrame[surface="drop"] { background: transparent; border: 2px solid $pri; border-radius: 8px; }
 QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }
-QLabel[role="showPopTitle"] { font-family: $display; font-weight: 600; }
-QLabel[role="showPopText"] { color: $text2; }
+QLabel[role="showPopTitle"], QLabel[role="showTitle"] { font-family: $display; font-weight: 600; }
+QLabel[role="showPopText"], QLabel[role="showText"], QLabel[role="showFoot"] { color: $text2; }
+QLabel[role="showNow"] { font-weight: 600; }
+QLabel[role="showSubject"] { color: $text3; }
 QPushButton[kind="showPrimary"] {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }

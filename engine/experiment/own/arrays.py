@@ -37,7 +37,7 @@ class Samples:
 
     @property
     def task(self) -> Task:
-        """What the arrays are for; "own" fits no model but one of the user's own."""
+        """The task of the arrays; "own" fits only a model of the user's own."""
         inputs, targets = self.inputs, self.targets
         sides = len(inputs.shape)
         if inputs.is_whole and sides == 2 and (targets is None or _is_alike(inputs, targets)):
@@ -84,7 +84,7 @@ class Samples:
 
     @property
     def words(self) -> str:
-        """What they are: "inputs float32 (100, 20) and targets int64 (100)"."""
+        """For a sentence: "inputs float32 (100, 20) and targets int64 (100)"."""
         targets = "no targets" if self.targets is None else f"targets {self.targets.words}"
         return f"inputs {self.inputs.words} and {targets}"
 
@@ -119,7 +119,7 @@ _LONGEST_NAMES = 4_000
 
 
 def held_out_of(samples: int) -> int:
-    """How many samples validate where the file has none for it: a tenth."""
+    """The number of samples that validate where the file has none for it: a tenth."""
     return max(1, round(0.1 * samples))
 
 
@@ -175,7 +175,7 @@ def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> 
 
 
 def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
-    """Of a table's columns one with lists is the inputs, or else all with numbers but the targets' are."""
+    """The inputs among a table's columns: one with lists, or else all with numbers except the targets."""
     lists = [name for name, array in arrays.items() if len(array.shape) > 1]
     first = inputs or _usual_inputs(lists, targets, arrays)
     second = targets or _usual_targets([*arrays], first, arrays)

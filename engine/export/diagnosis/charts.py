@@ -7,15 +7,14 @@ from collections.abc import Sequence
 
 from engine.drawing.curve_chart import Frame, axes
 from engine.drawing.looks import precision_look
-from engine.drawing.shapes import Box, Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.protocol.numerics.formats import E4M3, FP16, Exponents, NumberFormat, merged
+from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
+from engine.numerics.range_histogram import Axis, histogram
+from engine.protocol.numerics.formats import FP16, merged
 from engine.protocol.numerics.ladder import Ladder, Losses
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from engine.words.numbers import linear_ticks
 
-_SIDE, _TOP, _BOTTOM, _HEIGHT = 8.0, 34.0, 24.0, 190.0
-_LEAST_EXPONENT, _MOST_EXPONENT = -60, 20
-_MARKED: tuple[NumberFormat, ...] = (FP16, E4M3)
+_SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0
 
 
 def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
@@ -26,51 +25,10 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
         if quantity == "gradient":
             whole = whole.shifted(ranges.scale_exponent)
         if whole.finite:
-            charts[quantity] = _histogram(whole, quantity, width)
+            share = f"{100 * whole.underflow_fraction(FP16):.1f} %"
+            words = f"Exponents of all {quantity}s: {share} of them would underflow to zero in FP16."
+            charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
     return charts
-
-
-def _histogram(exponents: Exponents, quantity: Quantity, width: float) -> Drawing:
-    end = exponents.first + len(exponents.counts)
-    low = max(_LEAST_EXPONENT, min(exponents.first, FP16.subnormal_exponent - 2))
-    high = min(_MOST_EXPONENT, max(end, FP16.top_exponent + 2))
-    frame = Frame(_SIDE, width - _SIDE, _TOP, _HEIGHT - _BOTTOM, low, high, 0, max(exponents.counts))
-    shapes: list[Shape] = []
-    for exponent, count in enumerate(exponents.counts, exponents.first):
-        if count and low <= exponent < high:
-            left, top = frame.x(exponent), frame.y(count)
-            shapes.append(Box(left, top, frame.x(exponent + 1) - left - 1, frame.bottom - top, "text2"))
-    shapes += [*_format_marks(frame), *_exponent_axis(frame)]
-    share = f"{100 * exponents.underflow_fraction(FP16):.1f} %"
-    description = f"Exponents of all {quantity}s: {share} of them would underflow to zero in FP16."
-    return Drawing(width, _HEIGHT, tuple(shapes), description)
-
-
-def _format_marks(frame: Frame) -> list[Shape]:
-    """The formats' ranges, from the smallest subnormal to the largest number."""
-    shapes: list[Shape] = []
-    for row, form in enumerate(_MARKED):
-        y = 10.0 + 14 * row
-        left = max(frame.left, frame.x(form.subnormal_exponent))
-        right = min(frame.right, frame.x(form.top_exponent + 1))
-        shapes.append(Stroke(((left, y), (right, y)), "text3", 1.0))
-        shapes += [Stroke(((x, y - 4), (x, frame.bottom)), "line2", 1.0, (2.0, 3.0)) for x in (left, right)]
-        name = form.label
-        middle = (left + right) / 2
-        half = text_width(name, 11) / 2 + 4
-        shapes.append(Box(middle - half, y - 6, 2 * half, 12, "bg1"))
-        shapes.append(Words(middle, y + 4, name, "text2", 11, anchor="middle"))
-    return shapes
-
-
-def _exponent_axis(frame: Frame) -> list[Shape]:
-    shapes: list[Shape] = [Stroke(((frame.left, frame.bottom), (frame.right, frame.bottom)), "line2")]
-    for tick in linear_ticks(
-        frame.x_low, frame.x_high, max(2, int((frame.right - frame.left) / 60)), whole=True
-    ):
-        x = frame.x(tick.position)
-        shapes.append(Words(x, frame.bottom + 17, f"2^{tick.position:.0f}", "text3", 11, anchor="middle"))
-    return shapes
 
 
 def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:

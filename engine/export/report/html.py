@@ -24,7 +24,6 @@ from engine.export.report.report import Report, omitted_words, report_of
 from engine.export.sections.published import published_section
 from engine.export.timing.tables import BAR, answers
 from engine.protocol.timing.timing import Timing
-from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
 from engine.timing.bar_picture import bars_drawing
@@ -92,10 +91,11 @@ def _race(content: Content, report: Report) -> dict[str, Any] | None:
     source = race_source_if_any(content, report)
     if source is None:
         return None
-    cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}
+    scene = source.scene
+    cards = {size: page_card(scene, sizes) for size, sizes in _RACE_SIZES.items()}
     return {
-        "title": words.title(source.race),
-        "sentence": words.sentence(source.race),
+        "title": scene.title,
+        "sentence": scene.sentence,
         "pictures": [
             (size, Markup(card_svg(card, variable, f"race-{size}"))) for size, card in cards.items()
         ],

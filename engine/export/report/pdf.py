@@ -6,7 +6,6 @@ The card's words and figures are text; only its pictures are bitmaps.
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +27,6 @@ from engine.export.report.report import Answer, Report, omitted_words, report_of
 from engine.export.report.tables import FigureLine
 from engine.export.timing.tables import BAR, answers
 from engine.protocol.timing.timing import Timing
-from engine.race import words
 from engine.race.card import Card, page_card
 from engine.race.parts import WIDE
 from engine.timing.bar_picture import bars_drawing
@@ -47,10 +45,9 @@ def race_height(pdf: FPDF, card: Card) -> float:
 
 def draw_race(pdf: FPDF, card: Card) -> None:
     """Draws the card at the end of the race, over the page's full width, at the current position."""
-    moment = card.race.at(card.race.seconds)
     left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
-    draw(pdf, card.drawing(moment), LIGHT, (left, top), scale)
-    for blocks in card.blocks(moment):
+    draw(pdf, card.drawing(card.scene.end), LIGHT, (left, top), scale)
+    for blocks in card.blocks(card.scene.end):
         grid = blocks.grid
         corner = (left + blocks.x * scale, top + blocks.y * scale)
         pdf.image(_bitmap(blocks, card.ground), *corner, grid.width * scale, grid.height * scale)
@@ -74,22 +71,21 @@ _MOST_COLUMNS = 4
 def write_pdf(content: Content, path: Path) -> None:
     """Writes the report in the order of the web page; letters that no font has become boxes."""
     report, charts = report_of(content), Charts(content)
-    with tempfile.TemporaryDirectory() as fonts:
-        pages = Pages(report.made, Path(fonts))
-        pages.set_title(pages.letters.shown(report.title))
-        pages.set_creator(f"Ammeter {content.version}")
-        pages.set_lang("en")
-        pages.set_creation_date(content.created)
-        _answers(pages, report)
-        _race(pages, content, report)
-        _figures(pages, report)
-        if content.timing is not None:
-            _timing(pages, content.timing)
-        _charts(pages, charts)
-        _settings(pages, report)
-        _method(pages, report)
-        _runs(pages, report)
-        path.write_bytes(bytes(pages.output()))
+    pages = Pages(report.made)
+    pages.set_title(pages.letters.shown(report.title))
+    pages.set_creator(f"Ammeter {content.version}")
+    pages.set_lang("en")
+    pages.set_creation_date(content.created)
+    _answers(pages, report)
+    _race(pages, content, report)
+    _figures(pages, report)
+    if content.timing is not None:
+        _timing(pages, content.timing)
+    _charts(pages, charts)
+    _settings(pages, report)
+    _method(pages, report)
+    _runs(pages, report)
+    path.write_bytes(bytes(pages.output()))
 
 
 def _answers(pages: Pages, report: Report) -> None:
@@ -123,10 +119,11 @@ def _race(pages: Pages, content: Content, report: Report) -> None:
     source = race_source_if_any(content, report)
     if source is None:
         return
-    card = page_card(source.race, source.tiles, WIDE)
+    scene = source.scene
+    card = page_card(scene, WIDE)
     pages.room(80 + race_height(pages, card))
-    pages.heading(words.title(source.race))
-    pages.paragraph(words.sentence(source.race))
+    pages.heading(scene.title)
+    pages.paragraph(scene.sentence)
     pages.gap(10)
     draw_race(pages, card)
     pages.gap(18)

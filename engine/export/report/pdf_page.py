@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fpdf import FPDF
 from fpdf.fonts import FontFace
 
 from engine.compare.verdict import Piece, Pieces
-from engine.drawing.pdf import SCALE, Letters, draw, set_face, use_fonts
+from engine.drawing.pdf import SCALE, Letters, draw, set_face
 from engine.drawing.shapes import Drawing
 from resources.looks import LIGHT
 
@@ -36,11 +35,10 @@ class TableCell:
 class Pages(FPDF):
     """A4 pages in points; all text goes through `letters`, so that none is lost silently."""
 
-    def __init__(self, foot: str, fonts: Path) -> None:
+    def __init__(self, foot: str) -> None:
         super().__init__(format="A4", unit="pt")
-        self.letters = Letters()
+        self.letters = Letters(self)
         self._foot = self.letters.shown(foot)
-        use_fonts(self, fonts)
         self.set_margins(_MARGIN, _MARGIN, _MARGIN)
         self.set_auto_page_break(True, _MARGIN + 14)
         self.c_margin = 0

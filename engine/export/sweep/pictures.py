@@ -1,6 +1,6 @@
 """The pictures of a sweep as PNG or SVG files.
 
-`x.png` is the heat map; the others go beside it: `x-lines.png`, `x-scatter.png` and `x-parallel.png`.
+`x.png` is the heat map; the others go beside it: `x-lines.png` and `x-scatter.png`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from engine.export.data import beside
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.parallel import parallel
 from engine.sweep.pictures.picture import shown_figures, usual_axes, usual_lines, usual_places
 from engine.sweep.pictures.scatter import scatter
 from engine.sweep.reading import results_of
@@ -26,9 +25,9 @@ from engine.sweep.results import Results
 from engine.words.numbers import counted
 from resources.looks import LIGHT, Palette
 
-HEAT_MAP, LINES, SCATTER, PARALLEL = "heat-map", "lines", "scatter", "parallel"
+HEAT_MAP, LINES, SCATTER = "heat-map", "lines", "scatter"
 _WIDTH, _MARGIN, _HEADING, _FOOTER = 926.0, 24.0, 74.0, 34.0
-_HEIGHTS = {HEAT_MAP: 440.0, LINES: 440.0, SCATTER: 460.0, PARALLEL: 480.0}
+_HEIGHTS = {HEAT_MAP: 440.0, LINES: 440.0, SCATTER: 460.0}
 
 
 def drawings(results: Results, width: float) -> Mapping[str, Drawing]:
@@ -47,7 +46,6 @@ def drawings(results: Results, width: float) -> Mapping[str, Drawing]:
     if PEAK_MEMORY.name in by_name:
         memory, shade = by_name[PEAK_MEMORY.name], by_name.get(ACCURACY.name)
         pictures[SCATTER] = scatter(results, memory, speed, shade, heights[SCATTER])
-    pictures[PARALLEL] = parallel(results, figures, speed, {}, heights[PARALLEL])
     return {name: picture.drawing for name, picture in pictures.items()}
 
 

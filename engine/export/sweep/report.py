@@ -11,7 +11,7 @@ from engine.experiment.sweep.grid import Grid
 from engine.export.report.markdown import escaped, table_lines
 from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
 from engine.export.sections.section import Section, first_rows
-from engine.export.sweep.pictures import HEAT_MAP, LINES, PARALLEL, SCATTER, drawings, subject
+from engine.export.sweep.pictures import HEAT_MAP, LINES, SCATTER, drawings, subject
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.answers import answers
 from engine.sweep.columns import columns_of, notes_of
@@ -19,12 +19,7 @@ from engine.sweep.reading import results_of
 from engine.sweep.results import Results
 
 _MOST_ROWS = 1_000
-_TITLES = {
-    HEAT_MAP: "Heat map",
-    LINES: "Lines",
-    SCATTER: "Trade-offs",
-    PARALLEL: "All axes and figures",
-}
+_TITLES = {HEAT_MAP: "Heat map", LINES: "Lines", SCATTER: "Trade-offs"}
 
 
 def write_html(record: SweepRecord, path: Path) -> None:

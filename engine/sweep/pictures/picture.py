@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.drawing.chart_parts import Span, span_of
-from engine.drawing.shapes import Box, Drawing, Point, Shape, Words
+from engine.drawing.shapes import Box, Drawing, Shape, Words
 from engine.experiment.sweep.grid import Axis, Grid
 from engine.statistics import Interval
 from engine.sweep.results import RATIO, CellResult, Results
@@ -19,31 +19,21 @@ from resources.looks import LIGHT
 SHADES = len(LIGHT.heat)
 RATIO_FIGURE = Figure(RATIO, "Ratio to the baseline", "×", 2, True, lambda run: None)
 _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO)
-_NEAR = 4.0
 
 
 @dataclass(frozen=True)
 class CellSpot:
-    """Where a cell is drawn; one that is a `line` is hit near it."""
+    """Where a cell is drawn."""
 
     cell: int
     x: float
     y: float
     width: float
     height: float
-    line: tuple[Point, ...] = ()
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point is on it."""
-        is_within = self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
-        return is_within and (not self.line or _is_near(self.line, x, y))
-
-
-def _is_near(line: Sequence[Point], x: float, y: float) -> bool:
-    for (left, top), (right, bottom) in pairwise(line):
-        if left <= x <= right and right > left:
-            return abs(top + (x - left) / (right - left) * (bottom - top) - y) <= _NEAR
-    return False
+        return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
 @dataclass(frozen=True)

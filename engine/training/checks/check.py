@@ -12,7 +12,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import Checked, Finding, FindingKind, Severity
@@ -64,13 +63,13 @@ class _Work:
         self._passes: list[Pass] = []
         self._is_given_up = False
         self.built_parameters = 0
-        """Of all modules that were made, counted while they are."""
+        """Parameters of all modules, counted as these are made."""
 
     def run(self) -> None:
         """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
-        made = (model_file(experiment.model) or ("", None))[1] or "model"
+        made = experiment.model.class_name or "model"
         is_there = experiment.own_code is not None and made in experiment.own_code.defines
         # what makes no model has no line to correct
         names: tuple[str, ...] = ("dataset", "batch", made) if is_there else ()
@@ -87,7 +86,7 @@ class _Work:
                 self.findings.append(raised(error, experiment, *names))
 
     def _is_users(self, error: Exception) -> bool:
-        """Whether an error is a finding on the user's file, and not about the other settings."""
+        """True for an error in the user's file, not in the other settings."""
         if self._experiment.own_code is None:
             return False
         return not isinstance(error, ProblemError) or error.problem.key in (None, "model")
@@ -129,7 +128,7 @@ class _Work:
         self.findings.append(_too_slow(seconds, place, "error" if is_stuck else "warning"))
 
     def answer(self, seconds: float) -> Checked:
-        """What is known by now."""
+        """The findings so far."""
         findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         subject = self._subject
         if subject is None:

@@ -34,7 +34,7 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """One pass in a precision; what it returned is described in `outputs` and `loss`, empty where it failed.
+    """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
 
     `tree` notes what the modules return. `counts`: the experiment is trained in this precision, so that an
     error of this pass ends it. Without `goes_back` there is no backward pass, except in a step of the file's.
@@ -187,7 +187,7 @@ class Pass:
             yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
 
     def _about_data(self) -> str:
-        """What a file without data was given, perhaps not what its model takes; empty for other files."""
+        """A remark that the inputs were made up, for a file without data; else empty."""
         experiment = self._subject.workload.experiment
         if experiment.own_code is None or experiment.dataset == OWN:
             return ""

@@ -1,4 +1,4 @@
-"""Where in the user's code, or else in a library's model, something happens: file and line."""
+"""Places in the user's code, or else in a library's model: file and line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def running(thread: int | None) -> tuple[Place | None, str]:
 
 
 def forward_place(model: nn.Module, name: str = "") -> Place | None:
-    """Where the user defines the forward of the module with that parameter, or of one that it is inside of.
+    """The line of the user's forward around the module with that parameter.
 
     Without a name, the model's own.
     """

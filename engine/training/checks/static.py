@@ -20,7 +20,7 @@ _PASSES = frozenset({"forward", "loss"})
 _SCHEDULER = re.compile(r"sched", re.IGNORECASE)
 _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
-"""What a condition names that looks whether the optimizer step was made."""
+"""Names in a condition that tells a skipped optimizer step."""
 _HALF = frozenset({"half", "bfloat16", "float16"})
 
 

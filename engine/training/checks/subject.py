@@ -1,4 +1,4 @@
-"""What is checked: a model and its loss on the CPU, and two small batches."""
+"""The subject of a check: a model and its loss on the CPU, and two small batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from engine.experiment.catalog import task_of
 from engine.training.data.batches import Batch
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.runs.prepare import Plan
@@ -46,7 +45,7 @@ class Subject:
         return self.plan.device.type != "cpu"
 
     def loss(self, outputs: Any, targets: Any) -> Any:
-        """What the loss gives; the user's own is not yet looked at."""
+        """The loss, not yet validated where it is the user's own."""
         own = self.workload.own
         function = own.function("loss") if own is not None else None
         return (function or self.workload.loss)(outputs, targets)
@@ -89,7 +88,7 @@ def _drawn(plan: Plan, number: int) -> Batch:
     """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
-    task = task_of(experiment.dataset)
+    task = experiment.dataset.task
     if task == "language":
         shape = (SAMPLES, experiment.sequence_length)
         tokens = torch.randint(*classes, shape, generator=generator)

@@ -19,7 +19,7 @@ from engine.training.models.around import own_class
 
 _MOST_PARTS = 4
 _MOST_CALLS = 5_000
-"""Of a module in a pass, as for each element of a very long sequence."""
+"""Calls of a module in a pass, as for each element of a very long sequence."""
 
 
 def described(value: Any) -> str:
@@ -53,13 +53,13 @@ class Tree:
         self._is_given_up = True
 
     def has_advanced(self, seconds: float) -> bool:
-        """Whether a module has returned in the last seconds, as in a slow model and no loop without end."""
+        """True if a module has returned within these seconds: the model is slow, but in no endless loop."""
         is_endless = self._calls > _MOST_CALLS * (1 + len(self._outputs))
         return time.monotonic() - self._returned < seconds and not is_endless
 
     @property
     def is_in_forward(self) -> bool:
-        """Whether a module of the model is being called."""
+        """True while a module of the model is being called."""
         return self._depth > 0
 
     @contextmanager

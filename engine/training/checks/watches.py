@@ -70,15 +70,20 @@ class WaitWatch(TorchFunctionMode):
                     "and the step cannot be captured."
                 )
                 remedy = "Keep the value on the device as a tensor, and read it outside the step."
-            yield Finding(
-                kind=kind,
-                severity="warning" if place.is_users else "note",
-                message=message,
-                remedy=remedy,
-                file=place.file,
-                line=place.line,
-                count=count,
-            )
+            yield _finding_at(place, kind, message, remedy, count)
+
+
+def _finding_at(place: Place, kind: FindingKind, message: str, remedy: str, count: int) -> Finding:
+    """A warning about a line of the user's, or a note about one in a library."""
+    return Finding(
+        kind=kind,
+        severity="warning" if place.is_users else "note",
+        message=message,
+        remedy=remedy,
+        file=place.file,
+        line=place.line,
+        count=count,
+    )
 
 
 _SENSITIVE = frozenset(
@@ -110,16 +115,12 @@ class CastWatch(TorchFunctionMode):
     def findings(self) -> Iterator[Finding]:
         """A finding for each line of the user's; those in a library are notes."""
         for (dtype, place), count in self._casts.items():
-            yield Finding(
-                kind=FindingKind.HALF_IN_FORWARD,
-                severity="warning" if place.is_users else "note",
-                message=f"The code itself casts to {dtype}, so that what follows is computed in it whatever "
-                "precision is chosen.",
-                remedy="Leave the cast out: autocast casts what it should.",
-                file=place.file,
-                line=place.line,
-                count=count,
+            message = (
+                f"The code itself casts to {dtype}, so that what follows is computed in it whatever "
+                "precision is chosen."
             )
+            remedy = "Leave the cast out: autocast casts what it should."
+            yield _finding_at(place, FindingKind.HALF_IN_FORWARD, message, remedy, count)
 
 
 _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
@@ -156,16 +157,12 @@ class EpsilonWatch(TorchFunctionMode):
     def findings(self) -> Iterator[Finding]:
         """A finding for each line of the user's; those in a library are notes."""
         for (epsilon, place), count in self._lost.items():
-            yield Finding(
-                kind=FindingKind.EPSILON,
-                severity="warning" if place.is_users else "note",
-                message=f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from "
-                "being 0 here.",
-                remedy="Compute this in float32, as by .float(), or take 1e-6.",
-                file=place.file,
-                line=place.line,
-                count=count,
+            message = (
+                f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from being 0 "
+                "here."
             )
+            remedy = "Compute this in float32, as by .float(), or take 1e-6."
+            yield _finding_at(place, FindingKind.EPSILON, message, remedy, count)
 
 
 _LOST_IN_FP16 = 2.0**-25
@@ -185,7 +182,7 @@ class LossWatch(TorchFunctionMode):
         self._is_cuda, self._counts = is_cuda, counts
         self._halves: Counter[tuple[str, str, Place | None]] = Counter()
         self._refused: dict[Place | None, bool] = {}
-        """Where a loss is called that CUDA's autocast refuses, and whether with numbers of 16 bits."""
+        """Places of a loss that CUDA's autocast refuses: True if its input has 16 bits."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -256,7 +253,7 @@ class NonfiniteWatch(TorchFunctionMode):
         return result
 
     def explained(self) -> tuple[str, str]:
-        """Where it came from, as the end of a sentence, and a remedy."""
+        """The origin as the end of a sentence, and a remedy."""
         name = self._name
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"

@@ -31,17 +31,17 @@ _SCANNED_BYTES = 64 * BYTES_PER_MIB
 
 
 def is_small(experiment: Experiment) -> bool:
-    """Whether the arrays are so small that they are kept on the device."""
+    """True for arrays small enough to be kept on the device."""
     return array_samples(experiment).nbytes <= _SMALL_BYTES
 
 
 def has_pictures(experiment: Experiment) -> bool:
-    """Whether they are pictures to classify, which are prepared for the model as other pictures are."""
+    """True for pictures to classify, which are prepared like those of other datasets."""
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 
 def look(experiment: Experiment) -> tuple[Colours | None, int]:
-    """How pictures are normalised, which floats need not be, and their pixels per side."""
+    """The normalisation of pictures, which floats need not, and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
@@ -132,7 +132,7 @@ class ArraySamples:
 
 
 def _classes(experiment: Experiment, samples: Samples) -> int:
-    """How many classes or tokens there are; all targets, or all tokens, are read for it."""
+    """The number of classes or tokens; reads all targets, or all tokens."""
     least = most = 0
     arrays = samples.arrays
     if samples.task == "classification":

@@ -43,7 +43,7 @@ Batch = tuple[Any, Any]
 
 
 def samples_in(batch: Batch) -> int:
-    """How many samples a batch holds: the length of its first target, or else of its first input."""
+    """The number of samples in a batch: the length of its first target, or else of its first input."""
     targets = batch[1]
     if isinstance(targets, torch.Tensor) and targets.dim():
         return len(targets)
@@ -69,7 +69,7 @@ the widest loads can read each turn in place, and compiled code copies none."""
 
 
 class Source(Protocol):
-    """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model.
+    """The source of a run's batches; each is (inputs, targets) on the device, ready for the model.
 
     When a batch is handed out, the computing stream already waits for its copy.
     """
@@ -113,7 +113,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Row:
-    """What one sample of a batch is."""
+    """Shape and format of one sample in a batch."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -199,7 +199,7 @@ class Resident:
 
 
 def drawn_samples(batch_size: int) -> int:
-    """How many samples are drawn for batches that are taken in turn."""
+    """The number of samples drawn for batches that are taken in turn."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 

@@ -19,7 +19,6 @@ from engine.experiment.catalog import (
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
     TEXT_FOLDER,
-    task_of,
 )
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, described
 from engine.experiment.experiment import Experiment
@@ -40,7 +39,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a run must know of its dataset before it begins; 0 where it does not apply.
+    """Facts of a dataset that a run needs before it begins; 0 where one does not apply.
 
     The catalog knows it of every dataset but the user's own. `rows` are the inputs and targets of a sample in
     a file of arrays.
@@ -176,7 +175,7 @@ def load_source(
 
     Close the source: it may have started processes.
     """
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
@@ -214,7 +213,7 @@ _COPIED_AHEAD = 2  # of loaded pictures, as bytes: the current batch and the nex
 
 @dataclass(frozen=True)
 class Footprint:
-    """What is on the device: the batches of one optimizer step, and other tensors in `held`."""
+    """Data on the device: the batches of one optimizer step, and other tensors in `held`."""
 
     batches: tuple[Batch, ...]
     held: tuple[torch.Tensor, ...]
@@ -262,7 +261,7 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         source = text_bytes(experiment.path or "") if experiment.dataset == TEXT_FOLDER else _SOURCE_BYTES
         return source, (experiment.sequence_length + 1) * _LABEL_BYTES
     samples = facts.train_samples + facts.validation_samples

@@ -178,7 +178,7 @@ def _plain(part: Any) -> Any:
 
 
 def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
-    """What the file made as inputs and targets. Raises ProblemError where it is no batch of that size."""
+    """The file's inputs and targets. Raises ProblemError where they are no batch of that size."""
     if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
         made = made._asdict()
     made = _plain(made)

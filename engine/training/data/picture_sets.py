@@ -55,7 +55,7 @@ class PictureSet:
 
     @property
     def is_mnist(self) -> bool:
-        """Whether it comes as MNIST's four files, not as CIFAR's one."""
+        """True for MNIST's four files, False for CIFAR's one."""
         return issubclass(self.reader, MNIST)
 
     @property
@@ -138,7 +138,7 @@ def set_entries() -> Iterator[DatasetEntry]:
 
 
 def is_downloaded(name: str) -> bool:
-    """Whether a set has been downloaded: its folder appears only when it is complete."""
+    """True for a complete download: only then does its folder appear."""
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 

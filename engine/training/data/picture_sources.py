@@ -24,7 +24,7 @@ FASHION = "fashion"
 
 
 def is_kept(experiment: Experiment) -> bool:
-    """Whether the samples are kept on the device; by default the small sets are."""
+    """True if the samples are kept on the device; by default small sets are."""
     wanted = experiment.data.on_device
     if wanted is None and experiment.dataset == ARRAYS:
         return is_small(experiment)

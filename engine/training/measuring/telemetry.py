@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """For a CPU, whose work is done when the call returns."""
+    """Clock for a CPU, whose work is done when the call returns."""
 
     def mark(self) -> Mark:
         return time.perf_counter()
@@ -48,7 +48,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """For an accelerator, which runs behind the host: events on its own timeline."""
+    """Clock for an accelerator, which runs behind the host: events on its own timeline."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -152,7 +152,6 @@ class Telemetry:
             self._send()
 
     def is_due(self) -> bool:
-        """Whether it is time to collect."""
         return time.perf_counter() - self._collected >= self._interval_seconds
 
     def collect(self) -> list[Rows]:

@@ -1,4 +1,4 @@
-"""What a model's outputs say: how it is called, its loss and its accuracy where nobody defines them."""
+"""Calling a model, and the loss and accuracy of its outputs where its file defines none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call_model(model: nn.Module, inputs: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What a `forward` takes; `names` are those that it can be given by name, None for any."""
+    """The arguments of a `forward`; `names` are those that it takes by name, None for any."""
 
     names: frozenset[str] | None
     required: frozenset[str]
@@ -83,7 +83,7 @@ def _arguments_of(forward: Any) -> _Arguments:
 
 
 def described(value: object) -> str:
-    """What a value is, for a sentence: "a tensor of shape (8, 3)", "a dict"."""
+    """A value described for a sentence: "a tensor of shape (8, 3)", "a dict"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
     if value is None:

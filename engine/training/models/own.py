@@ -65,7 +65,7 @@ class OwnFile:
             _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
 
     def has(self, name: str) -> bool:
-        """Whether the file defines a function of that name."""
+        """True if the file defines a function of that name."""
         return callable(getattr(self._module, name, None))
 
     def function(self, name: str) -> Callable[..., Any] | None:
@@ -188,7 +188,7 @@ def shown_file(path: str) -> str:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether the user's code in the file of that path was executed in this process."""
+    """True if this process has executed the user's file at that path."""
     return path in _executed
 
 

@@ -1,4 +1,4 @@
-"""What a diagnosis trains: an experiment's initial weights and first batches, under other settings too."""
+"""Training for a diagnosis: an experiment's initial weights and first batches, under other settings too."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Bench:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the diagnosis was asked to stop."""
+        """True once a stop was requested."""
         return self.control.stop_requested.is_set()
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class Bench:
 
 
 def diagnosing(detail: str, fraction: float | None) -> Phase:
-    """How far a part is, and what it does."""
+    """Progress of a part, and its work."""
     return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
 
 

@@ -66,7 +66,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
 
 
 def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
-    """As many as were asked for, or up to where the run went wrong, or else to its end."""
+    """The requested number of steps, or up to where the run went wrong, or else to its end."""
     last = bench.plan.total_steps
     if job.trouble_step is not None:
         # skipped steps are trouble only after some in a row
@@ -92,7 +92,7 @@ class _Search:
 
     def __init__(self, bench: Bench, trainee: Trainee) -> None:
         self.trouble: str | None = None
-        """What went wrong, as the end of a sentence; None as long as all is well."""
+        """The failure as the end of a sentence; None while all is well."""
         self._bench, self._trainee = bench, trainee
         self._skipped = self._in_a_row = 0
         self._scales: list[float] = []
@@ -270,7 +270,7 @@ class _Search:
         return None
 
     def _overflows(self, group: list[Batch], scale: float) -> bool:
-        """Whether the step would be skipped at another loss scale; the state stays as it is."""
+        """True if the step would be skipped at that loss scale; the state stays as it is."""
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped

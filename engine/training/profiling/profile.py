@@ -131,7 +131,7 @@ def _profile(
 
 @dataclass(frozen=True)
 class _Recorded:
-    """What the run itself has shown, the batches of a step, and the file of the trace."""
+    """Figures of the run itself, the batches of a step, and the file of the trace."""
 
     path: Path
     group: list[Batch]
@@ -210,7 +210,7 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
 
 
 def _compress(path: Path, kept: Path) -> bool:
-    """Whether the file is small enough, and thus written. Raises OSError; nothing is left half-written."""
+    """True if the file is small enough, and was written. Raises OSError; leaves nothing half-written."""
     part = part_path(kept)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -133,7 +133,7 @@ def _calls_of_operations(work: Iterable[_Work]) -> Counter[str]:
 
 @dataclass
 class _Sums:
-    """What is summed over the work of a row."""
+    """Sums over the work of a row."""
 
     calls: int = 0
     us: float = 0.0

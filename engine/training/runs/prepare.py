@@ -82,7 +82,7 @@ def take_device(plan: Plan) -> None:
 
 @contextmanager
 def conditions(plan: Plan) -> Iterator[None]:
-    """What holds in the whole process while the plan's run lasts: its cap, FP32 mode and cuDNN's search."""
+    """Sets for the whole process what the plan's run needs: memory cap, FP32 mode and cuDNN's search."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
@@ -117,7 +117,7 @@ def prepare(
 def prepare_unannounced(
     plan: Plan, control: Control, note: Callable[[Started], None] = lambda started: None
 ) -> Generator[Event, None, Run | None]:
-    """As `prepare`, for a job that saves no run: its `Started` goes to `note` in place of the events."""
+    """Prepares for a job that saves no run: its `Started` goes to `note` in place of the events."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:

@@ -98,18 +98,18 @@ class Run:
 
     @property
     def must_end(self) -> bool:
-        """Whether a stop was requested, or a NaN ends the run."""
+        """True once a stop was requested, or a NaN ends the run."""
         nan_ends = self.experiment.on_nan != "continue" and self.tally.first_nan_step is not None
         return nan_ends or self.control.stop_requested.is_set()
 
     @property
     def is_complete(self) -> bool:
-        """Whether all steps are done."""
+        """True once all steps are done."""
         return self.telemetry.steps >= self.total_steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the last epoch has ended too, and nothing is left to do."""
+        """True once the last epoch has ended, too."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
@@ -146,14 +146,16 @@ class Run:
 
     @property
     def _is_weighed(self) -> bool:
-        """Whether to break down the next step's memory; in the first, libraries take workspaces."""
+        """True if the next step's memory is broken down; not in the first, which allocates workspaces."""
         is_second = self.telemetry.steps == self._first_step + 1
         return is_second and self.phase is not PhaseName.MEASURING
 
     @property
     def _is_last_to_warm_up(self) -> bool:
-        """Whether the next step is the warm-up's last, which takes again from the device what measured steps
-        need. A single warm-up step is also the first, before which there is nothing to free."""
+        """True before the warm-up's last step, which allocates anew what measured steps need.
+
+        A single warm-up step is also the first, before which there is nothing to free.
+        """
         warmup = self.experiment.measure.warmup_steps
         return warmup > 1 and self.telemetry.steps == self._first_step + warmup - 1
 
@@ -195,7 +197,7 @@ class Run:
         return samples_of(unsent, self.instruments.now()) if unsent else None
 
     def validation_is_due(self) -> bool:
-        """Whether to validate now, after the last step of an epoch or of the run."""
+        """True after the last step of an epoch or of the run, if validation is due."""
         every = self.experiment.validation.every
         if not every or not self.source.has_validation:
             return False

@@ -36,7 +36,6 @@ class RangeSampler:
         self._has_failed = False
 
     def is_due(self, steps: int) -> bool:
-        """Whether to sample after so many steps."""
         return steps % self._plan.experiment.measure.range_every == 0 and not self._has_failed
 
     def sample(self, group: Sequence[Batch], steps: int) -> Event:

@@ -90,7 +90,7 @@ class _TrialProgress:
 
 
 def _ran_out(error: Exception, memory: TrialMemory) -> bool:
-    """Whether the error is a lack of memory, even where the library that was refused it does not say so."""
+    """True if memory ran out, even where the library's error does not say so."""
     is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
     return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
 
@@ -213,5 +213,5 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
 
 
 def _count_parameters(plan: Plan) -> int:
-    """For a model that did not even fit under the cap, which is lifted by now."""
+    """Counts the parameters of a model that did not fit under the cap, which is lifted by now."""
     return count_parameters(plan.workload.build())

@@ -1,4 +1,4 @@
-"""What a run trains: how its model is built, called and judged, from the catalog or the user's own file."""
+"""The workload of a run: its model, data, loss and accuracy, from the catalog or the user's own file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.experiment.catalog import OWN, task_of
+from engine.experiment.catalog import OWN
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
-from engine.experiment.own.library_models import library_of
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, load_own, own_facts, some_samples
@@ -41,13 +39,12 @@ class Workload:
     """
 
     def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:
-        code, split = experiment.own_code, model_file(experiment.model)
+        code, model = experiment.own_code, experiment.model
         self.experiment = experiment
         self.entry = entry
-        self.own = (
-            OwnFile(code, split[1], experiment.seed) if code is not None and split is not None else None
-        )
-        self._is_of_library = library_of(entry.name) is not None
+        is_own = code is not None and model.file is not None
+        self.own = OwnFile(code, model.class_name, experiment.seed) if code and is_own else None
+        self._is_of_library = model.library is not None
         self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
         self._brings_data = self.own is not None and experiment.dataset == OWN
@@ -77,7 +74,7 @@ class Workload:
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:
-        """Whether the model gains from channels_last."""
+        """True if the model gains from channels_last."""
         if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
         convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
@@ -154,7 +151,7 @@ class Workload:
 
     @property
     def _is_text(self) -> bool:
-        return "language" in (self._task, task_of(self.experiment.dataset))
+        return "language" in (self._task, self.experiment.dataset.task)
 
     @property
     def body(self) -> Body | None:
@@ -163,7 +160,7 @@ class Workload:
         return body
 
     def optimizers(self, model: nn.Module) -> Any:
-        """What the file's own `optimizer(model)` returned; None without such a function.
+        """The result of the file's own `optimizer(model)`; None without such a function.
 
         Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
         """

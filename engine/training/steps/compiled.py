@@ -70,7 +70,7 @@ class CompiledStep(PlainStep):
         return PhaseName.COMPILING if is_next else None
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """As in the plain step; compiles if the batches are larger than any before."""
+        """Makes the plain step; compiles if the batches are larger than any before."""
         samples, inputs = max((samples_in(batch), number) for number, batch in enumerate(batches))
         if self._compiled is None or (self._shape is not None and samples <= self._samples):
             return super().gradients(batches)

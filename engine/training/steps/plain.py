@@ -74,7 +74,7 @@ class RecipeRecord:
         return self._left_out
 
     def has(self, part: RecipePart) -> bool:
-        """Whether the part was requested and is still in force."""
+        """True for a part that was requested and is still in force."""
         return part in self._in_force
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
@@ -106,7 +106,7 @@ def found_inf_of(
 
 
 class TrainingStep(Protocol):
-    """What the loop calls once per optimizer step.
+    """An optimizer step; the loop calls it.
 
     Load a saved state of the optimizer or the scaler before the first call.
     """
@@ -151,7 +151,7 @@ class TrainingStep(Protocol):
         ...
 
     def next_phase(self) -> PhaseName | None:
-        """What the next call does besides training; None once the step is steady."""
+        """The phase of the next call besides training; None once the step is steady."""
         ...
 
     def set_learning_rate(self, value: float) -> None:
@@ -170,7 +170,7 @@ class TrainingStep(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why each requested part that is missing is not in force."""
+        """The reason why each requested part that is missing was left out."""
         ...
 
     @property

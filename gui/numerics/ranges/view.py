@@ -9,14 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
 
+from engine.numerics.range_histogram import Axis
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
-from gui.numerics.ranges.histogram import Axis, Histogram
+from gui.numerics.ranges.histogram import Histogram
 from gui.numerics.ranges.loss_scale import LossScale
-from gui.numerics.ranges.model import RangeRow
 from gui.numerics.ranges.samples import SampleSlider
-from gui.numerics.ranges.table import RangeTable
+from gui.numerics.ranges.table import RangeRow, RangeTable
 from gui.numerics.ranges.words import (
     bin_sentence,
     content_sentence,
@@ -120,7 +120,7 @@ class RangeView(QWidget):
         self.loss_scale.moved.connect(self._rescale)
         self.loss_scale.changes_wanted.connect(self.changes_wanted)
         self.table = RangeTable()
-        self.table.chosen.connect(self._show_detail)
+        self.table.selected.connect(self._show_detail)
         self.table.hovered.connect(self._read_row)
         self.detail = RangeDetail()
         self.detail.histogram.hovered.connect(self._read_chosen)
@@ -231,7 +231,7 @@ class RangeView(QWidget):
             )
             for row in rows
         )
-        self.table.show_rows((everything, *modules), self._axis, exponent)
+        self.table.show_ranges((everything, *modules), self._axis, exponent)
         self._show_detail()
 
     def _show_format(self) -> None:
@@ -240,23 +240,22 @@ class RangeView(QWidget):
         self._show_detail()
 
     def _rescale(self, exponent: int) -> None:
-        self.table.model_.set_exponent(exponent)
+        self.table.set_exponent(exponent)
         self._show_detail()
 
     def _show_detail(self) -> None:
-        model, number = self.table.model_, self.table.chosen_number()
-        if number < model.rowCount():
-            self.detail.show_row(model.row(number), model.exponents(number), self._axis, self._form())
+        row = self.table.chosen()
+        if row is not None:
+            self.detail.show_row(row, self.table.scaled(row), self._axis, self._form())
 
     def _read_chosen(self, exponent: int | None) -> None:
-        self._read_row(None if exponent is None else (self.table.chosen_number(), exponent))
+        row = self.table.chosen()
+        self._read_row(None if exponent is None or row is None else (row, exponent))
 
-    def _read_row(self, place: tuple[int, int] | None) -> None:
+    def _read_row(self, place: tuple[RangeRow, int] | None) -> None:
         if place is None:
             self.readout.set_whole_text(_POINT)
             return
-        number, exponent = place
-        model = self.table.model_
-        share = self._axis.shares(model.exponents(number))[exponent - self._axis.low]
-        words = bin_sentence(model.row(number).name, exponent, share, self._axis.edge(exponent))
-        self.readout.set_whole_text(words)
+        row, exponent = place
+        share = self._axis.shares(self.table.scaled(row))[exponent - self._axis.low]
+        self.readout.set_whole_text(bin_sentence(row.name, exponent, share, self._axis.edge(exponent)))

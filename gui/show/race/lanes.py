@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QPen, QPixmap
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QRegion
 
-from engine.drawing.blocks import ROUND, Grid, grid_for
-from engine.experiment.experiment import Precision
-from engine.protocol.pictures import brightened, shades
-from gui.theme.theme import theme
-from resources.looks import MarkFill, Palette, PrecisionLook
+from engine.drawing.blocks import ROUND, Blocks, Grid, grid_for
+from engine.drawing.shapes import colour
+from engine.protocol.pictures import shades
+from resources.looks import Palette
 
 
 class PixelGrid(Grid):
@@ -69,48 +66,53 @@ class PixelGrid(Grid):
 _FORMAT = QImage.Format.Format_ARGB32_Premultiplied
 
 
-@dataclass(frozen=True)
-class LaneLayers:
-    """A lane with no block lit and with all lit; transparent between the blocks."""
+class PaintedLane:
+    """A lane's blocks in device pixels, painted once unlit and once lit; transparent between the blocks.
 
-    unlit: QPixmap
-    lit: QPixmap
-
-
-def lane_layers(
-    grid: PixelGrid,
-    tiles: NDArray[np.uint8] | None,
-    palette: Palette,
-    look: PrecisionLook,
-    fill: MarkFill = "full",
-) -> LaneLayers:
-    """Paints the lane once; any number of lit blocks is then a copy of parts of the two.
-
-    `tiles` are (count, side, side) greys, repeated where there are more blocks; without them blocks are
-    plain. Blocks that are not `full` have a rim, which distinguishes two lanes of one precision.
+    Any number of lit blocks is then a copy of parts of the two.
     """
-    unlit = _blocks(grid, palette.unlit)
-    lit = _recolored(unlit, look.color)
-    if tiles is not None and len(tiles):
-        _paint_tiles(lit, grid, tinted(tiles, palette, look))
-    if fill != "full":
-        _paint_rims(lit, grid, look.color)
-    return LaneLayers(QPixmap.fromImage(unlit), QPixmap.fromImage(lit))
+
+    def __init__(self, blocks: Blocks, palette: Palette, ratio: float = 1.0) -> None:
+        self.ratio, self.corner = ratio, QPoint(round(blocks.x * ratio), round(blocks.y * ratio))
+        width, height = (round(ratio * side) for side in (blocks.grid.width, blocks.grid.height))
+        self.grid = PixelGrid.fitted(blocks.grid.count, width, height)
+        unlit, color = _blocks(self.grid, palette.unlit), colour(palette, blocks.ink)
+        lit = _recolored(unlit, color)
+        if len(blocks.tiles):
+            ends = (colour(palette, f"{blocks.ink}-{end}") for end in ("low", "high"))
+            _paint_tiles(lit, self.grid, tinted(blocks.tiles, shades(*ends)))
+        if blocks.fill != "full":
+            _paint_rims(lit, self.grid, color)
+        self._unlit, self._lit = QPixmap.fromImage(unlit), QPixmap.fromImage(lit)
+
+    def paint_unlit(self, painter: QPainter) -> None:
+        """Paints all blocks, unlit."""
+        painter.drawPixmap(QPointF(self.corner) / self.ratio, self._unlit, QRectF(self._unlit.rect()))
+
+    def paint_lit(self, painter: QPainter, count: int, region: QRegion) -> None:
+        """Paints the first `count` blocks, lit, as far as they are in the region."""
+        for rect in self.grid.covered(0, count):
+            if region.intersects(self._on_widget(rect).toAlignedRect()):
+                painter.drawPixmap(self._on_widget(rect).topLeft(), self._lit, QRectF(rect))
+
+    def changed(self, before: int, now: int) -> Iterator[QRect]:
+        """Where the widget differs once `now` blocks are lit instead of `before`."""
+        for rect in self.grid.covered(*sorted((before, now))):
+            yield self._on_widget(rect).toAlignedRect()
+
+    def _on_widget(self, rect: QRect) -> QRectF:
+        place, ratio = QRectF(rect.translated(self.corner)), self.ratio
+        return QRectF(place.topLeft() / ratio, place.size() / ratio)
 
 
-def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> list[QImage]:
-    """The thumbnails in shades between the precision's `dim` and its full colour; bright stays bright.
-
-    On a dark page the full colour is the brighter of the two, on a light page the darker. One gamma for all
-    brightens dark pictures, so that a lit lane looks lit from far away.
-    """
-    dark, bright = (look.dim, look.color) if palette.is_dark else (look.color, look.dim)
-    table = [0xFF000000 | red << 16 | green << 8 | blue for red, green, blue in shades(dark, bright).tolist()]
+def tinted(tiles: NDArray[np.uint8], table: NDArray[np.uint8]) -> list[QImage]:
+    """The grey pictures in the colours of a table of 256."""
+    colors = [0xFF000000 | red << 16 | green << 8 | blue for red, green, blue in table.tolist()]
     images = []
-    for tile in np.ascontiguousarray(brightened(tiles)):
+    for tile in np.ascontiguousarray(tiles):
         side = tile.shape[1]
         grey = QImage(tile.data, side, tile.shape[0], side, QImage.Format.Format_Indexed8)
-        grey.setColorTable(table)
+        grey.setColorTable(colors)
         # the copy outlives the array
         images.append(grey.convertToFormat(QImage.Format.Format_RGB32))
     return images
@@ -171,121 +173,3 @@ def _paint_rims(lit: QImage, grid: PixelGrid, color: str) -> None:
         inner = QRectF(rect).adjusted(width / 2, width / 2, -width / 2, -width / 2)
         painter.drawRoundedRect(inner, ROUND * side, ROUND * side)
     painter.end()
-
-
-class LaneView(QWidget):
-    """A grid of blocks fitted to the widget, of which the first `lit` show their pictures.
-
-    The lane is painted once for a size, theme and screen; lighting a block repaints only that block.
-    """
-
-    def __init__(self, precision: Precision = Precision.FP32, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._precision, self._fill = precision, _FULL
-        self._tiles: NDArray[np.uint8] | None = None
-        self._total, self._lit = 0, 0
-        self._grid: PixelGrid | None = None
-        self._layers: LaneLayers | None = None
-        self._layers_of: tuple[object, ...] = ()
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self._describe()
-        theme().changed.connect(self.update)
-
-    @property
-    def blocks(self) -> int:
-        return self._total
-
-    @property
-    def lit(self) -> int:
-        return self._lit
-
-    def set_look(self, precision: Precision, fill: MarkFill = "full") -> None:
-        """Sets the lane's colour; `fill` distinguishes two lanes of one precision."""
-        if (precision, fill) != (self._precision, self._fill):
-            self._precision, self._fill = precision, fill
-            self._repaint_all()
-
-    def set_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
-        """Grey pictures (count, side, side) for the blocks, from the first; None for plain blocks.
-
-        Raises ValueError for an array of another shape.
-        """
-        if tiles is not None and (tiles.ndim != 3 or tiles.dtype != np.uint8 or 0 in tiles.shape[1:]):
-            raise ValueError(f"Thumbnails are (count, side, side) bytes, not {tiles.shape} {tiles.dtype}.")
-        self._tiles = tiles
-        self._repaint_all()
-
-    def set_blocks(self, total: int) -> None:
-        """Sets how many blocks the lane has."""
-        if total != self._total:
-            self._total = max(total, 0)
-            self._lit = min(self._lit, self._total)
-            self._describe()
-            self._repaint_all()
-
-    def set_lit(self, count: int) -> None:
-        """Lights the first `count` blocks only."""
-        count = min(max(count, 0), self._total)
-        if count == self._lit:
-            return
-        first, end = sorted((count, self._lit))
-        self._lit = count
-        self._describe()
-        if self._grid is None:
-            self.update()
-            return
-        for rect in self._grid.covered(first, end):
-            self.update(self._on_screen(rect))
-
-    def sizeHint(self) -> QSize:
-        return QSize(1037, 127)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(160, 24)
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.DevicePixelRatioChange:
-            self._repaint_all()
-        return super().event(event)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._total == 0:
-            return
-        grid, layers = self._painted()
-        painter = QPainter(self)
-        ratio = self.devicePixelRatioF()
-        for layer, rects in (
-            (layers.lit, grid.covered(0, self._lit)),
-            (layers.unlit, grid.covered(self._lit, self._total)),
-        ):
-            for rect in rects:
-                painter.drawPixmap(QPointF(rect.topLeft()) / ratio, layer, QRectF(rect))
-        painter.end()
-
-    def _painted(self) -> tuple[PixelGrid, LaneLayers]:
-        ratio, palette = self.devicePixelRatioF(), theme().palette
-        wanted = (self._total, int(self.width() * ratio), int(self.height() * ratio), ratio, palette.name)
-        if self._grid is None or self._layers is None or wanted != self._layers_of:
-            self._grid = PixelGrid.fitted(*wanted[:3])
-            look = palette.look(self._precision)
-            self._layers = lane_layers(self._grid, self._tiles, palette, look, self._fill)
-            for layer in (self._layers.unlit, self._layers.lit):
-                layer.setDevicePixelRatio(ratio)
-            self._layers_of = wanted
-        return self._grid, self._layers
-
-    def _repaint_all(self) -> None:
-        self._grid = self._layers = None
-        self.update()
-
-    def _on_screen(self, rect: QRect) -> QRect:
-        ratio = self.devicePixelRatioF()
-        return QRectF(
-            rect.left() / ratio, rect.top() / ratio, rect.width() / ratio, rect.height() / ratio
-        ).toAlignedRect()
-
-    def _describe(self) -> None:
-        self.setAccessibleDescription(f"{self._lit} of {self._total} blocks trained")
-
-
-_FULL: MarkFill = "full"

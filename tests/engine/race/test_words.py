@@ -13,6 +13,7 @@ from engine.race import headline
 from engine.race import words as words
 from engine.race.headline import short_name
 from engine.store.record import Status
+from engine.words.names import GLOSSARY
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 FAST = {"recipe": "fast"}
@@ -329,8 +330,8 @@ def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: i
 
 
 def test_every_term_is_a_plain_line() -> None:
-    assert {"FP32", "TF32", "FP16", "BF16", "AMP", "batch", "fast recipe"} <= words.GLOSSARY.keys()
-    for meaning in words.GLOSSARY.values():
+    assert {"FP32", "TF32", "FP16", "BF16", "AMP", "batch", "fast recipe"} <= GLOSSARY.keys()
+    for meaning in GLOSSARY.values():
         assert meaning.endswith(".") and "\n" not in meaning and len(meaning) < 110
 
 

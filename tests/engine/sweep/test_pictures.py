@@ -16,7 +16,6 @@ from engine.sweep.answers import answers
 from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.parallel import parallel
 from engine.sweep.pictures.picture import (
     RATIO_FIGURE,
     CellPicture,
@@ -43,7 +42,6 @@ PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
     "lines of rates": lambda size: lines(RESULTS, 1, 2, RATIO_FIGURE, AT, size),
     "scatter": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, ACCURACY, size),
     "scatter of precisions": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, None, size),
-    "parallel": lambda size: parallel(RESULTS, FIGURES, SPEED, {}, size),
 }
 
 
@@ -70,11 +68,9 @@ def test_words_stay_within_the_picture_and_apart(name: str, size: tuple[float, f
     assert boxes
     for text, left, top, right, bottom in boxes:
         assert left >= -1 and right <= size[0] + 1 and top >= 0 and bottom <= drawing.height, text
-    # values beside neighbouring coordinates may be close where there is hardly any room
-    if name != "parallel" or size[0] > 1_000:
-        for one, other in combinations(boxes, 2):
-            is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
-            assert is_apart, (one[0], other[0])
+    for one, other in combinations(boxes, 2):
+        is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
+        assert is_apart, (one[0], other[0])
 
 
 def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
@@ -139,20 +135,6 @@ def test_a_cell_whose_loss_diverged_is_best_in_nothing() -> None:
     assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
 
 
-def test_ranges_keep_the_cells_that_pass_them_all() -> None:
-    whole = parallel(RESULTS, FIGURES, SPEED, {}, (1_000.0, 500.0))
-    assert len(whole.passing) == 10 and len(whole.coordinates) == 3 + len(FIGURES)
-    precision = whole.coordinates[0]
-    high = parallel(
-        RESULTS, FIGURES, SPEED, {precision.key: (0.5, 1.0), "batch_size": (0.0, 0.2)}, (1_000.0, 500.0)
-    )
-    assert high.passing == (6, 7)
-    line = high.spots[0].line
-    assert high.spots[0].holds(line[1][0], line[1][1]) and not high.spots[0].holds(
-        line[1][0], line[1][1] + 20
-    )
-
-
 def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none() -> None:
     lines_of = cell_words(RESULTS.cells[6], FIGURES).split("\n")
     assert lines_of[:3] == [
@@ -182,7 +164,6 @@ def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
         heat_map(empty, 1, 0, SPEED, AT, size),
         lines(empty, 1, 0, SPEED, AT, size),
         scatter(empty, PEAK_MEMORY, SPEED, ACCURACY, size),
-        parallel(empty, FIGURES, SPEED, {}, size),
     ):
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing

@@ -54,9 +54,7 @@ def test_one_value_of_several_samples_is_the_models_matter() -> None:
 
 
 @pytest.mark.parametrize(("step", "rate"), [(1, False), (2, True)])
-def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(
-    step: int, rate: bool
-) -> None:
+def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(step, rate):
     assert ("learning rate" in not_a_number(step).remedy) is rate
 
 

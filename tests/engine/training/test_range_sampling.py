@@ -108,9 +108,7 @@ def test_a_sample_leaves_the_card_s_cache_as_large_as_it_was(monkeypatch: pytest
     assert card.cached == 0
 
 
-def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(
-    pictures: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(pictures, monkeypatch):
     alive: list[int] = []
     watched = sampling.watched_pass
 

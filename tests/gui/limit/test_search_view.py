@@ -7,8 +7,8 @@ import pytest
 from engine.experiment.experiment import Precision, experiment_from
 from engine.limit.result import recommended_batch
 from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
-from gui.limit.chart_content import content_of
-from gui.limit.trials import RESULT, TrialModel
+from gui.limit.chart import content_of
+from gui.limit.trials import rows_of
 
 BUDGET_MIB = 1_000.0
 
@@ -50,9 +50,8 @@ def test_the_table_has_all_trials_and_one_answer() -> None:
         precision=Precision.FP32, largest_batch=110, verified=True, first_failure=111, bound_by="memory"
     )
     limit = searched(*both_fit)
-    model = TrialModel()
-    model.show_view(limit.with_side(0, limit.sides[0].model_copy(update={"result": result})))
-    assert [row[RESULT] for row in model.lines()[1:]] == [
+    whole = limit.with_side(0, limit.sides[0].model_copy(update={"result": result}))
+    assert [row.result() for row in rows_of(whole)] == [
         "Fits, uncompiled",
         "Fits, uncompiled",
         "Out of memory, uncompiled",

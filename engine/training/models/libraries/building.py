@@ -1,4 +1,4 @@
-"""What building a model of timm or transformers takes, whichever it is: the import, the room, and a trial.
+"""Building a model of timm or transformers: importing the library, checking memory, and a trial batch.
 
 Nothing is downloaded: models have random weights.
 """
@@ -71,7 +71,7 @@ def check_room(name: str, parameters: int) -> None:
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """What `construct` makes, with weights that depend only on the seed; reseeds torch's global generator.
+    """Builds a model whose weights depend only on the seed; reseeds torch's global generator.
 
     Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
     """
@@ -85,7 +85,7 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """What the model makes of a first small batch; nothing of the model or of random numbers changes.
+    """The model's outputs for a small batch; neither model nor random numbers change.
 
     None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
     """
@@ -101,7 +101,7 @@ def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """What a library says is wrong, to end a sentence with. Raises the error itself where memory ran out."""
+    """A library's error as the end of a sentence. Raises the error itself where memory ran out."""
     if isinstance(error, ProblemError) or is_out_of_memory(error):
         raise error
     lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]

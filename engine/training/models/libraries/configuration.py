@@ -15,7 +15,7 @@ from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENC
 OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
 
 OWN_CLASSES = 10
-"""Of the batches that are drawn for a model."""
+"""The classes of made-up batches."""
 
 _AUTO_CLASSES = {
     CAUSAL: "AutoModelForCausalLM",
@@ -75,7 +75,7 @@ def architecture_of(
 def _settings_here(
     head: str, default: Any, image_size: int, channels: int, classes: int
 ) -> Iterator[tuple[str, Any]]:
-    """What the run decides, by dotted keys; only what this configuration has."""
+    """The settings that the run decides, by dotted keys; only those that this configuration has."""
     wanted: dict[str, Any] = {"use_cache": False}
     if head == CAUSAL:
         wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
@@ -103,7 +103,7 @@ def _below(token: Any, vocabulary: int) -> Any:
 
 
 def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Where a configuration has the key: itself, or else its parts; with the value there."""
+    """The configurations that have the key, this one or else its parts, and its value there."""
     if key in _own_keys(config):
         yield key, getattr(config, key)
         return
@@ -123,7 +123,7 @@ def _own_keys(config: Any) -> set[str]:
 
 
 def all_keys(config: Any) -> Iterator[str]:
-    """What can be overridden, by dotted keys."""
+    """The dotted keys that can be overridden."""
     yield from _own_keys(config)
     for part, inner in _parts(config):
         yield from (f"{part}.{key}" for key in all_keys(inner))

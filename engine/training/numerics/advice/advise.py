@@ -20,5 +20,5 @@ def advise(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices
 
 
 def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
-    """What keeps numbers right comes first, then what saves time or memory."""
+    """Advice on correct numbers first, then on time and memory."""
     return (*loss_advice(evidence), *cost_advice(evidence))

@@ -199,7 +199,7 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
-    """What tries BF16 on a device that has it, in place of FP16."""
+    """The change to BF16, on a device that has it."""
     is_half = evidence.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED)
     if not is_half or not evidence.device.precision(Precision.BF16).available:
         return {}
@@ -207,6 +207,6 @@ def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
 
 
 def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
-    """What keeps these modules in FP32, beside those that are already."""
+    """The change that keeps these modules in FP32, too."""
     names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}

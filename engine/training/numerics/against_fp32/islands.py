@@ -33,14 +33,14 @@ from engine.words.numbers import memory_text, number
 
 _BUDGET_SECONDS = 300.0
 _USUAL_TRIALS = 14
-"""For which the budget should do: of 150 modules one or two are found in as many."""
+"""The budget should do for so many trials: they find one or two of 150 modules."""
 
 _MOST_SKIPPED = 0.1
-"""Of the steps, once the loss scaler has found its scale: later each skipped step is a lost batch."""
+"""The share of steps that may be skipped once the loss scaler has found its scale: each is a lost batch."""
 
 _WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
 _HARDLY_PERCENT = 5
-"""What so few steps cannot tell from none."""
+"""A gain that so few steps cannot tell from none."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Search:
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
-        """Whether a run with these modules in FP32 is as good as FP32; None if it was stopped."""
+        """Compares a run that keeps these modules in FP32 with FP32; None if it was stopped."""
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -77,7 +77,7 @@ class _Search:
         return self.tried[kept]
 
     def _fault(self, made: Sequence[Made]) -> str:
-        """Why the run is bad, whatever comes after its last step; empty if it need not be."""
+        """The reason why the run is bad, whatever comes after its last step; empty if there is none."""
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -202,7 +202,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """What sets the experiment's FP32 modules to those found; nothing where they are set already."""
+    """The change to these FP32 modules; empty where they are set already."""
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)

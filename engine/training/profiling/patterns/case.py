@@ -50,15 +50,15 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """How many steps were recorded."""
+        """The number of recorded steps."""
         return max(1, len(self.trace.steps))
 
     def ms(self, parts: Iterable[_Timed]) -> float:
-        """What these take of a step; recorded ones are longer, so no more than all of it."""
+        """The time of these parts in a step, at most all of it: recorded steps are longer."""
         return min(self.profile.step_ms, sum(part.us for part in parts) / 1e3 / self.steps)
 
     def count(self, parts: Sized, noun: str) -> str:
-        """How many of these a step has: "12 copies"."""
+        """The number of these in a step: "12 copies"."""
         return counted(round(len(parts) / self.steps), noun)
 
     def of_step(self, ms: float) -> str:

@@ -20,7 +20,7 @@ from engine.training.profiling.traces.trace import Wait
 from engine.words.numbers import counted, number, share_text
 
 _LAUNCH_US = 5.0
-"""What PyTorch takes at least to launch a kernel from Python; shorter kernels cannot keep the device busy."""
+"""PyTorch's shortest launch of a kernel from Python; shorter kernels cannot keep the device busy."""
 
 _MOST_TINY = 0.5
 _LEAST_BYTES = 4_096

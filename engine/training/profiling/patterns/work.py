@@ -23,7 +23,7 @@ _NO_PRODUCT = re.compile(r"gemv|gemmk1|dot_kernel|reduce_1Block|depthwise|c1_k1"
 _MISALIGNED = re.compile(r"_align[124]\b")
 _LAYOUT = re.compile(r"n(chw|hwc)ToN(chw|hwc)|genericTranspose")
 _HALVED = 0.5
-"""What products off the Tensor Cores, or an update in many kernels, need not take, at a cautious guess."""
+"""A cautious guess at the share saved by Tensor Cores, or by an update in one kernel."""
 
 
 def could_be_tf32(case: Case) -> Iterator[Found]:

@@ -217,7 +217,7 @@ class _Places:
         }
 
     def module_calls(self) -> tuple[tuple[str, int], ...]:
-        """How often the modules ran forward in all the steps."""
+        """Forward passes of the modules in all steps."""
         calls = Counter(
             call.name.removeprefix(marks.MODULE)
             for call in self._marks

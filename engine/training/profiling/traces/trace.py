@@ -1,4 +1,4 @@
-"""What a recording holds: the device's work, and the operation and the module that asked for it."""
+"""A recording: the device's work, and the operation and module that launched it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in training something was asked for.
+    """The place in training that launched something.
 
     `step` counts from 0; it is None outside of the recorded steps, as in validation. `module` is a dotted
     name, "" for the model itself; it is None outside of the model, as for the loss.
@@ -50,7 +50,7 @@ class Place:
     in_optimizer: bool = False
     in_data: bool = False
     validation: int | None = None
-    """Which of the recorded validation batches, counted from 0."""
+    """The recorded validation batch, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,11 +124,11 @@ class Trace:
     optimizer: tuple[Stretch, ...] = ()
     validation: tuple[Stretch, ...] = ()
     module_calls: tuple[tuple[str, int], ...] = ()
-    """How often the modules ran forward in all the steps."""
+    """Forward passes of the modules in all steps."""
     threads: tuple[int, ...] = ()
-    """Of the training thread, and of autograd's where backward runs on a thread of its own."""
+    """Those of the training thread, and of autograd's where backward has a thread of its own."""
 
     @property
     def is_of_device(self) -> bool:
-        """Whether a device other than the CPU did work."""
+        """True if a device other than the CPU did work."""
         return bool(self.work)

@@ -92,9 +92,7 @@ def test_targets_lie_beside_a_file_of_inputs(tmp_path: Path, inputs: str, target
         (BYTES, BYTES, "own", (None, None)),
     ],
 )
-def test_what_the_arrays_are_decides_what_they_are_for(
-    tmp_path: Path, inputs: Any, targets: Any, task: str, size: tuple[int | None, ...], entry: Any
-) -> None:
+def test_what_the_arrays_are_decides_what_they_are_for(tmp_path, inputs, targets, task, size, entry):
     arrays = {"x": inputs} if targets is None else {"x": inputs, "y": targets}
     samples = samples_in(saved(tmp_path / "a.npz", arrays))
     described = samples.described(entry)
@@ -121,9 +119,7 @@ def test_a_table_has_columns_of_numbers_or_lists(tmp_path: Path) -> None:
     assert samples_in(str(path)).inputs.shape == (20, 5)
 
 
-def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(tmp_path, monkeypatch):
     schemas = []
     made = pyarrow.parquet.ParquetFile.schema_arrow.fget
 
@@ -172,9 +168,7 @@ def test_the_first_row_of_a_table_s_lists_shows_their_shape(tmp_path: Path) -> N
         ({"x": ROWS, "y": FLOATS, "x_val": ROWS[:, :2], "y_val": FLOATS}, (), "path", "differs"),
     ],
 )
-def test_unusable_arrays_are_named(
-    tmp_path: Path, arrays: dict[str, Any], names: tuple[str, ...], key: str, said: str
-) -> None:
+def test_unusable_arrays_are_named(tmp_path, arrays, names, key, said):
     path = saved(tmp_path / "a.npz", arrays)
     problem = refused(path, *names)
     assert problem.key == key and said in problem.message and path in problem.message

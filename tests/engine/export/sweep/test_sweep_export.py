@@ -45,9 +45,7 @@ def test_every_format_writes_its_files(record: SweepRecord, tmp_path: Path) -> N
     for form in SWEEP_FORMATS.formats:
         SWEEP_FORMATS.export(record, tmp_path / f"x{form.suffix}")
     names = {path.name for path in tmp_path.glob("x*")}
-    pictures = {
-        f"x{name}{end}" for name in ("", "-lines", "-scatter", "-parallel") for end in (".png", ".svg")
-    }
+    pictures = {f"x{name}{end}" for name in ("", "-lines", "-scatter") for end in (".png", ".svg")}
     assert names == pictures | {"x.html", "x.csv", "x.json", "x.md"}
     with Image.open(tmp_path / "x.png") as picture:
         assert picture.text["Title"] == "=Night" and picture.width == 2 * 926
@@ -75,7 +73,7 @@ def test_json_has_the_grid_and_the_cells(record: SweepRecord, tmp_path: Path) ->
 
 def test_the_report_has_all_pictures_and_the_cells(record: SweepRecord, tmp_path: Path) -> None:
     text = SWEEP_FORMATS.export(record, tmp_path / "x.html").read_text(encoding="utf-8")
-    assert text.count("<svg ") == 4
+    assert text.count("<svg ") == 3
     for words in (
         "Heat map",
         "Pareto",

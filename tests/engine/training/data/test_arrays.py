@@ -118,9 +118,7 @@ def test_runs_train_validate_and_are_forecast(tmp_path: Path, ending: str) -> No
         ({"x": NUMBERS[:, None] / 2, "y": NUMBERS / 2}, {"model": "linear", "image_size": 8}, "image_size"),
     ],
 )
-def test_what_the_model_cannot_take_is_refused(
-    tmp_path: Path, arrays: dict[str, Any], given: dict[str, Any], key: str
-) -> None:
+def test_what_the_model_cannot_take_is_refused(tmp_path, arrays, given, key):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(ProblemError) as raised:
         planned(tmp_path / "a.npz", **given)

@@ -78,9 +78,7 @@ def test_turns_go_round_and_can_begin_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(
-    memory_format: torch.memory_format,
-) -> None:
+def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(memory_format):
     samples = drawn_samples(5)
     pictures = torch.randn(samples, 3, 7, 5).contiguous(memory_format=memory_format)
     source = turns(Split(pictures, torch.arange(samples)), batch_size=5, samples=40)

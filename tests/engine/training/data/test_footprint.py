@@ -45,9 +45,7 @@ def footprint_of(settings: dict[str, Any], device: str = "cpu") -> Footprint:
 
 
 @pytest.mark.parametrize("settings", [PICTURES, TOKENS], ids=["pictures", "tokens"])
-def test_drawn_samples_take_what_is_said_and_that_is_little_more_than_one_batch(
-    settings: dict[str, Any],
-) -> None:
+def test_drawn_samples_take_what_is_said_and_that_is_little_more_than_one_batch(settings):
     experiment = Plan(experiment_from(settings), read_catalog()).experiment
     batches = list(load_source(experiment, 3, torch.device("cpu")).epoch(1))[:8]
     taken = bytes_of(*(part for batch in batches for part in batch))

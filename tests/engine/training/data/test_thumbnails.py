@@ -120,9 +120,7 @@ def test_text_shows_none() -> None:
     assert list(picture_events(Experiment(dataset="python-source"), text)) == []
 
 
-def test_they_are_told_once_before_the_first_step_and_change_nothing(
-    fashion: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_told_once_before_the_first_step_and_change_nothing(fashion, monkeypatch):
     shown = fashion()
     names = [event.event for event in shown.events]
     assert names.count("pictures") == 1
@@ -143,9 +141,7 @@ def test_nothing_is_drawn_for_them(folder: Path) -> None:
         assert np.random.get_state()[1].tolist() == states[2]
 
 
-def test_what_keeps_them_from_being_made_is_said_and_no_matter(
-    fashion: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypatch):
     def refuse(source: Source, count: int) -> None:
         raise MemoryError
 

@@ -120,18 +120,14 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
         ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
     ],
 )
-def test_what_an_architecture_does_not_take_is_told_in_a_sentence(
-    name: str, settings: dict[str, Any], key: str, message: str, remedy: str
-) -> None:
+def test_what_an_architecture_does_not_take_is_told_in_a_sentence(name, settings, key, message, remedy):
     problem = refusal(name, **settings)
     assert problem.key == key and message in problem.message and remedy in problem.remedy
     assert "\n" not in problem.message and "Error" not in problem.message
 
 
 @pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama"])
-def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(name, monkeypatch):
     class Little:
         available = 2**30
 

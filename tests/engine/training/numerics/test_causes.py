@@ -47,9 +47,7 @@ def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], ca
     ("operator", "values", "cause"),
     [(ATEN.mul.Tensor, (60_000.0, 2.0), Cause.WEIGHT), (ATEN.div.Tensor, (0.0, 0.0), Cause.INVALID)],
 )
-def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(
-    operator: Any, values: tuple[float, float], cause: Cause
-) -> None:
+def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(operator, values, cause):
     call = Call(operator, tuple(map(half, values)), {}, OPTIMIZER, "forward")
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,9 +139,7 @@ def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench: MakeBench) ->
     assert "At a loss scale of 1,099,511,627,776 gradients overflow" in ranges.notes[0]
 
 
-def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported(
-    make_bench: MakeBench, tmp_path: Path
-) -> None:
+def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported(make_bench, tmp_path):
     text = """
     class Steep(torch.autograd.Function):
         @staticmethod

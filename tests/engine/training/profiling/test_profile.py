@@ -81,9 +81,7 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
 
 
-def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(tmp_path, monkeypatch):
     folder, here, opened = (
         tmp_path / "J\N{LATIN SMALL LETTER U WITH DIAERESIS}rgen \u65e5\u672c",
         Path.cwd(),
@@ -104,9 +102,7 @@ def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_
     assert list(folder.iterdir()) == [folder / "trace.json.gz"]
 
 
-def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(monkeypatch):
     monkeypatch.setattr(f"{__name__}.LIMITS", LIMITS.with_peak("fp32", 1e-9))
     monkeypatch.setattr(profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e3))
     found = profiled()
@@ -122,9 +118,7 @@ def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(
 @pytest.mark.parametrize(
     "settings", [{}, {"precision": "bf16", "step": {"recipe": "fused", "clip_norm": 1.0}}]
 )
-def test_the_trace_marks_steps_data_optimizer_modules_and_validation(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+def test_the_trace_marks_steps_data_optimizer_modules_and_validation(tmp_path, settings):
     trace = tmp_path / "trace.json.gz"
     found = profiled(trace, **settings)
     marks = marks_in(trace)

@@ -1,15 +1,14 @@
-"""The content of the memory limit's chart, as values, and its axis ranges. No Qt."""
+"""The content of the memory limit's chart, and how far its axes reach."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from engine.experiment.catalog import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
-from engine.protocol.trials import Limit, LimitSide
-from engine.words.numbers import times
-from gui.limit.words import capacity
 
 _HEADROOM = 1.28
 """How far the axis reaches beyond the limit, for what does not fit."""
@@ -22,6 +21,35 @@ _LEAST_OVER = 0.045
 _PIECES = 48
 
 
+class MemorySide(Protocol):
+    """One precision of a search.
+
+    `passed` are trials as (batch, GiB), the smallest first, `failed` batches, and `trying` the batch in
+    trial. `answer` is the largest batch, once it is proven; `lines` its memory by batch size, if known.
+    """
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def precision(self) -> Precision: ...
+
+    @property
+    def passed(self) -> tuple[tuple[int, float], ...]: ...
+
+    @property
+    def failed(self) -> tuple[int, ...]: ...
+
+    @property
+    def trying(self) -> int | None: ...
+
+    @property
+    def answer(self) -> int | None: ...
+
+    @property
+    def lines(self) -> tuple[MemoryLine, ...]: ...
+
+
 @dataclass(frozen=True)
 class MemoryContent:
     """`capacity_gib` is the limit and `capacity_words` its label: a name, and what may follow it.
@@ -29,7 +57,7 @@ class MemoryContent:
     `ratio` holds the two sides' batches and the text between them.
     """
 
-    sides: tuple[LimitSide, ...] = ()
+    sides: tuple[MemorySide, ...] = ()
     capacity_gib: float | None = None
     capacity_words: tuple[str, str] = ("", "")
     ratio: tuple[int, int, str] | None = None
@@ -64,14 +92,14 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
 
 
-def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, float]]:
+def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, float]]:
     """The forecast line as (batch, GiB) from zero until it leaves the chart."""
     if not side.lines:
         return []
     points: list[tuple[float, float]] = []
     for piece in range(_PIECES + 1):
         batch = reach.batches * piece / _PIECES
-        gib = gib_at(side.lines, batch)
+        gib = _gib_at(side.lines, batch)
         if gib > reach.gib:
             if points:
                 points.append(_crossing(points[-1], (batch, gib), reach.gib))
@@ -80,51 +108,25 @@ def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, fl
     return points
 
 
-def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: MemoryRange) -> float:
+def failed_place(batch: int, side: MemorySide, content: MemoryContent, reach: MemoryRange) -> float:
     """The place in GiB of a batch that did not fit: on its line, but always above the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
-    wanted = gib_at(side.lines, batch) if side.lines else least
+    wanted = _gib_at(side.lines, batch) if side.lines else least
     return min(max(wanted, least), reach.gib * 0.97)
 
 
-def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
+def _gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     """The lines' memory in GiB at any batch size, also a fractional one."""
     low = int(batch)
     less, more = needed_mib(lines, low), needed_mib(lines, low + 1)
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB
 
 
-def _limit(side: LimitSide, capacity_gib: float) -> float:
-    if not side.lines:
-        return 0.0
-    rooms = [
-        (capacity_gib * MIB_PER_GIB - line.fixed_mib) / line.per_sample_mib
-        for line in side.lines
-        if line.per_sample_mib > 0
-    ]
+def _limit(side: MemorySide, capacity_gib: float) -> float:
+    rooms = (line.batch_at(capacity_gib * MIB_PER_GIB) for line in side.lines if line.per_sample_mib > 0)
     return max(0.0, min(rooms, default=0.0))
 
 
 def _crossing(below: tuple[float, float], above: tuple[float, float], level: float) -> tuple[float, float]:
     share = (level - below[1]) / (above[1] - below[1])
     return below[0] + share * (above[0] - below[0]), level
-
-
-def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
-    """The chart's content; empty without a search."""
-    if view is None:
-        return MemoryContent()
-    limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
-    return MemoryContent(
-        sides=view.sides,
-        capacity_gib=None if limit is None else limit / MIB_PER_GIB,
-        capacity_words=capacity(view, on_gpu),
-        ratio=_ratio(view),
-        shows_forecast=shows_forecast,
-    )
-
-
-def _ratio(view: Limit) -> tuple[int, int, str] | None:
-    if view.ratio is None or view.best is None:
-        return None
-    return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"
