@@ -30,9 +30,9 @@ class Studies(SavedTable):
         self.traces = Traces(connection)
 
     def save(self, study: Study[A]) -> None:
-        """Writes a study that has begun, as far as it is known."""
+        """Writes a study that has begun, even where the store's file was taken away meanwhile."""
         with self._connection.writing() as connection:
-            self._change(connection, study.id, **columns_of(study))
+            self._put(connection, study, owner=me())
 
     def begin(self, study: Study[A], *, keeps_place: bool = False) -> Study[A]:
         """Marks a study as carried on by this process and as not over; it is added if it is new.
@@ -45,9 +45,7 @@ class Studies(SavedTable):
             if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone():
                 row = self._free_row(connection, study.id)
                 study = replace(study, number=row["number"], created=moment(row["created"]))
-                self._change(connection, study.id, **columns_of(study), owner=me())
-            else:
-                study = self._added(connection, study, owner=me())
+            study = self._put(connection, study, owner=me())
             if not keeps_place:
                 claims.leave(connection, study.id)
         return study
@@ -61,8 +59,7 @@ class Studies(SavedTable):
         """Marks a study as over, and lets it be carried on elsewhere."""
         study = replace(study, is_over=True, doing="", trains=None)
         with self._connection.writing() as connection:
-            self._change(connection, study.id, **columns_of(study), owner=None)
-        return study
+            return self._put(connection, study, owner=None)
 
     def find(self, study_id: str, kind: StudyKind | None = None) -> Study[Any]:
         """The study of that id, of that kind alone if one is given."""
@@ -112,6 +109,12 @@ class Studies(SavedTable):
     def clean_up(self) -> None:
         """Deletes traces whose study is gone."""
         self.traces.keep_only(row["id"] for row in self._connection.read("SELECT id FROM studies"))
+
+    def _put(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
+        if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone() is None:
+            return self._added(connection, study, owner)
+        self._change(connection, study.id, **columns_of(study), owner=owner)
+        return study
 
     def _added(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
         number = next_number(connection, study.kind)

@@ -107,6 +107,17 @@ def test_a_deleted_study_is_gone_with_its_traces_and_its_place_in_the_queue(stor
     assert caught.value.problem.kind is Kind.REQUEST
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows removes no file that is open")
+def test_a_study_is_saved_whole_where_the_store_is_taken_away(store: Store, path: Path) -> None:
+    study = begun(store, LIMIT.afresh())
+    path.unlink()
+    store.studies.save(replace(study, answer=LIMIT))
+    path.unlink()
+    ended = store.studies.end(replace(study, answer=LIMIT))
+    with Store(path) as other:
+        assert other.studies.find(study.id) == ended
+
+
 def test_a_study_outlives_its_run(store: Store) -> None:
     run = store.add(FP32)
     study = begun(store, NUMERICS.model_copy(update={"run_id": run.id}))
