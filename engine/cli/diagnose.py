@@ -11,15 +11,13 @@ from engine.cli.options import Asked
 from engine.cli.session import TargetOption, accept_code, has_gpu
 from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
-from engine.export.diagnosis.tables import sections
+from engine.export.formats import NUMERICS
+from engine.export.kinds.numerics import sections
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.worker.launcher import Target
-
-_ROWS_SHOWN = 8
 
 
 def _part(name: str, text: str) -> Any:
@@ -52,7 +50,7 @@ def diagnose(
             "at its newest checkpoint from before it went wrong.",
         ),
     ] = None,
-    to: Annotated[str | None, options.export_option("the diagnosis", DIAGNOSIS_FORMATS)] = None,
+    to: Annotated[list[str] | None, options.export_option(NUMERICS)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
@@ -70,8 +68,7 @@ def diagnose(
     if run is not None:
         options.refuse_settings(asked, run, "diagnosed")
     experiment_from(asked.settings(True))
-    if to is not None:
-        DIAGNOSIS_FORMATS.check(to, force=force)
+    NUMERICS.check(to or (), force=force)
     with open_desk(target) as desk:
         saved = None if run is None else desk.store.run(run)
         experiment = _experiment(desk, asked, saved, accepts_all=trust_code)
@@ -84,11 +81,10 @@ def diagnose(
         )
         driver = NumericsDriver(desk.store, desk.launcher, desk.catalog)
         followed = follow(driver, Study(answer=wanted))
-        followed.export((to, DIAGNOSIS_FORMATS), force=force)
+        followed.export(NUMERICS, to or (), force=force)
     diagnosis = followed.answer.diagnosis
     is_found = diagnosis.nan is not None and diagnosis.nan.first is not None
-    rows, values = sections(diagnosis, _ROWS_SHOWN), diagnosis.as_json()
-    return followed.tell(rows, values, as_json=as_json, is_failure=is_found)
+    return followed.tell(sections(diagnosis), diagnosis.as_json(), as_json=as_json, is_failure=is_found)
 
 
 def _named(flags: dict[Part, bool]) -> tuple[Part, ...]:

@@ -15,9 +15,9 @@ from engine.cli.sweep.options import time_limit_seconds
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.export.tuning.data import as_json as values_of
-from engine.export.tuning.formats import TUNING_FORMATS
-from engine.export.tuning.tables import sections
+from engine.export.formats import TUNE
+from engine.export.kinds.tune import sections
+from engine.export.kinds.tune import values as values_of
 from engine.protocol.tuning import CHANGE_KINDS, MOST_PROOF_REPEATS, ChangeKind, Tuning, TuningPlan
 from engine.store.saved.study import Study
 from engine.sweep.fastest.driver import TuneDriver
@@ -70,15 +70,7 @@ def fastest(
         str | None,
         typer.Option("--carry-on", metavar="ID", help="Go on with a search that was cut off or stopped."),
     ] = None,
-    to: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help="Write the outcome to a file, too; its ending chooses the format: "
-            f"{TUNING_FORMATS.endings}. Repeatable.",
-        ),
-    ] = None,
+    to: Annotated[list[str] | None, options.export_option(TUNE)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
@@ -96,8 +88,7 @@ def fastest(
         _refuse_settings(asked, carry_on)
     else:
         experiment_from(asked.settings(True))
-    for path in to or ():
-        TUNING_FORMATS.check(path, force=force)
+    TUNE.check(to or (), force=force)
     with open_desk(target) as desk:
         if carry_on is None:
             on_gpu, trusted = has_gpu(asked, desk.catalog), desk.launcher.trusted_code
@@ -110,7 +101,7 @@ def fastest(
                 trust_all(desk.launcher.trusted_code, study.experiments)
         warn_if_busy(desk.watch, study.experiments[0])
         followed = follow(TuneDriver(desk.store, desk.launcher, desk.catalog), study)
-        followed.export(*((path, TUNING_FORMATS) for path in to or ()), force=force)
+        followed.export(TUNE, to or (), force=force)
     tuning = followed.answer
     values = values_of(tuning) if tuning.is_known else {}
     status = followed.tell(sections(tuning, brief=True), values, as_json=as_json)

@@ -29,7 +29,7 @@ from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.setting import Flag
 from engine.experiment.sweep.axes import AxisValues, values_of_table
 from engine.experiment.text import shortened
-from engine.export.sections.formats import SavedFormats
+from engine.export.formats import Kind
 
 _PANEL = "Experiment"
 
@@ -254,7 +254,7 @@ def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[s
         raise ProblemError(request_problem(message, remedy, key="run", value=run))
 
 
-def export_option(what: str, formats: SavedFormats[Any]) -> Any:
-    """The option --to of a verb that writes `what` to a file."""
-    text = f"Write {what} to a file, too; its ending chooses the format: {formats.endings}."
+def export_option(kind: Kind[Any]) -> Any:
+    """The option --to of a verb that writes a result of that `kind` to files."""
+    text = f"Write {kind.noun} to a file, too; its ending chooses the format: {kind.endings}. Repeatable."
     return typer.Option("--to", metavar="FILE", help=text)

@@ -20,7 +20,7 @@ from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, tr
 from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
-from engine.export.sections.section import Section
+from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -198,18 +198,19 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     _draw(grid)
 
 
-def sections(shown: Iterable[Section]) -> None:
-    """Sentences and tables, with an empty line between sections."""
+def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
+    """Sentences and tables of at most so many rows, with an empty line between sections."""
     for place, section in enumerate(shown):
         if place:
             line()
         line(section.title)
         for sentence in section.sentences:
             line(sentence)
-        if section.rows:
-            table(section.headings, section.rows, section.right)
-        if section.left_out:
-            line(f"{section.left_out:,} more rows; --json prints all.")
+        rows, left_out = section.first_rows(most_rows)
+        if rows:
+            table(section.headings, [list(map(str, row)) for row in rows], section.right)
+        if left_out:
+            line(f"{left_out:,} more rows; --json prints all.")
         for note in section.notes:
             line(note)
 

@@ -11,16 +11,14 @@ from engine.cli.options import Asked, sides_of
 from engine.cli.session import TargetOption, accept_code, has_gpu, warn_if_busy
 from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment
-from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
-from engine.export.timing.tables import sections
-from engine.export.timing.values import as_json as values_of
+from engine.export.formats import PROFILE, TRACES
+from engine.export.kinds.profile import sections
+from engine.export.kinds.profile import values as values_of
 from engine.protocol.timing.timing import timing_of
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.timing.driver import ProfileDriver
 from engine.worker.launcher import Target
-
-_ROWS_SHOWN = 8
 
 
 @options.takes_settings("name")
@@ -43,7 +41,7 @@ def profile(
             help="Profile this saved run with its own settings. Repeatable; the first is the baseline.",
         ),
     ] = None,
-    to: Annotated[str | None, options.export_option("the timing", TIMING_FORMATS)] = None,
+    to: Annotated[list[str] | None, options.export_option(PROFILE)] = None,
     trace: Annotated[
         str | None,
         typer.Option(
@@ -68,19 +66,19 @@ def profile(
         options.refuse_settings(asked, run[0], "profiled", precisions=precision or ())
     else:
         sides_of(asked, precision, on_gpu=True)
-    for path, formats in ((to, TIMING_FORMATS), (trace, TRACE_FORMATS)):
-        if path is not None:
-            formats.check(path, force=force)
+    traces = [] if trace is None else [trace]
+    PROFILE.check(to or (), force=force)
+    TRACES.check(traces, force=force)
     with open_desk(target) as desk:
         saved = [desk.store.run(run_id) for run_id in run or ()]
         experiments = _experiments(desk, asked, precision, saved, accepts_all=trust_code)
         warn_if_busy(desk.watch, experiments[0])
         wanted = timing_of(experiments, [known.id for known in saved])
         followed = follow(ProfileDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
-        followed.export((to, TIMING_FORMATS), (trace, TRACE_FORMATS), force=force)
+        followed.export(PROFILE, (*(to or ()), *traces), force=force)
     timing = followed.answer
     failed = next((side.problem for side in timing.sides if side.problem is not None), None)
-    rows = sections(timing, _ROWS_SHOWN, brief=True)
+    rows = sections(timing, brief=True)
     return followed.tell(rows, values_of(timing), as_json=as_json, failed_part=failed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,8 +13,8 @@ from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgre
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.export.sections.formats import SavedFormats
-from engine.export.sections.section import Section
+from engine.export.document import Section
+from engine.export.formats import Kind as Formats
 from engine.protocol.answer import Answer
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
@@ -24,6 +24,8 @@ from engine.worker.awake import kept_awake
 from engine.worker.launcher import Launcher, Target
 
 A = TypeVar("A", bound=Answer)
+
+_ROWS_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,10 @@ class Followed(Generic[A]):
         """Its id in the store; None where nothing of it is kept."""
         return self.study.id if self.study.is_known else None
 
-    def export(self, *files: tuple[str | None, SavedFormats[Study[A]]], force: bool) -> None:
-        """Writes what is known to the paths that are given. Raises ProblemError."""
-        for path, formats in files if self.answer.is_known else ():
-            if path is not None:
-                formats.export(self.study, path, force=force)
+    def export(self, formats: Formats[Study[A]], paths: Iterable[str], *, force: bool) -> None:
+        """Writes what is known to the paths. Raises ProblemError."""
+        for path in paths if self.answer.is_known else ():
+            formats.export(self.study, path, force=force)
 
     def tell(
         self,
@@ -93,7 +94,7 @@ class Followed(Generic[A]):
         `is_failure` is an answer that counts as one; `failed_part` says why a part of it is missing.
         """
         if not as_json and self.answer.is_known:
-            output.sections(sections)
+            output.sections(sections, _ROWS_SHOWN)
         whole = {"id": self.saved_id, **values}
         problem = self.problem or failed_part
         if problem is not None and (as_json or self.problem is not None):

@@ -37,8 +37,8 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
 from engine.experiment.text import shortened
-from engine.export.sections.published import as_json as published_json
-from engine.export.sections.published import published_section
+from engine.export.kinds.published import as_json as published_json
+from engine.export.kinds.published import published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store

@@ -106,7 +106,7 @@ def disk_check(name: str, folder: Path, least_bytes: float = _LOW_DISK_BYTES) ->
     if free >= least_bytes:
         return Check(name=name, status="ok", detail=f"{amount} free at {folder}")
     detail = f"Only {amount} are free at {folder}."
-    remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are advisable."
+    remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are recommended."
     return Check(name=name, status="note", detail=detail, remedy=remedy)
 
 

@@ -3,7 +3,7 @@
 Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
 "text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
 "fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades. "heat-0" to
-"heat-19" are the shades of a map, and "on-heat-0" to "on-heat-19" what is written on them.
+"heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
 from __future__ import annotations

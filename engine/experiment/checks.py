@@ -23,7 +23,7 @@ from engine.experiment.catalog import (
 )
 from engine.experiment.experiment import Data, Experiment
 from engine.experiment.model_ref import ModelRef
-from engine.experiment.own.arrays import Samples, samples_in
+from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.folders import path_problem
 from engine.experiment.own.models import code_problems, override_problems, unknown_model
 from engine.experiment.problem import Problem, ProblemError, unknown_name
@@ -35,7 +35,7 @@ from engine.experiment.value import MIB_PER_GIB
 class Found:
     """The data at an experiment's path: the samples of a file of arrays, and problems."""
 
-    samples: Samples | None = None
+    samples: FileSamples | None = None
     problems: tuple[Problem, ...] = ()
 
 
@@ -80,7 +80,7 @@ def _fit_problems(
     model: ModelEntry,
     dataset: DatasetEntry,
     catalog: Catalog,
-    samples: Samples | None,
+    samples: FileSamples | None,
 ) -> Iterator[Problem]:
     """Problems of the model with the dataset; `samples` are those of a file of arrays."""
     if ModelRef(model.name).file is not None:
@@ -260,10 +260,10 @@ def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -
         return dataset
     if found.samples is None:
         raise ProblemError(*found.problems)
-    return described(experiment, dataset, found.samples)
+    return data_entry(experiment, dataset, found.samples)
 
 
-def described(experiment: Experiment, dataset: DatasetEntry, samples: Samples) -> DatasetEntry:
+def data_entry(experiment: Experiment, dataset: DatasetEntry, samples: FileSamples) -> DatasetEntry:
     """The entry of `arrays` with what the experiment's file holds."""
     entry = samples.described(dataset)
     if experiment.own_code is None:
@@ -272,9 +272,9 @@ def described(experiment: Experiment, dataset: DatasetEntry, samples: Samples) -
     return entry.model_copy(update={"image_size": None, "can_augment": False})
 
 
-def array_samples(experiment: Experiment) -> Samples:
+def array_samples(experiment: Experiment) -> FileSamples:
     """The samples in the experiment's file of arrays. Raises ProblemError."""
-    return samples_in(experiment.path or "", experiment.data.inputs, experiment.data.targets)
+    return samples_of_file(experiment.path or "", experiment.data.inputs, experiment.data.targets)
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
@@ -384,7 +384,7 @@ def _data_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Iter
             samples = None if found is None else found.samples
             if found is not None and samples is None:
                 yield from found.problems
-            dataset = None if samples is None else described(experiment, dataset, samples)
+            dataset = None if samples is None else data_entry(experiment, dataset, samples)
     if dataset is not None:
         yield from _dataset_problems(experiment, dataset, () if found is None else found.problems)
     if model is not None and model.reason is None and dataset is not None:

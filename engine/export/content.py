@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 from engine import __version__
@@ -84,6 +85,10 @@ class Content:
         """How the run last began; None if it never did."""
         starts = [event for event in self.events[run_id] if isinstance(event, Started)]
         return starts[-1] if starts else None
+
+
+Write = Callable[[Content, Path], None]
+"""Writes runs in a format."""
 
 
 def content_of(

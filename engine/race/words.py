@@ -148,24 +148,6 @@ _OF_ONE_RUN = {
 }
 
 
-__all__ = [
-    "caption",
-    "caution",
-    "certainty",
-    "counted_text",
-    "counter_words",
-    "doubt_words",
-    "lane_detail",
-    "lane_name",
-    "memory_words",
-    "playback_rate_words",
-    "scene_of",
-    "sentence",
-    "spoken",
-    "sure_words",
-    "title",
-]
-
 _PLAIN = "plain"
 
 

@@ -31,7 +31,7 @@ def read_catalog() -> Catalog:
     )
 
 
-def examine() -> tuple[Check, ...]:
+def examine_torch() -> tuple[Check, ...]:
     """The checks that need torch: the device, its Tensor Cores, BF16, and a step under AMP."""
     device = device_entries()[0]
     return (

@@ -66,7 +66,7 @@ class EngineDialog(QDialog):
         self._setup = setup
         self._engine = Engine(State.ABSENT)
         self._content: QWidget | None = None
-        self._answer = _wrapped("strong")
+        self._answer = label("", "strong", wraps=True)
         self._make_buttons()
         self._column = in_column(
             self._answer,
@@ -180,7 +180,7 @@ def _content(engine: Engine) -> QWidget:
     else:
         column.addWidget(label(title_of(here), "title"))
     if problem is not None:
-        column.addWidget(_wrapped("body", problem.message))
+        column.addWidget(label(problem.message, "body", wraps=True))
     if here is not None:
         for name, words in _facts(here):
             column.addWidget(_fact(name, label(words, "body")))
@@ -204,7 +204,7 @@ def _own_content() -> QWidget:
     holder = QWidget()
     in_column(
         label("PyTorch of this environment", "title"),
-        _wrapped("body", _OWN),
+        label(_OWN, "body", wraps=True),
         _fact("PyTorch", label(_version("torch"), "body")),
         _fact("torchvision", label(_version("torchvision"), "body")),
         _place(Path(sys.prefix)),
@@ -239,10 +239,4 @@ def _fact(name: str, value: QWidget) -> QWidget:
 def _name(text: str) -> QLabel:
     result = label(text, "label")
     result.setFixedWidth(_NAMES)
-    return result
-
-
-def _wrapped(role: str, text: str = "") -> QLabel:
-    result = label(text, role)
-    result.setWordWrap(True)
     return result

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
+from engine.export.formats import LIMIT
 from engine.protocol.trials import Limit, LimitSide
 from gui.limit.panel import MemoryLimitPanel
 from gui.session.experiments import Experiments
@@ -57,12 +59,20 @@ class LimitController(WorkController[StudyView[Limit]]):
         """Queues a search in each precision of the form, and shows it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
+    def export(self, path: Path) -> None:
+        """Writes the search that is shown, in the format of the path's ending."""
+        view = self._searches.view(self._key or "")
+        if view is not None:
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: LIMIT.export(view.study, path, force=True))
+
     def _connect(self) -> None:
         self._setup.take_orders("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
+        self._panel.export.asked.connect(self.export)
         self._panel.export_failed.connect(self.reported)
         self._panel.copied.connect(self.reported)
         self._panel.exported.connect(self.written)

@@ -12,12 +12,12 @@ from gui.limit.words import outcome, short_outcome
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, Look, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, number_column
 from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 _MARGIN = 8
-_EXPORT = "Copy the table, or save it or the chart as a file"
+_EXPORT = "Save the search in any format, its chart, or copy the table"
 _NONE = "Each trial appears here as it is made."
 
 
@@ -62,31 +62,19 @@ def _result_look(row: TrialRow) -> Look:
     return Look(600 if row.is_answer else 400, ink, mark)
 
 
-COLUMNS = (
-    Column[TrialRow](
+_COLUMNS: tuple[Column[TrialRow], ...] = (
+    Column(
         "Precision",
         lambda row: row.side.label,
         width=70,
         widest=240,
         look=lambda row: Look(ink="text2", mark=row.side.precision),
     ),
-    Column[TrialRow](
-        "Batch",
-        lambda row: f"{row.trial.batch_size:,}",
-        lambda row: row.trial.batch_size,
-        width=50,
-        is_number=True,
-        look=lambda row: Look(600),
+    number_column(
+        "Batch", lambda row: row.trial.batch_size, "{:,}".format, width=50, look=lambda row: Look(600)
     ),
-    Column[TrialRow](
-        "Result",
-        TrialRow.result,
-        width=86,
-        widest=GROWS,
-        look=_result_look,
-        short=TrialRow.short_result,
-    ),
-    Column[TrialRow](
+    Column("Result", TrialRow.result, width=86, widest=GROWS, look=_result_look, short=TrialRow.short_result),
+    Column(
         "Peak GiB",
         TrialRow.peak,
         lambda row: row.trial.peak_mib,
@@ -94,12 +82,11 @@ COLUMNS = (
         is_number=True,
         look=lambda row: Look(600) if row.trial.fits else Look(ink="text2"),
     ),
-    Column[TrialRow](
+    number_column(
         "Time s",
-        lambda row: f"{row.trial.seconds:,.1f}",
         lambda row: row.trial.seconds,
+        "{:,.1f}".format,
         width=44,
-        is_number=True,
         look=lambda row: Look(ink="text2"),
     ),
 )
@@ -114,7 +101,7 @@ class TrialTable(QFrame):
         self._count = label("", "unit")
         self.export = Button("Export…", "link", _EXPORT)
         self.view = ResultTable[TrialRow](
-            "Trials", COLUMNS, about=TrialRow.words, shaded=lambda row: row.is_answer, empty=_NONE
+            "Trials", _COLUMNS, about=TrialRow.words, shaded=lambda row: row.is_answer, empty=_NONE
         )
         self.view.setMinimumHeight(2 * ROW_HEIGHT)
         inner = _MARGIN + PADDING - 1

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
+from engine.export.formats import NUMERICS
 from engine.protocol.numerics.diagnosis import Numerics, Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
@@ -78,7 +78,7 @@ class NumericsController(WorkController[StudyView[Numerics]]):
         view = self._diagnoses.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: DIAGNOSIS_FORMATS.export(view.study, path, force=True))
+            self._write(lambda: NUMERICS.export(view.study, path, force=True))
 
     def _connect(self) -> None:
         self._setup.take_orders(

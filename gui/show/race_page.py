@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
@@ -19,7 +20,7 @@ from gui.show.race.view import RaceView
 from gui.show.scale import Scale, ShowButton, explained
 from gui.show.transport import ShowTransport
 from gui.theme.motion import reduces_motion, set_reduced_motion
-from gui.widgets import label, set_text
+from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -36,7 +37,9 @@ class CertaintyPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
         self.setAccessibleName("How sure the ratio is")
-        self._sure, self._doubts = _paragraph(), _Points()
+        self._sure, self._doubts = _paragraph(), _paragraph()
+        self._doubts.setTextFormat(Qt.TextFormat.RichText)
+        self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
         self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
         self.compare.clicked.connect(self._leave)
@@ -60,17 +63,19 @@ class CertaintyPopover(QFrame):
 
     def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
         """Shows the interval in words, and a point for each doubt."""
-        set_text(self._title, title)
-        set_text(self._sure, certainty)
+        self._title.setText(title)
+        self._sure.setText(certainty)
         self._sure.setToolTip(explained(certainty))
-        self._doubts.set_points(doubts)
+        self._points = tuple(doubts)
+        points = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
+        self._doubts.setText(f'<ul style="margin: 0 0 0 16px; -qt-list-indent: 0">{points}</ul>')
         self._doubts_title.setVisible(bool(doubts))
         self._doubts.setVisible(bool(doubts))
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
         """The whole text."""
-        return "\n".join([self._sure.text(), *self._doubts.words()])
+        return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
 
     def open_at(self, corner: QPoint) -> None:
         """Opens with its upper left corner at `corner`, or as near as the screen allows."""
@@ -93,32 +98,6 @@ class CertaintyPopover(QFrame):
     def _leave(self) -> None:
         self.hide()
         self.compare_wanted.emit()
-
-
-class _Points(QWidget):
-    """A bulleted list of sentences."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._points: tuple[str, ...] = ()
-        self._rows = QGridLayout(self)
-        self._rows.setContentsMargins(0, 0, 0, 0)
-        self._rows.setColumnStretch(1, 1)
-
-    def set_points(self, points: Sequence[str]) -> None:
-        self._points = tuple(points)
-        while (item := self._rows.takeAt(0)) is not None:
-            if (shown := item.widget()) is not None:
-                shown.hide()
-                shown.deleteLater()
-        for row, point in enumerate(points):
-            text = _paragraph()
-            set_text(text, point)
-            self._rows.addWidget(label("•", "showPopText"), row, 0, Qt.AlignmentFlag.AlignTop)
-            self._rows.addWidget(text, row, 1)
-
-    def words(self) -> list[str]:
-        return [f"•  {point}" for point in self._points]
 
 
 def _kept_inside(rect: QRect, room: QRect) -> QPoint:

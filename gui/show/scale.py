@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from string import Template
+from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
@@ -83,24 +84,11 @@ def memory_width(scale: Scale) -> int:
 
 def stage_sizes(size: QSize, scale: Scale) -> Sizes:
     """The sizes of a card that fills a widget of this size."""
-    return replace(
-        _STAGE,
-        width=size.width(),
-        height=size.height(),
-        margin=scale.px(_STAGE.margin),
-        top=scale.px(_STAGE.top),
-        bottom=scale.px(_STAGE.bottom),
-        gap=scale.px(_STAGE.gap),
-        panel=memory_width(scale),
-        lane=scale.px(_STAGE.lane),
-        number=scale.px(_STAGE.number),
-        title=scale.text(30),
-        sentence=scale.text(17),
-        name=scale.text(26),
-        detail=scale.text(15),
-        caption=scale.text(38),
-        small=scale.text(14),
-    )
+    lengths = ("margin", "top", "bottom", "gap", "lane", "number")
+    texts = ("title", "sentence", "name", "detail", "caption", "small")
+    scaled: dict[str, Any] = {name: scale.px(getattr(_STAGE, name)) for name in lengths}
+    scaled |= {name: scale.text(getattr(_STAGE, name)) for name in texts}
+    return replace(_STAGE, width=size.width(), height=size.height(), panel=memory_width(scale), **scaled)
 
 
 def sizes(scale: Scale) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
-from engine.export.sweep.formats import SWEEP_FORMATS
-from engine.export.tuning.formats import TUNING_FORMATS
+from engine.export.formats import SWEEP, TUNE
 from engine.protocol.tuning import Tuning
 from engine.sweep.results import Results
 from gui.session.orders.head import WorkHead
@@ -48,7 +47,7 @@ class SweepPanel(QFrame):
         self._view: SweepView | None = None
         self._tuning: StudyView[Tuning] | None = None
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
-        self.head = WorkHead("Sweep", "sweep", "sweeps", "pilots", SWEEP_FORMATS.formats, self.go_on)
+        self.head = WorkHead("Sweep", "sweep", "sweeps", "pilots", SWEEP.formats, self.go_on)
         self.head.stop.setText("Stop the sweep")
         self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
         self.empty = EmptyState(*_NOTHING_YET)
@@ -59,7 +58,7 @@ class SweepPanel(QFrame):
         self.options.guide_wanted.connect(self.guide_wanted)
         self.fastest_go_on = Button("Go on", "strip", "Goes on with the search", "play")
         self.fastest_head = WorkHead(
-            "Find the fastest", "search", "searches", "trials", TUNING_FORMATS.formats, self.fastest_go_on
+            "Find the fastest", "search", "searches", "trials", TUNE.formats, self.fastest_go_on
         )
         self.fastest = FastestPage()
         self.fastest.wanted.connect(self.options.wanted)

@@ -224,11 +224,6 @@ QTableView QLineEdit { min-height: 0; padding: 0 6px; border-radius: 4px; font-s
 
 _CELLS = """
 QFrame[cell] { background: transparent; border: none; border-bottom: 1px solid $line; }
-QFrame[cell="shaded"], QFrame[cell="shadedHeading"] { background: $bg2; }
-QFrame[cell="last"] { border-bottom: none; }
-QFrame[cell="shadedLast"] { background: $bg2; border-bottom: none; }
-QLabel[role="figure"] { font-size: 13px; font-weight: 600; padding-right: 12px; }
-QLabel[role="same"] { font-size: 13px; color: $text2; padding-right: 12px; }
 QLabel[role="figureName"] { font-size: 13px; font-weight: 500; }
 """
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QStackedLayout, QWidget
-
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.rows import TimeRow
@@ -16,7 +13,8 @@ from engine.timing.columns import NO_UNITS, NOUNS, count_text, ms_text
 from engine.timing.names import part_phrase, part_title, side_names
 from engine.timing.tables import TABLES, SideRow, Table, side_rows
 from engine.words.numbers import share_text
-from gui.widgets import Button, EmptyState, Segmented
+from gui.widgets import Button, Segmented
+from gui.widgets.messages import OfferedView
 from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
@@ -34,17 +32,13 @@ _WAITING = "While the device waits it runs nothing."
 _STRONG = ("ms", "Ratio")
 
 
-class RowsView(QWidget):
+class RowsView(OfferedView):
     """The three tables, of which one is shown. `wanted` asks for a profile."""
 
-    wanted = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__(*_NOTHING_YET)
         self._timing: Timing | None = None
         self._part: StepPart | None = None
-        self.empty = EmptyState(*_NOTHING_YET)
-        self.empty.pressed.connect(self.wanted)
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
         self.table = ResultTable[SideRow](
@@ -54,15 +48,13 @@ class RowsView(QWidget):
         self.filter = self._page.filter
         self.choice.changed.connect(self._show)
         self.part.clicked.connect(lambda: self.show_part(None))
-        self._pages = QStackedLayout(self)
-        self._pages.addWidget(self.empty)
-        self._pages.addWidget(self._page)
+        self.addWidget(self._page)
         self.show_timing(None)
 
     def show_timing(self, timing: Timing | None) -> None:
         """Shows the tables of a timing; None for what they would answer."""
         self._timing = timing if timing is not None and timing.profiles() else None
-        self._pages.setCurrentWidget(self.empty if self._timing is None else self._page)
+        self.show_page(is_known=self._timing is not None)
         self._show()
 
     def show_part(self, part: StepPart | None) -> None:

@@ -32,7 +32,7 @@ class Count:
     classes: int
 
 
-def parts(root: Path) -> tuple[Path, Path | None]:
+def class_folders(root: Path) -> tuple[Path, Path | None]:
     """The folders of the classes to train on and, where separate, to validate on: `train` and `val`.
 
     Raises ProblemError, as `folders` does.
@@ -114,7 +114,7 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
     Raises ProblemError where a folder cannot be opened.
     """
-    train, validation = parts(Path(path).expanduser().absolute())
+    train, validation = class_folders(Path(path).expanduser().absolute())
     counts = []
     for part in (train, validation):
         by_class = []
@@ -158,7 +158,7 @@ def changed_at(path: str) -> tuple[float, ...]:
     """
     root = Path(path).expanduser().absolute()
     try:
-        train, validation = parts(root)
+        train, validation = class_folders(root)
         roots = [part for part in (train, validation) if part is not None]
         inside = [part / name for part in roots for name in folders(part)]
         return tuple(folder.stat().st_mtime for folder in (root, *roots, *inside))
@@ -254,7 +254,7 @@ def _pictures_problem(path: str) -> Problem | None:
     root = Path(path).expanduser().absolute()
     left, classes = _MOST_LOOKED_AT, []
     try:
-        root, _ = parts(root)
+        root, _ = class_folders(root)
         for name in folders(root):
             for _, inside, files in os.walk(root / name):
                 inside[:] = [folder for folder in inside if not folder.startswith(".")]

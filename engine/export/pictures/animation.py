@@ -12,8 +12,7 @@ from PIL import Image
 
 from engine.drawing.bitmap import Painter
 from engine.drawing.looks import ThemeName
-from engine.export.content import Content
-from engine.export.formats import Write
+from engine.export.content import Content, Write
 from engine.export.pictures.race import card_of, paint_card
 from engine.export.report.report import report_of
 from engine.race.card import Card

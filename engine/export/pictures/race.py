@@ -26,7 +26,8 @@ from engine.export.pictures.sheet import facts_of, machine_line
 from engine.export.report.report import Report, report_of
 from engine.protocol.pictures import brightened, patterns
 from engine.race.card import Card, race_card
-from engine.race.race import LANES, MOST_BLOCKS, Race
+from engine.race.lanes import MOST_BLOCKS
+from engine.race.race import LANES, Race
 from engine.race.replay import race_of
 from engine.race.scene import Instant, Scene
 from engine.race.words import scene_of

@@ -50,7 +50,7 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
         zeros = sum(row.became_zero for row in gradients)
         scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
         yield (
-            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 that are not in "
+            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 but not in "
             f"FP32, and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
 

@@ -39,8 +39,8 @@ def static_findings(experiment: Experiment) -> list[Finding]:
         found.append(
             _finding(
                 FindingKind.SCALER_WITH_BF16,
-                "The loss scaler is on with BF16, whose numbers reach as far as those of FP32.",
-                "Set the loss scaler to auto: BF16 needs none.",
+                "The loss scaler is on, but BF16 has the range of FP32 and needs none.",
+                "Set the loss scaler to auto.",
             )
         )
     return found
@@ -100,9 +100,8 @@ class _FileCheck:
                 yield self._at(
                     call,
                     FindingKind.SCALER_WITH_BF16,
-                    "A GradScaler is made, but with BF16, whose numbers reach as far as those of FP32, "
-                    "there is nothing to scale.",
-                    "Leave it out: train.backward and train.step scale where the precision needs it.",
+                    "A GradScaler is made, but BF16 has the range of FP32 and needs none.",
+                    "Remove it: train.backward and train.step scale where the precision needs it.",
                 )
 
     def _clipping(self, step: ast.FunctionDef) -> Iterator[Finding]:

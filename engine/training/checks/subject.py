@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from engine.training.data.batches import Batch
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 from engine.training.runs.workload import Workload
 
 SAMPLES = 2
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 class Subject:
     """The model in training mode and a batch for each pass, all on the CPU; it is to run on `target`."""
 
-    plan: Plan
+    plan: RunPlan
     model: nn.Module
     batches: tuple[Batch, ...]
 
@@ -51,12 +51,12 @@ class Subject:
         return (function or self.workload.loss)(outputs, targets)
 
 
-def built(plan: Plan) -> nn.Module:
+def built(plan: RunPlan) -> nn.Module:
     """The plan's model on the CPU. Raises what its code raises, and ProblemError."""
     return plan.workload.build().to(CPU).train()
 
 
-def small_batches(plan: Plan) -> tuple[Batch, ...]:
+def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
     """Two small batches of the plan's data on the CPU. Raises what its code raises, and ProblemError."""
     return tuple(tree_map_only(torch.Tensor, _on_cpu, batch) for batch in islice(_batches(plan), 2))
 
@@ -65,7 +65,7 @@ def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(CPU)
 
 
-def _batches(plan: Plan) -> Iterator[Batch]:
+def _batches(plan: RunPlan) -> Iterator[Batch]:
     few = plan.workload.few_samples()
     if few is not None:
         yield from (few, few)
@@ -75,7 +75,7 @@ def _batches(plan: Plan) -> Iterator[Batch]:
         yield from (_drawn(plan, number) for number in range(2))
 
 
-def _read(plan: Plan) -> Iterator[Batch]:
+def _read(plan: RunPlan) -> Iterator[Batch]:
     """The first batches of the user's files."""
     data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
     workload = copy.copy(plan.workload)
@@ -84,7 +84,7 @@ def _read(plan: Plan) -> Iterator[Batch]:
         yield from islice(source.epoch(1), 2)
 
 
-def _drawn(plan: Plan, number: int) -> Batch:
+def _drawn(plan: RunPlan, number: int) -> Batch:
     """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))

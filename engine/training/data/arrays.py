@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engine.experiment.checks import array_samples
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.array_files import Array, file_problem
-from engine.experiment.own.arrays import Samples, held_out_of
+from engine.experiment.own.arrays import FileSamples, held_out_of
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
@@ -131,7 +131,7 @@ class ArraySamples:
         return inputs, targets
 
 
-def _classes(experiment: Experiment, samples: Samples) -> int:
+def _classes(experiment: Experiment, samples: FileSamples) -> int:
     """The number of classes or tokens; reads all targets, or all tokens."""
     least = most = 0
     arrays = samples.arrays
@@ -163,7 +163,7 @@ def _scanned(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     yield from (array[start:end] for start, end in pairwise([*range(0, len(array), rows), len(array)]))
 
 
-def _check_room(experiment: Experiment, samples: Samples) -> None:
+def _check_room(experiment: Experiment, samples: FileSamples) -> None:
     """Raises ProblemError where arrays that cannot be mapped do not fit the memory of the processes."""
     unmapped = [array for array in samples.arrays if array.offset is None]
     processes = max(1, experiment.data.workers)

@@ -20,16 +20,25 @@ from engine.experiment.catalog import (
     SYNTHETIC_TOKENS,
     TEXT_FOLDER,
 )
-from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, described
+from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
 from engine.training.data import pictures as fakedata
 from engine.training.data import pictures as fashion
 from engine.training.data.arrays import array_facts
-from engine.training.data.batches import Batch, Resident, Row, Source, Split, Turns, drawn_samples, turns_of
+from engine.training.data.batches import (
+    Batch,
+    DataSplit,
+    Resident,
+    Row,
+    Source,
+    Turns,
+    drawn_samples,
+    turns_of,
+)
 from engine.training.data.image_folder import check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
-from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
+from engine.training.data.picture_sources import FASHION, check_device_memory, is_kept, load_pictures
 from engine.training.data.pictures import FAKEDATA
 from engine.training.data.text import load_text, text_bytes, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
@@ -138,7 +147,7 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
     if experiment.dataset == ARRAYS:
         held = array_facts(experiment)
         classes, rows = held.num_classes, held.rows
-        entry = described(experiment, entry, array_samples(experiment))
+        entry = data_entry(experiment, entry, array_samples(experiment))
         train, validation = entry.train_samples or 0, entry.validation_samples or 0
     elif experiment.dataset == IMAGE_FOLDER:
         folder = read_image_folder(experiment.path)
@@ -153,7 +162,7 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
         rows=rows,
     )
     sample_bytes = facts.channels * facts.image_size**2 if rows is None else sum(row.nbytes for row in rows)
-    check_room(experiment, train + validation, sample_bytes)
+    check_device_memory(experiment, train + validation, sample_bytes)
     return facts
 
 
@@ -198,12 +207,12 @@ def _synthetic(
     return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
 
 
-def _regression(experiment: Experiment) -> Split:
+def _regression(experiment: Experiment) -> DataSplit:
     generator = torch.Generator().manual_seed(experiment.seed)
     inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
     weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
     noise = torch.randn(experiment.samples, 1, generator=generator)
-    return Split(inputs, inputs @ weights + _NOISE * noise)
+    return DataSplit(inputs, inputs @ weights + _NOISE * noise)
 
 
 _LABEL_BYTES = 8

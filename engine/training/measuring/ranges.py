@@ -120,7 +120,7 @@ class _Watch:
         self._seen.gradients[name] = weight.grad.detach().clone()
 
 
-def ranges_of(
+def measured_ranges(
     true: WatchedPass,
     own: WatchedPass | None = None,
     *,

@@ -263,7 +263,7 @@ class _Block:
 _OWN_FIGURES = ("loss", "grad_scale", "grad_norm")
 
 
-def samples_of(rows: list[Rows], now: dict[str, float]) -> Samples:
+def samples_event(rows: list[Rows], now: dict[str, float]) -> Samples:
     """Completed steps as one `Samples` event; the figures `now` are in each of its rows."""
     columns: dict[str, list[float]] = {}
     for part in rows:

@@ -30,7 +30,7 @@ from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.training.models.guards import guard_process
-from engine.training.models.outputs import described
+from engine.training.models.outputs import value_words
 
 _LONGEST_REASON = 200
 _executed: dict[str, Code] = {}
@@ -95,7 +95,7 @@ class OwnFile:
             )
         if not isinstance(model, nn.Module):
             raise self.problem(
-                f"returned {described(model)} from {name}(), but it must be an nn.Module",
+                f"returned {value_words(model)} from {name}(), but it must be an nn.Module",
                 f"Return the model from {name}().",
             )
         if not any(parameter.requires_grad for parameter in model.parameters()):

@@ -194,7 +194,7 @@ class Circumstances:
     bf16_helps: bool = False
 
 
-def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
+def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
     """The origin with its sentence, and the remedy that follows from its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
@@ -328,7 +328,7 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
         case Cause.LOG_OF_ZERO:
             advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
         case Cause.DIVISION_BY_ZERO:
-            advice = "Add a small number to what is divided by, before any root is taken"
+            advice = "Add a small number to the divisor, before any root"
         case _:
             advice = "Check what this operation is given"
     return (f"{advice}, or {proven}" if helping else f"{advice}."), kept

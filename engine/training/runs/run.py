@@ -12,12 +12,12 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
-from engine.training.data.batches import Batch, Source, samples_in
+from engine.training.data.batches import Batch, Source, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally
-from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
+from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
@@ -129,7 +129,7 @@ class Run:
         rate = self._learning_rate()
         if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
-        samples = sum(map(samples_in, group))
+        samples = sum(map(batch_samples, group))
         if self._is_last_to_warm_up:
             self.instruments.settle()
         with (
@@ -139,7 +139,7 @@ class Run:
             try:
                 figures = self.step(group)
             except ValueError as error:
-                check_normalised(error, min(map(samples_in, group)))
+                check_normalised(error, min(map(batch_samples, group)))
                 raise
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
         self._batches_done += len(group)
@@ -194,7 +194,7 @@ class Run:
     def samples(self) -> Samples | None:
         """The steps added since the last call as one event; None without any."""
         unsent, self._unsent = self._unsent, []
-        return samples_of(unsent, self.instruments.now()) if unsent else None
+        return samples_event(unsent, self.instruments.now()) if unsent else None
 
     def validation_is_due(self) -> bool:
         """True after the last step of an epoch or of the run, if validation is due."""

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
+from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.own import FEW, load_own, own_facts, some_samples
+from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
 from engine.training.models.libraries.transformers import drawn_batch
 from engine.training.models.outputs import (
@@ -23,8 +23,8 @@ from engine.training.models.outputs import (
     call_model,
     default_hits,
     default_loss,
-    described,
     scalar_loss,
+    value_words,
 )
 from engine.training.models.own import OwnFile
 from engine.training.steps.own import Body, members_in
@@ -49,7 +49,9 @@ class Workload:
         self._task: Task = "classification" if self._draws_data else entry.task
         self._brings_data = self.own is not None and experiment.dataset == OWN
         self.facts: DatasetFacts = (
-            own_facts(self.own, experiment) if self.own and self._brings_data else facts_of(experiment)
+            facts_of_own_data(self.own, experiment)
+            if self.own and self._brings_data
+            else facts_of(experiment)
         )
 
     @property
@@ -87,7 +89,7 @@ class Workload:
             return load_own(self.own, self.experiment, device, memory_format)
         if self._draws_data:
             batch_size = self.experiment.batch_size
-            drawn = moved(self._drawn(drawn_samples(batch_size)), device)
+            drawn = batch_on(self._drawn(drawn_samples(batch_size)), device)
             return Turns(drawn, batch_size=batch_size, samples=self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
@@ -145,7 +147,7 @@ class Workload:
             return torch.tensor(float(fraction) * samples), samples
         assert self.own is not None  # the function is its
         raise self.own.problem(
-            f"returned {described(fraction)} from accuracy(outputs, targets), but it must be one number",
+            f"returned {value_words(fraction)} from accuracy(outputs, targets), but it must be one number",
             "Return the fraction of right predictions, from 0 to 1.",
         )
 
@@ -172,7 +174,7 @@ class Workload:
         members = members_in(made)
         if not members or not all(isinstance(member, torch.optim.Optimizer) for member in members):
             raise self.own.problem(
-                f"returned {described(made)} from optimizer(model), but it must be an optimizer",
+                f"returned {value_words(made)} from optimizer(model), but it must be an optimizer",
                 "Return a torch.optim optimizer, or several in a tuple, list or dict.",
             )
         if len(members) > 1 and self.body is None:

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.steps.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
 
@@ -74,7 +74,7 @@ class CapturePlan:
         if self._is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
-        samples = sum(map(samples_in, batches))
+        samples = sum(map(batch_samples, batches))
         if samples > self._samples:
             self._begin(shapes, samples)
         if shapes != self._shapes:

@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
@@ -274,14 +274,14 @@ class PlainStep:
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        samples = sum(map(samples_in, batches))
+        samples = sum(map(batch_samples, batches))
         total: Tensor | None = None
         for batch in batches:
             inputs, targets = batch
             with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
-                loss = loss / (samples / samples_in(batch))
+                loss = loss / (samples / batch_samples(batch))
             self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None, "a group has at least one batch"

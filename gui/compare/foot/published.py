@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.published import PublishedRow, published_beside
-from engine.export.sections.published import published_section
-from engine.export.sections.section import Cells, Section
+from engine.export.document import Cell, Section
+from engine.export.kinds.published import published_section
 from gui.widgets import Button
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row
@@ -24,7 +24,7 @@ _VALUES: Mapping[str, Callable[[PublishedRow], float | None]] = {
     "Accuracy": lambda row: row.figure.accuracy_percent,
     "Year": lambda row: row.source.year,
 }
-_Row = tuple[PublishedRow, Cells]
+_Row = tuple[PublishedRow, tuple[Cell, ...]]
 
 
 class PublishedCard(QFrame):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.words.numbers import counted, memory_text, number, share_text, times
+from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.widgets import label
 from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, number_column
 
 _NOTHING_YET = (
     "Which modules must stay in FP32?",
@@ -20,8 +20,8 @@ _NOTHING_YET = (
 _PROVEN = "None can be left out: for each there is a trial without it that was worse than FP32."
 _NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial."
 _CRITERION = "A trial is good if its loss stays within the band of repeated FP32 runs, never NaN or infinite"
-_COLUMNS = (
-    Column[IslandTrial](
+_COLUMNS: tuple[Column[IslandTrial], ...] = (
+    Column(
         "Kept in FP32",
         lambda trial: names_words(trial.modules),
         lambda trial: len(trial.modules),
@@ -29,33 +29,15 @@ _COLUMNS = (
         widest=GROWS,
         about=lambda trial: ", ".join(trial.modules) or "none",
     ),
-    Column[IslandTrial](
+    Column(
         "Result",
         lambda trial: "as good as FP32" if trial.is_good else trial.reason,
         width=120,
         widest=GROWS,
     ),
-    Column[IslandTrial](
-        "Last loss",
-        lambda trial: number(trial.final_loss),
-        lambda trial: trial.final_loss,
-        width=80,
-        is_number=True,
-    ),
-    Column[IslandTrial](
-        "Skipped",
-        lambda trial: f"{trial.skipped:,}",
-        lambda trial: trial.skipped,
-        width=70,
-        is_number=True,
-    ),
-    Column[IslandTrial](
-        "Seconds",
-        lambda trial: f"{trial.seconds:,.1f}",
-        lambda trial: trial.seconds,
-        width=70,
-        is_number=True,
-    ),
+    number_column("Last loss", lambda trial: trial.final_loss, number, width=80, absent=NONE),
+    number_column("Skipped", lambda trial: trial.skipped, "{:,}".format),
+    number_column("Seconds", lambda trial: trial.seconds, "{:,.1f}".format),
 )
 
 

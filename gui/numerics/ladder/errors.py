@@ -15,7 +15,7 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import draw_marker
 from gui.widgets.table import Column, Look, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, number_column
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 _PICTURE_TIP = (
@@ -163,13 +163,11 @@ def _columns(axis: _Axis) -> tuple[Column[_Error], ...]:
             widest=GROWS,
             paint_heading=axis.paint_heading,
         ),
-        Column(
+        number_column(
             "Error",
-            lambda row: error_text(row.error.relative_error),
             lambda row: row.error.relative_error,
+            error_text,
             "The error in per cent of the output",
-            width=70,
-            is_number=True,
             look=_Error.look,
         ),
     )

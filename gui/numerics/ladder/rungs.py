@@ -8,26 +8,26 @@ from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.precision_map import module_title
 from engine.words.numbers import NONE
 from gui.widgets.table import Column, Look, ResultTable
-from gui.widgets.table.columns import FAINT, GROWS, PLAIN
+from gui.widgets.table.columns import FAINT, GROWS, PLAIN, number_column
 
-_COLUMNS = (
-    Column[Rung](
+_COLUMNS: tuple[Column[Rung], ...] = (
+    Column(
         "Rung",
         lambda rung: rung.label,
         tip="One precision, from the same weights and on the same batches as FP32",
         width=140,
         look=lambda rung: Look(mark=rung.precision),
     ),
-    Column[Rung](
+    number_column(
         "Parts at step",
-        lambda rung: "never" if rung.parts_at is None else f"{rung.parts_at:,}",
         lambda rung: rung.parts_at,
+        "{:,}".format,
         "The first step whose loss, and those after it, lie outside of FP32's band",
         width=92,
-        is_number=True,
+        absent="never",
         look=lambda rung: FAINT if rung.parts_at is None else Look(600),
     ),
-    Column[Rung](
+    Column(
         "First module",
         lambda rung: NONE if rung.first_module is None else module_title(rung.first_module),
         tip="The first module of the forward pass whose output parts from FP32's, in one step from equal "
@@ -35,13 +35,12 @@ _COLUMNS = (
         widest=GROWS,
         look=lambda rung: FAINT if rung.first_module is None else PLAIN,
     ),
-    Column[Rung](
+    number_column(
         "Skipped",
-        lambda rung: f"{rung.skipped:,}",
         lambda rung: rung.skipped,
+        "{:,}".format,
         "How often the loss scaler skipped a step, which is then made again at the lower scale",
         width=66,
-        is_number=True,
     ),
 )
 

@@ -10,7 +10,7 @@ from engine.protocol.numerics.precision_map import Operation, module_title
 from engine.words.numbers import memory_text, number
 from gui.numerics.map.look import MOVED_TIP, TIME_TIP
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, number_column
 
 _FORMATS_TIP = "What went in, and what came out"
 _CAST_TIP = "Whether it only changes the number format, and whether autocast put it in"
@@ -48,31 +48,13 @@ def _cast_text(operation: Operation) -> str:
     return "by autocast" if operation.by_autocast else "yes" if operation.is_cast else ""
 
 
-_OTHERS = (
-    Column[Operation]("Direction", lambda operation: operation.direction.capitalize(), width=74),
-    Column[Operation]("Formats", formats_text, tip=_FORMATS_TIP, width=116, widest=200),
-    Column[Operation](
-        "Count",
-        lambda operation: f"{operation.count:,}",
-        lambda operation: operation.count,
-        width=48,
-        is_number=True,
+_OTHERS: tuple[Column[Operation], ...] = (
+    Column("Direction", lambda operation: operation.direction.capitalize(), width=74),
+    Column("Formats", formats_text, tip=_FORMATS_TIP, width=116, widest=200),
+    number_column("Count", lambda operation: operation.count, "{:,}".format, width=48),
+    number_column("Time ms", lambda operation: operation.seconds * 1_000, number, TIME_TIP),
+    number_column(
+        "Moved", lambda operation: operation.moved_bytes / BYTES_PER_MIB, memory_text, MOVED_TIP, width=74
     ),
-    Column[Operation](
-        "Time ms",
-        lambda operation: number(operation.seconds * 1_000),
-        lambda operation: operation.seconds,
-        TIME_TIP,
-        width=70,
-        is_number=True,
-    ),
-    Column[Operation](
-        "Moved",
-        lambda operation: memory_text(operation.moved_bytes / BYTES_PER_MIB),
-        lambda operation: operation.moved_bytes,
-        MOVED_TIP,
-        width=74,
-        is_number=True,
-    ),
-    Column[Operation]("Cast", _cast_text, tip=_CAST_TIP, width=92),
+    Column("Cast", _cast_text, tip=_CAST_TIP, width=92),
 )

@@ -7,7 +7,7 @@ from typing import cast
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.numerics.range_histogram import Axis
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
@@ -23,9 +23,10 @@ from gui.numerics.ranges.words import (
     fate_sentence,
     own_loss_sentence,
 )
-from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
+from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
+from gui.widgets.messages import OfferedView
 
 ReadSample = Callable[[int], Ranges | None]
 
@@ -48,11 +49,9 @@ class RangeDetail(QScrollArea):
         self.setAccessibleName("Range of the chosen module")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
-        self._content, self._notes = label("", "hint"), label("", "hint")
+        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
         self.histogram = Histogram()
-        self.fates = {form: label("", "body") for form in SMALL_FORMATS}
-        for words in (self._content, self._notes, *self.fates.values()):
-            words.setWordWrap(True)
+        self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
         inner = QWidget()
         in_column(
             self._title,
@@ -84,29 +83,25 @@ class RangeDetail(QScrollArea):
         self._notes.setVisible(bool(notes))
 
 
-class RangeView(QWidget):
+class RangeView(OfferedView):
     """`wanted` asks for the ranges; `changes_wanted` carries settings for the form."""
 
-    wanted = Signal()
     changes_wanted = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._ranges: Ranges | None = None
-        self._read_sample: ReadSample = lambda number: None
-        self._axis = Axis()
-        self.samples = SampleSlider()
-        self.samples.moved.connect(self._show_sample)
-        self.empty = EmptyState(
+    def __init__(self) -> None:
+        super().__init__(
             "Which numbers would a shorter format lose?",
             "The exponents of activations, gradients and weights, module by module, against the ranges of "
             "FP16, BF16 and FP8, and the loss scale that loses least.",
             "Measure ranges",
             "Trains one step of the form's experiment and counts the exponents of its numbers",
         )
-        self.empty.pressed.connect(self.wanted)
-        self.headline = label("", "strong")
-        self.headline.setWordWrap(True)
+        self._ranges: Ranges | None = None
+        self._read_sample: ReadSample = lambda number: None
+        self._axis = Axis()
+        self.samples = SampleSlider()
+        self.samples.moved.connect(self._show_sample)
+        self.headline = label("", "strong", wraps=True)
         self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
         self.quantity.changed.connect(self._show_quantity)
         self.format = Segmented(
@@ -125,9 +120,7 @@ class RangeView(QWidget):
         self.detail = RangeDetail()
         self.detail.histogram.hovered.connect(self._read_chosen)
         self.readout = ElidedLabel(_POINT, "hint")
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(self.empty)
-        self._stack.addWidget(self._body())
+        self.addWidget(self._body())
         self.table.set_form(self._form())
         self.show_ranges(None)
 
@@ -152,7 +145,7 @@ class RangeView(QWidget):
     def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
         known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
-        self._stack.setCurrentIndex(1 if known else 0)
+        self.show_page(is_known=bool(known))
         if ranges is None or not known:
             return
         for quantity in QUANTITIES:

@@ -103,10 +103,8 @@ class QueueTable(ResultTable[Slot]):
 
     def __init__(self) -> None:
         self.schedule = schedule((), datetime.now(), rests=False)
-        super().__init__("Queue", self._columns_now(), key=lambda slot: slot.item.key)
+        super().__init__("Queue", self._columns_now(), key=lambda slot: slot.item.key, sorts=False)
         self.setToolTip(_TIP)
-        self.setSortingEnabled(False)
-        self.horizontalHeader().setSectionsClickable(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.setDragDropOverwriteMode(False)

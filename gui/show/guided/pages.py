@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
 from engine.race.headline import numbers
-from engine.race.race import MOST_BLOCKS
+from engine.race.lanes import MOST_BLOCKS
 from engine.race.scene import Count, Instant, LaneHead, Scene
 from engine.race.showcase import Showcase, pace_of
 from gui.session.live_run import LiveRun

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
-from engine.export.tuning.formats import TUNING_FORMATS
+from engine.export.formats import TUNE
 from engine.protocol.tuning import Tuning
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
@@ -58,7 +58,7 @@ class FastestController(WorkController[StudyView[Tuning]]):
         view = self._tunings.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: TUNING_FORMATS.export(view.study, path, force=True))
+            self._write(lambda: TUNE.export(view.study, path, force=True))
 
     def _open(self, key: str) -> None:
         super()._open(key)

@@ -18,7 +18,7 @@ from gui.widgets import Button, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, in_row
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, number_column
 
 _LEAST_WIDTH = 360
 
@@ -49,30 +49,16 @@ _NOTHING_YET = (
 )
 
 
-_COLUMNS = (
-    Column[Candidate]("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
-    Column[Candidate](
-        "Rounds",
-        lambda candidate: f"{candidate.last_round}",
-        lambda candidate: candidate.last_round,
-        width=64,
-        is_number=True,
+_COLUMNS: tuple[Column[Candidate], ...] = (
+    Column("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
+    number_column("Rounds", lambda candidate: candidate.last_round, "{}".format),
+    number_column(
+        "Speed", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
     ),
-    Column[Candidate](
-        "Speed",
-        lambda candidate: "" if candidate.speed is None else f"{number(candidate.speed)} samples/s",
-        lambda candidate: candidate.speed,
-        width=120,
-        is_number=True,
+    number_column(
+        "Against plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
     ),
-    Column[Candidate](
-        "Against plain FP32",
-        lambda candidate: "" if candidate.ratio is None else f"{times(candidate.ratio)}×",
-        lambda candidate: candidate.ratio,
-        width=126,
-        is_number=True,
-    ),
-    Column[Candidate]("State", lambda candidate: candidate.state, width=110, widest=GROWS),
+    Column("State", lambda candidate: candidate.state, width=110, widest=GROWS),
 )
 
 

@@ -26,6 +26,7 @@ class Look(NamedTuple):
     ink: str = "text"
     mark: Precision | str | None = None
     is_struck: bool = False
+    size: int = 12
 
 
 class Group(NamedTuple):
@@ -48,7 +49,7 @@ def plain_look(_row: Any) -> Look:
 class Column(Generic[Row]):
     """A column: `text` writes a row's cell, `value` sorts it (by default its text; None comes last).
 
-    `paint` draws a cell in the place of its text, `paint_heading` over the heading. `short` writes what a
+    `paint` draws a cell in the place of its text, `paint_heading` the heading. `short` writes what a
     narrow cell shows; `about` is a cell's tooltip. The column is `width` pixels wide, or as wide as its
     texts up to `widest`; a dispensable one is left out where there is no room for all.
     """
@@ -63,6 +64,7 @@ class Column(Generic[Row]):
     widest: int = 0
     is_number: bool = False
     is_dispensable: bool = False
+    is_shaded: bool = False
     look: Callable[[Row], Look] = plain_look
     short: Callable[[Row], str] | None = None
     about: Callable[[Row], str] | None = None
@@ -87,6 +89,25 @@ class Column(Generic[Row]):
     def sorted_by(self, row: Row) -> Any:
         """The value that a row is sorted by."""
         return self.value(row) if self.value is not None else self.text(row)
+
+
+def number_column(
+    title: str,
+    value: Callable[[Row], float | None],
+    write: Callable[[float], str],
+    tip: str = "",
+    *,
+    width: int = 70,
+    absent: str = "",
+    look: Callable[[Row], Look] = plain_look,
+) -> Column[Row]:
+    """A column of numbers, written by `write`; `absent` stands where there is none."""
+
+    def text(row: Row) -> str:
+        known = value(row)
+        return absent if known is None else write(known)
+
+    return Column(title, text, value, tip, width=width, is_number=True, look=look)
 
 
 def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:

@@ -103,7 +103,10 @@ class RowModel(QAbstractTableModel, Generic[Row]):
             case Qt.ItemDataRole.DisplayRole:
                 return column.text(row)
             case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip((column.about or self._about or column.text)(row))
+                return plain_tip(self._words_about(row, column))
+            case Qt.ItemDataRole.AccessibleDescriptionRole:
+                words = self._words_about(row, column)
+                return words if words != column.text(row) else ""
             case Qt.ItemDataRole.TextAlignmentRole:
                 return column.alignment
         return None
@@ -116,11 +119,13 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         column = self.columns[section]
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return column.title
+                return "" if column.paint_heading else column.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 return column.whole_title
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(column.tip)
+            case Qt.ItemDataRole.AccessibleDescriptionRole:
+                return column.tip
             case Qt.ItemDataRole.TextAlignmentRole:
                 # below the name of a group, or an axis
                 is_high = any(other.group or other.paint_heading for other in self.columns)
@@ -129,6 +134,9 @@ class RowModel(QAbstractTableModel, Generic[Row]):
             case Qt.ItemDataRole.InitialSortOrderRole if column.is_number:
                 return Qt.SortOrder.DescendingOrder
         return None
+
+    def _words_about(self, row: Row, column: Column[Row]) -> str:
+        return (column.about or self._about or column.text)(row)
 
     def _in_order(self, columns: Sequence[Column[Row]]) -> Sequence[Row]:
         rows = self.given

@@ -24,18 +24,18 @@ _MARKER, _MARK_GAP, _CHOSEN = 8, 4, 2
 _HEADING, _HIGH_HEADING, _GROUP_MIDDLE = 28, 46, 13.0
 
 
-@lru_cache(maxsize=8)
-def cell_font(weight: int, is_struck: bool = False) -> QFont:
+@lru_cache(maxsize=16)
+def cell_font(weight: int, size: int = 12, is_struck: bool = False) -> QFont:
     """The font of a table's cells."""
-    face = font(12, weight)
+    face = font(size, weight)
     face.setStrikeOut(is_struck)
     return face
 
 
 @lru_cache(maxsize=4_096)
-def cell_text(text: str, weight: int, width: int, is_struck: bool = False) -> QStaticText:
+def _laid_out(text: str, width: int, weight: int, size: int, is_struck: bool) -> QStaticText:
     """The text of a cell `width` pixels wide, laid out once: scrolling paints hundreds at a time."""
-    face = cell_font(weight, is_struck)
+    face = cell_font(weight, size, is_struck)
     words = QStaticText(QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideMiddle, width))
     words.setTextFormat(Qt.TextFormat.PlainText)
     words.prepare(font=face)
@@ -43,9 +43,9 @@ def cell_text(text: str, weight: int, width: int, is_struck: bool = False) -> QS
 
 
 @lru_cache(maxsize=4_096)
-def text_width(text: str, weight: int) -> int:
+def text_width(text: str, weight: int, size: int = 12) -> int:
     """The width of a cell's text."""
-    return QFontMetrics(cell_font(weight)).horizontalAdvance(text) + 1
+    return QFontMetrics(cell_font(weight, size)).horizontalAdvance(text) + 1
 
 
 @lru_cache(maxsize=64)
@@ -56,14 +56,18 @@ def _icon(name: str, color: str, ratio: float) -> QPixmap:
 def cell_width(column: Column[Any], row: Any) -> int:
     """The width that a cell needs."""
     look = column.look(row)
-    return text_width(column.text(row), look.weight) + (MARK + _MARK_GAP if look.mark else 0) + 2 * PADDING
+    return (
+        text_width(column.text(row), look.weight, look.size)
+        + (MARK + _MARK_GAP if look.mark else 0)
+        + 2 * PADDING
+    )
 
 
 def paint_words(painter: QPainter, room: QRectF, text: str, look: Look, *, is_right: bool = False) -> None:
     """Paints a text with its mark, elided where there is no room."""
     ink = QColor(getattr(theme().palette, look.ink))
     indent = MARK + _MARK_GAP if look.mark else 0
-    words = cell_text(text, look.weight, int(room.width()) - indent, look.is_struck)
+    words = _laid_out(text, int(room.width()) - indent, look.weight, look.size, look.is_struck)
     left = room.right() - words.size().width() if is_right else room.left() + indent
     middle = room.center().y()
     if isinstance(look.mark, Precision):
@@ -71,7 +75,7 @@ def paint_words(painter: QPainter, room: QRectF, text: str, look: Look, *, is_ri
     elif look.mark:
         mark = _icon(look.mark, theme().palette.text2, painter.device().devicePixelRatio())
         painter.drawPixmap(QPointF(left - indent, middle - MARK / 2 + 0.5), mark)
-    painter.setFont(cell_font(look.weight, look.is_struck))
+    painter.setFont(cell_font(look.weight, look.size, look.is_struck))
     painter.setPen(ink)
     painter.drawStaticText(QPointF(left, middle - words.size().height() / 2), words)
 
@@ -88,7 +92,7 @@ class Cells(QStyledItemDelegate):
         row, column = self._model.rows[index.row()], self._model.columns[index.column()]
         is_selected = QStyle.StateFlag.State_Selected in option.state
         painter.save()
-        if is_selected or (self._shaded is not None and self._shaded(row)):
+        if is_selected or column.is_shaded or (self._shaded is not None and self._shaded(row)):
             painter.fillRect(rect, QColor(palette.bg2))
         painter.setPen(QColor(palette.line))
         painter.drawLine(rect.bottomLeft(), rect.bottomRight())
@@ -135,6 +139,8 @@ class Header(QHeaderView):
         painter.save()
         if column.group is not None:
             self._paint_group(painter, rect, column)
+        if column.is_shaded:
+            painter.fillRect(rect.adjusted(0, 0, 0, -1), QColor(theme().palette.bg2))
         if column.paint_heading is not None:
             column.paint_heading(painter, QRectF(rect).adjusted(PADDING, 0, -PADDING, 0))
         painter.restore()

@@ -53,6 +53,8 @@ class ResultTable(QTableView, Generic[Row]):
         empty: str = "",
         selects_one: bool = False,
         whole: bool = False,
+        sorts: bool = True,
+        row_height: int = ROW_HEIGHT,
         heading_height: int = 0,
     ) -> None:
         super().__init__()
@@ -65,7 +67,8 @@ class ResultTable(QTableView, Generic[Row]):
         self._header = Header(self, self.row_model)
         self.setHorizontalHeader(self._header)
         self.setItemDelegate(Cells(self, self.row_model, shaded))
-        self._set_up(name, selects_one=selects_one)
+        self._row_height = row_height
+        self._set_up(name, selects_one=selects_one, sorts=sorts)
         self._header.sectionResized.connect(self._keep_width)
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.selected_rows()))
         theme().changed.connect(self.viewport().update)
@@ -164,7 +167,7 @@ class ResultTable(QTableView, Generic[Row]):
         page = self._page() if self._whole and self.hasFocus() else None
         if page is not None and (inner := page.widget()) is not None:
             middle = self.viewport().mapTo(inner, self.visualRect(current).center())
-            page.ensureVisible(middle.x(), middle.y(), 0, ROW_HEIGHT)
+            page.ensureVisible(middle.x(), middle.y(), 0, self._row_height)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
@@ -186,7 +189,7 @@ class ResultTable(QTableView, Generic[Row]):
             painter.drawText(self.viewport().rect().adjusted(PADDING, 0, -PADDING, 0), flags, self._empty)
             painter.end()
 
-    def _set_up(self, name: str, *, selects_one: bool) -> None:
+    def _set_up(self, name: str, *, selects_one: bool, sorts: bool) -> None:
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -199,9 +202,10 @@ class ResultTable(QTableView, Generic[Row]):
         self.setHorizontalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
         rows = self.verticalHeader()
         rows.hide()
-        rows.setDefaultSectionSize(ROW_HEIGHT)
+        rows.setDefaultSectionSize(self._row_height)
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.setSortingEnabled(True)
+        self.setSortingEnabled(sorts)
+        self._header.setSectionsClickable(sorts)
         if self._whole:
             self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for corner in self.findChildren(QAbstractButton):
@@ -236,9 +240,9 @@ class ResultTable(QTableView, Generic[Row]):
                 self.setColumnWidth(place, widths[place])
         self._is_fitting = False
         if self._whole:
-            bar = self.horizontalScrollBar()
-            beneath = bar.sizeHint().height() if bar.maximum() else 0
-            self.setFixedHeight(self._header.height() + len(self.rows()) * ROW_HEIGHT + 2 + beneath)
+            is_scrolled = sum(widths.values()) > self.viewport().width()
+            beneath = self.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
+            self.setFixedHeight(self._header.height() + len(self.rows()) * self._row_height + 2 + beneath)
 
     def _keep_width(self, place: int, _old: int, width: int) -> None:
         """The user's own width of a column stays."""

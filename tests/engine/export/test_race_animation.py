@@ -16,7 +16,7 @@ from engine.drawing.blocks import UNLIT
 from engine.drawing.shapes import colour
 from engine.experiment.paths import store_path
 from engine.export.content import Content, content_of
-from engine.export.formats import FORMATS, export, format_for
+from engine.export.formats import COMPARISON
 from engine.export.pictures.animation import (
     FIRST_MS,
     FRAME_MS,
@@ -46,7 +46,7 @@ def short(exports_store: Store, trained: Trained) -> Content:
 def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
 ) -> None:
-    path = export(short, tmp_path / f"race{suffix}")
+    path = COMPARISON.export(short, tmp_path / f"race{suffix}")
     race = card_of(short, report_of(short)).scene
     assert path.stat().st_size < 2_000_000
     with Image.open(path) as shown:
@@ -90,7 +90,7 @@ def test_what_does_not_change_is_one_frame(
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
     content = content_of(exports_store, ids)
     film = Film(card_of(content, report_of(content)), DARK, 1.0)
-    path = export(content, tmp_path / f"race{suffix}")
+    path = COMPARISON.export(content, tmp_path / f"race{suffix}")
     with Image.open(path) as shown:
         assert shown.n_frames < film.n_frames
 
@@ -101,7 +101,7 @@ def test_frames_come_back_as_they_were(short: Content, tmp_path: Path, suffix: s
     is_gif = suffix == ".gif"
     film = Film(card, DARK, GIF_SCALE, gif_colors(card, DARK)) if is_gif else Film(card, DARK, 1.0)
     ends = list(accumulate(film.durations))
-    with Image.open(export(short, tmp_path / f"race{suffix}")) as shown:
+    with Image.open(COMPARISON.export(short, tmp_path / f"race{suffix}")) as shown:
         clock = 0
         for frame in ImageSequence.Iterator(shown):
             film.seek(next(number for number, end in enumerate(ends) if clock < end))
@@ -110,10 +110,10 @@ def test_frames_come_back_as_they_were(short: Content, tmp_path: Path, suffix: s
 
 
 def test_each_ending_has_one_form_that_a_path_asks_for() -> None:
-    assert format_for("a.png").name == "png"
-    assert format_for("a.webp").name == "animation"
-    assert format_for("A.GIF").name == "gif"
-    assert {one.name for one in FORMATS if one.is_race} == {"card", "animation", "gif"}
+    assert COMPARISON.format_for("a.png").name == "png"
+    assert COMPARISON.format_for("a.webp").name == "animation"
+    assert COMPARISON.format_for("A.GIF").name == "gif"
+    assert {one.name for one in COMPARISON.formats if one.is_race} == {"card", "animation", "gif"}
 
 
 class TestVerb:

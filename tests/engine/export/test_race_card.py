@@ -18,7 +18,7 @@ from engine.drawing.blocks import grid_for
 from engine.drawing.shapes import Drawing, Words, text_width, wrapped, wrapped_evenly
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
 from engine.export.pictures.race import (
     card_of,
@@ -116,7 +116,7 @@ def test_runs_without_a_race_are_answered_in_a_sentence(
     alone = content_of(exports_store, [trained("fp32")])
     path = tmp_path / f"race{suffix}"
     with pytest.raises(ProblemError) as raised:
-        export(alone, path, write=race_writer(suffix))
+        COMPARISON.export(alone, path, write=race_writer(suffix))
     assert raised.value.problem.message.endswith(".") and raised.value.problem.remedy
     assert {one.name for one in tmp_path.iterdir()} <= {"exported", "home", "data"}
 

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Measure, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.pictures import patterns
 from engine.race.card import race_card
-from engine.race.race import LONGEST_SECONDS, MOST_BLOCKS
+from engine.race.lanes import LONGEST_SECONDS, MOST_BLOCKS
 from engine.race.words import scene_of
 from engine.store.record import Status
 

@@ -87,11 +87,22 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
     assert "The best is BF16 AMP, batch size 128" in picture.drawing.description
 
 
-def test_shades_are_even_and_the_highest_value_has_the_last() -> None:
-    shades = Shades([10.0, 20.0, math.nan, 19.0])
-    assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-10", "heat-19"]
-    wide = Shades([1.0, 100.0])
-    assert wide.ink(10.0) == "heat-10"
+def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged() -> None:
+    cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
+    shown = words(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
+    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not judged (1)" in shown
+    assert not any(text.startswith("best: 2,880") for text in shown)
+    memory = words(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
+    assert "disturbed" not in memory
+
+
+def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last() -> None:
+    shades = Shades([11.0, 20.0, math.nan, 19.0])
+    assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
+    wide = Shades([1.3, 87.0])
+    assert [wide.ink(value) for value in (1.0, 10.0, 100.0)] == ["heat-0", "heat-4", "heat-7"]
+    ticks = [shape.text for shape in wide.bar(SPEED, 0.0, 0.0, 100.0) if isinstance(shape, Words)]
+    assert ticks[0] == "1" and ticks[-1] == "100"
 
 
 def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() -> None:

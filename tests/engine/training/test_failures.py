@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engine.experiment.problem import Kind, ProblemError, request_problem
-from engine.training.failures import check_normalised, not_a_number, problem_of, summary_of
+from engine.training.failures import check_normalised, not_a_number, problem_of, summary_so_far
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_form_of_out_of_memory_is_known(error: Exception) -> None:
 def test_a_problem_stays_itself() -> None:
     problem = request_problem("No.", "Ask otherwise.")
     assert problem_of(ProblemError(problem)) is problem
-    assert summary_of(ProblemError(problem)) is None
+    assert summary_so_far(ProblemError(problem)) is None
 
 
 def test_one_sample_in_batch_normalisation_names_the_setting() -> None:

@@ -122,6 +122,7 @@ def test_a_screen_reader_is_told_cells_headings_and_that_there_is_nothing(table:
     assert reader.text(QAccessible.Text.Name) == "Fruits"
     told = [reader.child(place).text(QAccessible.Text.Name) for place in range(reader.childCount())]
     assert [text for text in told if text][:4] == ["Fruit", "Weight", "pear", "180 g"]
+    assert table.model().index(0, 0).data(Qt.ItemDataRole.AccessibleDescriptionRole) == "A <pear>"
     assert "&lt;pear&gt;" in table.model().index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
     assert not table.accessibleDescription()
     table.show_rows(())

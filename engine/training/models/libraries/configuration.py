@@ -9,7 +9,13 @@ from typing import Any
 
 from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of, refused
+from engine.training.models.libraries.building import (
+    imported,
+    library_reason,
+    override_problem,
+    quiet,
+    refusal,
+)
 from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type
 
 OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
@@ -68,7 +74,7 @@ def architecture_of(
             config.architectures = config.architectures or []
             auto_class = getattr(library, _AUTO_CLASSES[head])
     except Exception as error:
-        raise ProblemError(refused(name, overrides, reason_of(error), OVERRIDE)) from error
+        raise ProblemError(refusal(name, overrides, library_reason(error), OVERRIDE)) from error
     return Architecture(head, config, auto_class, classes)
 
 

@@ -13,7 +13,7 @@ from engine.training.numerics.advice.losses import loss_advice
 from engine.training.numerics.bench import Bench
 
 
-def advise(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices | None]:
+def advise_on_numerics(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices | None]:
     """The advice on a bench's experiment, given the parts of its diagnosis; None if it was stopped."""
     evidence = yield from gather(bench, diagnosis)
     return None if evidence is None else Advices(items=advice_on(evidence))

@@ -87,9 +87,9 @@ def _sizes(evidence: Evidence) -> Iterator[Advice]:
         more = f" and {len(others):,} more have" if others else " has"
         yield Advice(
             kind=AdviceKind.ODD_SIZE,
-            message=f"{first}{more} {odd.size:,} {odd.side}, no multiple of 8, so the Tensor Cores compute "
-            f"on padding: take {odd.even:,} where you can choose it.",
-            evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is no multiple of 8.",
+            message=f"{first}{more} {odd.size:,} {odd.side}, not a multiple of 8, so the Tensor Cores "
+            f"compute on padding: use {odd.even:,} if you can.",
+            evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is not a multiple of 8.",
             modules=odd.layers[:_MOST_MODULES],
         )
 

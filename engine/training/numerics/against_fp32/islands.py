@@ -25,9 +25,9 @@ from engine.training.numerics.against_fp32.band import (
     affordable_steps,
     in_precision,
 )
-from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
+from engine.training.numerics.against_fp32.fewest import IslandTree, Kept, fewest
 from engine.training.numerics.against_fp32.outputs import first_step
-from engine.training.numerics.bench import Bench, changed, diagnosing
+from engine.training.numerics.bench import Bench, diagnosing, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -50,7 +50,7 @@ class _Search:
     bench: Bench
     trials: Trials
     band: Band
-    tree: Tree
+    tree: IslandTree
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
@@ -60,7 +60,7 @@ class _Search:
             began = time.perf_counter()
             made = yield from self.trials.run(
                 _trial_title(modules, len(self.tried) + 1),
-                changed(self.bench.experiment, fp32_modules=modules),
+                with_precision(self.bench.experiment, fp32_modules=modules),
                 is_over=lambda made: bool(self._fault(made)),
             )
             if made is None:
@@ -149,7 +149,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     yield diagnosing(f"the first step in FP32 and {precision.label}", 0.0)
     plain = in_precision(experiment, Precision.FP32)
     seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
-    seconds += _USUAL_TRIALS * first_step(bench, changed(experiment, fp32_modules=()))[1]
+    seconds += _USUAL_TRIALS * first_step(bench, with_precision(experiment, fp32_modules=()))[1]
     steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
     trials = Trials(bench, steps, runs=1 + 2 * REPEATS + _USUAL_TRIALS, is_known=False)
     made = yield from trials.run("FP32", plain)
@@ -161,7 +161,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     repeats = yield from trials.repeats(precision, repeats)
     if repeats is None:
         return None
-    return _Search(bench, trials, band_of(repeats), Tree.of(bench.plan.workload.build()))
+    return _Search(bench, trials, band_of(repeats), IslandTree.of(bench.plan.workload.build()))
 
 
 def _costs(
@@ -189,7 +189,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
     """The seconds of a few warm steps, and the peak of allocated memory in MiB where it is known."""
     seconds: list[float] = []
     counts = bench.device.type in ("cuda", "xpu")
-    with bench.trainee(changed(bench.experiment, fp32_modules=modules)) as trainee:
+    with bench.trainee(with_precision(bench.experiment, fp32_modules=modules)) as trainee:
         for index, group in enumerate(bench.groups(_WARM_STEPS + _TIMED_STEPS)):
             if index == _WARM_STEPS and counts:
                 torch.get_device_module(bench.device).reset_peak_memory_stats(bench.device)

@@ -37,7 +37,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaunchPlace:
     """The place in training that launched something.
 
     `step` counts from 0; it is None outside of the recorded steps, as in validation. `module` is a dotted
@@ -64,7 +64,7 @@ class HostOperation:
     thread: int
     parent: HostOperation | None
     signature: Signature | None
-    place: Place
+    place: LaunchPlace
 
     @property
     def us(self) -> float:
@@ -86,7 +86,7 @@ class DeviceWork:
     stream: int
     launched_us: float | None
     operation: HostOperation | None
-    place: Place
+    place: LaunchPlace
     is_in_graph: bool = False
     copy_kind: str | None = None
     is_pageable: bool = False
@@ -105,7 +105,7 @@ class Wait:
     begin_us: float
     end_us: float
     operation: HostOperation | None
-    place: Place
+    place: LaunchPlace
 
     @property
     def us(self) -> float:

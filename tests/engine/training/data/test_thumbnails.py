@@ -15,7 +15,7 @@ from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
 from engine.training.data import pictures as built_in
-from engine.training.data.batches import Resident, Source, Split
+from engine.training.data.batches import DataSplit, Resident, Source
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.text import Corpus
@@ -68,7 +68,7 @@ def test_small_pictures_are_shown_spread_over_the_split(data: dict[str, Any]) ->
 def test_colours_become_grey_and_large_pictures_small() -> None:
     coloured = torch.zeros(3, 3, 96, 96, dtype=torch.uint8)
     coloured[0, 0], coloured[1, 1], coloured[2, 2] = 255, 255, 255
-    split = Split(coloured, torch.zeros(3, dtype=torch.long))
+    split = DataSplit(coloured, torch.zeros(3, dtype=torch.long))
     source = Resident(split, None, batch_size=1, seed=0, device=CPU)
     assert "cifar10" in SETS
     (event,) = picture_events(Experiment(dataset="cifar10"), source)

@@ -21,7 +21,7 @@ from engine.training.forecast import forecast
 from engine.training.models.build import build_model
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")
 
@@ -179,5 +179,5 @@ def test_its_memory_is_forecast(name: str) -> None:
 def test_a_transformer_is_not_rearranged_for_its_single_convolution() -> None:
     catalog = read_catalog()
     for name, gains in (("timm:test_resnet", True), ("timm:test_vit", False)):
-        plan = Plan(experiment_from({"model": name, "image_size": 32, "device": "cpu"}), catalog)
+        plan = RunPlan(experiment_from({"model": name, "image_size": 32, "device": "cpu"}), catalog)
         assert plan.workload.is_convolutional(plan.workload.build()) is gains

@@ -10,7 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
 from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER
-from engine.training.numerics.causes import Circumstances, Judgement, Origin, described, judged
+from engine.training.numerics.causes import Circumstances, Judgement, Origin, explained_origin, judged
 from engine.training.numerics.watch import Call, tensors_in
 
 from .conftest import TINY
@@ -73,7 +73,9 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
     }
     around = {name: changes.pop(name) for name in _AROUND if name in changes}
     settings = Experiment.model_validate(layered(TINY, experiment or {}))
-    return described(Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around))
+    return explained_origin(
+        Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around)
+    )
 
 
 OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)

@@ -23,7 +23,7 @@ from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile
 from engine.training.measuring.telemetry import Rows
 from engine.training.profiling import profile as profile_module
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.run import Run
@@ -50,7 +50,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def events(trace: Path | None = None, control: Control | None = None, **settings: Any) -> Iterator[Event]:
     experiment = Experiment.model_validate(layered(TINY, settings))
     job = jobs.Profile(experiment=experiment, trace=None if trace is None else str(trace), limits=LIMITS)
-    return profile(job, control or Control())
+    return profile_steps(job, control or Control())
 
 
 def profiled(trace: Path | None = None, **settings: Any) -> StepProfile:
@@ -158,7 +158,7 @@ def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
     asked = {"model": str(path), "batch_size": 4, "samples": 32, "steps": 3, "device": "cpu"}
     experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
     job = jobs.Profile(experiment=experiment, trace=str(trace), limits=LIMITS)
-    (found,) = [event.profile for event in profile(job, Control()) if isinstance(event, Profiled)]
+    (found,) = [event.profile for event in profile_steps(job, Control()) if isinstance(event, Profiled)]
     marks = marks_in(trace)
     assert found.samples == 4 and marks["step"] == found.steps
     # both optimizers, and the end of the step

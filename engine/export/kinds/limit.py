@@ -1,0 +1,91 @@
+"""The memory limit as a document: the largest batch of each precision, and the trials that prove it.
+
+The CSV file has a row for every trial.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from engine.export.document import Cells, Document, Row, Section, document_of
+from engine.limit.result import outcome
+from engine.protocol.trials import Limit, LimitSide, Trial
+from engine.store.saved.study import Study
+from engine.words.names import dataset_words
+from engine.words.numbers import NONE, counted
+
+_TRIALS = ("Batch", "Outcome", "Peak, MiB", "Seconds")
+
+
+def document(study: Study[Limit]) -> Document:
+    """The document of a saved limit."""
+    limit, first = study.answer, study.experiments[0]
+    return document_of(
+        study,
+        "search",
+        f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
+        study.experiments,
+        [Section("Result", (limit.digest,)), *map(section, limit.sides)],
+        has_batch=False,
+        tables={"": lambda: _rows(limit)},
+        values=lambda: values(study),
+    )
+
+
+def section(side: LimitSide) -> Section:
+    """The trials of a side."""
+    result = side.result
+    seconds = sum(trial.seconds for trial in side.trials) if result is None else result.seconds
+    margin = None if result is None or not result.recommended_batch else result.recommended_batch
+    notes = (
+        "" if margin is None else f"With a margin: {margin:,}.",
+        "" if result is None else result.note or "",
+    )
+    return Section(
+        f"{side.label}: {counted(len(side.trials), 'trial')} in {seconds:,.1f} s",
+        headings=_TRIALS,
+        rows=tuple(map(_cells, side.trials)),
+        right=("Batch", "Peak, MiB", "Seconds"),
+        notes=tuple(note for note in notes if note),
+    )
+
+
+def _cells(trial: Trial) -> Cells:
+    peak = NONE if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
+    return f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"
+
+
+def _rows(limit: Limit) -> Iterator[Row]:
+    for side in limit.sides:
+        for trial in side.trials:
+            yield {
+                "precision": side.label,
+                "batch_size": trial.batch_size,
+                "fits": trial.fits,
+                "cause": trial.cause or "",
+                "peak_mib": trial.peak_mib,
+                "reserved_mib": trial.reserved_mib,
+                "budget_mib": side.budget_mib,
+                "seconds": trial.seconds,
+                "steps": trial.steps,
+                "uncompiled": trial.uncompiled,
+                "note": trial.note or "",
+            }
+
+
+def values(study: Study[Limit]) -> dict[str, Any]:
+    """The sides as `ammeter probe --json` prints them; one without a result has only its trials."""
+    return {"results": [_values(study.id, side) for side in study.answer.sides]}
+
+
+def _values(study_id: str, side: LimitSide) -> dict[str, Any]:
+    trials = [json.loads(trial.model_dump_json()) for trial in side.trials]
+    known = {"trials": trials} if side.result is None else json.loads(side.result.model_dump_json())
+    return {
+        "id": study_id,
+        "label": side.label,
+        "experiment": json.loads(side.experiment.to_json()),
+        **known,
+    }
