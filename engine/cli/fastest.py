@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from engine.busyness import Watch
 from engine.cli import options, output
 from engine.cli.options import Asked
-from engine.cli.session import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    Interrupt,
-    TargetOption,
-    accept_code,
-    followed,
-    has_gpu,
-    read_catalog,
-    trust_all,
-    warn_if_busy,
-)
+from engine.cli.session import TargetOption, accept_code, has_gpu, trust_all, warn_if_busy
+from engine.cli.study import follow, open_desk
 from engine.cli.sweep.options import time_limit_seconds
-from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.export.formats import TUNE
 from engine.export.kinds.tune import sections
 from engine.export.kinds.tune import values as values_of
-from engine.protocol.events import Failed, Finished
 from engine.protocol.tuning import CHANGE_KINDS, MOST_PROOF_REPEATS, ChangeKind, Tuning, TuningPlan
-from engine.runner import Runner
-from engine.store.store import Store
-from engine.sweep.fastest.events import TrialStarted, TuningEvent, TuningKnown, TuningStarted
-from engine.sweep.fastest.tuner import Tuner
-from engine.worker.awake import kept_awake
-from engine.worker.launcher import Launcher, Target
+from engine.store.saved.study import Study
+from engine.sweep.fastest.driver import TuneDriver
+from engine.worker.launcher import Target
 
 _KINDS = ", ".join(CHANGE_KINDS)
 
@@ -105,32 +89,25 @@ def fastest(
     else:
         experiment_from(asked.settings(True))
     TUNE.check(to or (), force=force)
-    with Store() as store, Launcher(target) as launcher, kept_awake():
-        store.recover()
-        store.check_writable()
-        # it imports torch while another worker reads the catalog
-        launcher.prepare()
-        watch = Watch()
-        catalog = read_catalog(Runner(store, launcher))
-        tuner, outcome = Tuner(store, launcher, catalog), _Outcome()
+    with open_desk(target) as desk:
         if carry_on is None:
-            on_gpu = has_gpu(asked, catalog)
-            experiment: Experiment = experiment_from(asked.settings(on_gpu))
-            accept_code(launcher.trusted_code, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
-            events = tuner.tune(experiment, plan)
+            on_gpu, trusted = has_gpu(asked, desk.catalog), desk.launcher.trusted_code
+            experiment = experiment_from(asked.settings(on_gpu))
+            accept_code(trusted, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
+            study = Study(answer=Tuning(experiment=experiment, plan=plan))
         else:
-            experiment = store.tunings.find(carry_on).tuning.experiment
+            study = desk.store.studies.find(carry_on, "tune")
             if trust_code:
-                trust_all(launcher.trusted_code, [experiment])
-            events = tuner.carry_on(carry_on)
-        warn_if_busy(watch, experiment)
-        with Interrupt(tuner.stop) as interrupt:
-            outcome.take(followed(events, tuner, interrupt, outcome.prefix))
-        if outcome.is_saved:
-            record = store.tunings.find(outcome.id)
-            for path in to or ():
-                TUNE.export(record, path, force=force)
-    return outcome.print(as_json, interrupted=interrupt.asked)
+                trust_all(desk.launcher.trusted_code, study.experiments)
+        warn_if_busy(desk.watch, study.experiments[0])
+        followed = follow(TuneDriver(desk.store, desk.launcher, desk.catalog), study)
+        followed.export(TUNE, to or (), force=force)
+    tuning = followed.answer
+    values = values_of(tuning) if tuning.is_known else {}
+    status = followed.tell(sections(tuning, brief=True), values, as_json=as_json)
+    if followed.is_unfinished and tuning.is_known:
+        output.aside(f"`ammeter fastest --carry-on {followed.study.id}` goes on with it.")
+    return status
 
 
 def _refuse_settings(asked: Asked, tuning_id: str) -> None:
@@ -164,66 +141,3 @@ def _plan(
         repeats=repeats,
         time_limit_seconds=time_limit_seconds(time_limit),
     )
-
-
-class _Outcome:
-    """What is known of a tuning, and its end."""
-
-    def __init__(self) -> None:
-        self.id = ""
-        self._tuning: Tuning | None = None
-        self._trial: TrialStarted | None = None
-        self._problem: Problem | None = None
-        self._is_early = False
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether anything is known."""
-        return self._tuning is not None and bool(self._tuning.trials)
-
-    def prefix(self, event: TuningEvent) -> str:
-        """The run that an event is of, for the progress line."""
-        trial = self._trial
-        return "" if trial is None else f"{_PHASES[trial.phase]}, run {trial.number}, {trial.words}: "
-
-    def take(self, events: Iterator[TuningEvent]) -> None:
-        """Takes all events. Raises ProblemError for a request that was refused."""
-        for event in events:
-            match event:
-                case TuningStarted():
-                    self.id, self._tuning = event.tuning_id, event.tuning
-                case TrialStarted():
-                    self._trial = event
-                case TuningKnown(tuning=tuning):
-                    self._tuning = tuning
-                case Failed(problem=problem):
-                    self._problem = problem
-                case Finished(stopped=stopped):
-                    self._is_early = stopped
-        if self._problem is not None and self._problem.kind is Kind.REQUEST:
-            raise ProblemError(self._problem)
-
-    def print(self, as_json: bool, *, interrupted: bool) -> int:
-        """Prints what is known and returns the exit status."""
-        known = self._tuning if self.is_saved else None
-        if not as_json and known is not None:
-            output.sections(sections(known, brief=True))
-        values = {"id": self.id, **values_of(known)} if known is not None else {"id": None}
-        if self._problem is not None:
-            output.error(self._problem, as_json, **values)
-        elif as_json:
-            output.json_object(values)
-        if self._is_early and known is not None:
-            output.aside(f"`ammeter fastest --carry-on {self.id}` goes on with it.")
-        if interrupted:
-            return INTERRUPTED
-        return FAILED if self._problem is not None else DONE
-
-
-_PHASES = {
-    "candidates": "Search",
-    "halving": "Search",
-    "proof": "Proof",
-    "gains": "Gains",
-    "over": "Gains",
-}

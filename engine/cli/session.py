@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -30,10 +30,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.text import printable
-from engine.inspector import Inspector
-from engine.limit.prober import ProbeEvent
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
-from engine.protocol.trials import ProbeStarted, TrialBegun, TrialEnded
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -114,45 +111,25 @@ def text_column(form: str) -> TextColumn:
     return TextColumn(form, markup=False)
 
 
-class ProbeProgress(ProgressLine):
-    """One line that follows the trials of one search; `title` names it."""
-
-    def __init__(self, title: str) -> None:
-        super().__init__(title, SpinnerColumn(), text_column("{task.description}"))
-        self._trials = self._fits = 0
-        self._trying = ""
-
-    def show(self, event: ProbeEvent) -> None:
-        """Takes one event of the search."""
-        if isinstance(event, ProbeStarted):
-            self._update(description=f"{self._title}: getting ready")
-        elif isinstance(event, TrialBegun):
-            self._trials += 1
-            self._trying = f"trying {event.batch_size:,}"
-            self._describe("")
-        elif isinstance(event, Phase):
-            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
-            self._describe(f" ({event.name.value}{how_far})")
-        elif isinstance(event, TrialEnded) and event.trial.fits:
-            self._fits = max(self._fits, event.trial.batch_size)
-
-    def _describe(self, doing: str) -> None:
-        known = f", {self._fits:,} fits" if self._fits else ""
-        text = f"{self._title}: trial {self._trials}{known}, {self._trying}{doing}"
-        self._update(description=text)
-
-
 class PhaseProgress(ProgressLine):
-    """One line that says what the worker is doing."""
+    """One line that says what is done, and what the worker is doing for it."""
 
     def __init__(self) -> None:
         super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
+        self._prefix = ""
 
-    def show(self, event: object, prefix: str = "") -> None:
-        """Takes one event; what it says follows `prefix`."""
+    def set_prefix(self, doing: str) -> None:
+        """Sets what is done; empty where the worker's phase says it."""
+        self._prefix = f"{doing}: " if doing else ""
+        if doing:
+            self._update(description=doing)
+
+    def show(self, event: Event) -> None:
+        """Takes one event."""
         if isinstance(event, Phase):
             how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
-            self._update(description=f"{prefix}{event.detail or event.name.value.capitalize()}{how_far}")
+            what = event.detail or event.name.value.capitalize()
+            self._update(description=f"{self._prefix}{what}{how_far}")
         elif isinstance(event, Log):
             self._say(event.message, always=event.level == "problem")
 
@@ -296,25 +273,6 @@ def has_gpu(asked: Asked, catalog: Catalog) -> bool:
     """Whether the device that the options name is a GPU."""
     device = catalog.device(str(asked.settings(True).get("device", "auto")))
     return device.is_gpu if device is not None else catalog.has_gpu
-
-
-InspectionEvent = TypeVar("InspectionEvent")
-
-
-def followed(
-    events: Iterable[InspectionEvent],
-    inspector: Inspector,
-    interrupt: Interrupt,
-    prefix: Callable[[InspectionEvent], str] = lambda event: "",
-) -> Iterator[InspectionEvent]:
-    """The events of an inspector, with a progress line that begins with `prefix`, until Ctrl+C stops it."""
-    with PhaseProgress() as progress:
-        for event in events:
-            progress.show(event, prefix(event))
-            yield event
-            if interrupt.asked:
-                # Ctrl+C may have come before the work began
-                inspector.stop()
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:

@@ -132,11 +132,13 @@ def content_of(
 def _timing(store: Store, comparison: Comparison) -> Timing | None:
     """The newest timing of runs of the comparison and no others, the baseline's first."""
     baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
-    for record in store.timings.newest():
-        first, *rest = [side.run_id for side in record.bare.sides] or [None]
+    for entry in store.studies.newest("profile"):
+        first, *rest = entry.run_ids
         is_theirs = first in baseline and all(any(run in side for side in others) for run in rest)
-        if is_theirs and bool(rest) == bool(others) and all(record.profiles):
-            return record.timing
+        if is_theirs and bool(rest) == bool(others):
+            timing: Timing = store.studies.find(entry.id).answer
+            if len(timing.profiles()) == len(timing.sides):
+                return timing
     return None
 
 

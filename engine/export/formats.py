@@ -15,11 +15,12 @@ from engine.export.files import check_free, place
 
 if TYPE_CHECKING:
     from engine.export.content import Content
-    from engine.store.saved.diagnoses import DiagnosisRecord
-    from engine.store.saved.searches import ProbeRecord
+    from engine.protocol.numerics.diagnosis import Numerics
+    from engine.protocol.timing.timing import Timing
+    from engine.protocol.trials import Limit
+    from engine.protocol.tuning import Tuning
+    from engine.store.saved.study import Study
     from engine.store.saved.sweeps import SweepRecord
-    from engine.store.saved.timings import TimingRecord
-    from engine.store.saved.tunings import TuningRecord
 
 Result = TypeVar("Result")
 
@@ -174,12 +175,12 @@ _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_t
 _SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
-LIMIT: Kind[Sequence[ProbeRecord]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
-NUMERICS: Kind[DiagnosisRecord] = Kind("the numerics", _document_formats("kinds.numerics.document"))
-PROFILE: Kind[TimingRecord] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
-TRACES: Kind[TimingRecord] = Kind("traces", (_TRACE,))
+LIMIT: Kind[Study[Limit]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
+NUMERICS: Kind[Study[Numerics]] = Kind("the numerics", _document_formats("kinds.numerics.document"))
+PROFILE: Kind[Study[Timing]] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
+TRACES: Kind[Study[Timing]] = Kind("traces", (_TRACE,))
 SWEEP: Kind[SweepRecord] = Kind("a sweep", _document_formats("kinds.sweep.document"))
-TUNE: Kind[TuningRecord] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
+TUNE: Kind[Study[Tuning]] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
 
 
 def files_beside(path: Path) -> tuple[Path, ...]:

@@ -21,11 +21,11 @@ from engine.drawing.shapes import (
 from engine.drawing.text_places import TextPlaces
 from engine.limit.memory_range import (
     MemoryContent,
-    MemorySide,
     failed_place,
     forecast_points,
     memory_range,
 )
+from engine.protocol.trials import LimitSide
 from engine.words.numbers import linear_ticks
 
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LOW_FOOT = 44.0, 10.0, 26.0, 24.0, 8.0
@@ -113,7 +113,7 @@ class _Chart:
         self._places.cross_not(ends)
         yield Stroke(ends, "text", 2)
 
-    def _lines(self, side: MemorySide) -> Iterator[Shape]:
+    def _lines(self, side: LimitSide) -> Iterator[Shape]:
         look = precision_look(side.precision)
         last = side.passed[-1][0] if side.passed else 0
         if self._content.shows_forecast:
@@ -132,9 +132,9 @@ class _Chart:
         if len(places) > 1:
             yield Stroke(places, ink, 2, dash)
 
-    def _failed(self) -> list[tuple[MemorySide, int, Point]]:
+    def _failed(self) -> list[tuple[LimitSide, int, Point]]:
         """The failed trials and their places; one that would hide another is moved above it."""
-        found: list[tuple[MemorySide, int, Point]] = []
+        found: list[tuple[LimitSide, int, Point]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):
                 level = failed_place(batch, side, self._content, self._reach)
@@ -144,7 +144,7 @@ class _Chart:
                 found.append((side, batch, (x, y)))
         return found
 
-    def _trials(self, side: MemorySide) -> Iterator[Shape]:
+    def _trials(self, side: LimitSide) -> Iterator[Shape]:
         look = precision_look(side.precision)
         for trial in side.passed:
             x, y = self._place(*trial)
@@ -154,7 +154,7 @@ class _Chart:
             x = round(self._x.place(side.trying)) + 0.5
             yield Stroke(((x, self._area.top), (x, self._area.bottom)), look.ink, dash=_GUIDE_DASH)
 
-    def _cross(self, side: MemorySide, batch: int, center: Point) -> Iterator[Shape]:
+    def _cross(self, side: LimitSide, batch: int, center: Point) -> Iterator[Shape]:
         ink = precision_look(side.precision).ink
         yield from marker("x", *center, _CROSS, ink, "hollow")
         if batch > self._reach.batches:
@@ -178,7 +178,7 @@ class _Chart:
                 ink = precision_look(side.precision).ink
                 yield from self._write(side.label, list(self._beside(side)), 12, 600, ink)
 
-    def _answer(self, side: MemorySide, answer: int) -> Iterator[Shape]:
+    def _answer(self, side: LimitSide, answer: int) -> Iterator[Shape]:
         level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
         x = round(self._x.place(answer)) + 0.5
         ends = ((x, self._y.place(level)), (x, self._area.bottom))
@@ -214,7 +214,7 @@ class _Chart:
                 yield from shapes
                 return
 
-    def _beside(self, side: MemorySide) -> Iterator[Point]:
+    def _beside(self, side: LimitSide) -> Iterator[Point]:
         (low, less), (high, more) = side.passed[0], side.passed[-1]
         width = text_width(side.label, 12, 600)
         for share in _NAME_SHARES:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from engine.experiment.catalog import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.protocol.trials import LimitSide
 
 _HEADROOM = 1.28
 """How far the axis reaches beyond the limit, for what does not fit."""
@@ -21,35 +20,6 @@ _LEAST_OVER = 0.045
 _PIECES = 48
 
 
-class MemorySide(Protocol):
-    """One precision of a search.
-
-    `passed` are trials as (batch, GiB), the smallest first, `failed` batches, and `trying` the batch in
-    trial. `answer` is the largest batch, once it is proven; `lines` its memory by batch size, if known.
-    """
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def precision(self) -> Precision: ...
-
-    @property
-    def passed(self) -> tuple[tuple[int, float], ...]: ...
-
-    @property
-    def failed(self) -> tuple[int, ...]: ...
-
-    @property
-    def trying(self) -> int | None: ...
-
-    @property
-    def answer(self) -> int | None: ...
-
-    @property
-    def lines(self) -> tuple[MemoryLine, ...]: ...
-
-
 @dataclass(frozen=True)
 class MemoryContent:
     """`capacity_gib` is the limit and `capacity_words` its label: a name, and what may follow it.
@@ -57,7 +27,7 @@ class MemoryContent:
     `ratio` holds the two sides' batches and the text between them.
     """
 
-    sides: tuple[MemorySide, ...] = ()
+    sides: tuple[LimitSide, ...] = ()
     capacity_gib: float | None = None
     capacity_words: tuple[str, str] = ("", "")
     ratio: tuple[int, int, str] | None = None
@@ -92,7 +62,7 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
 
 
-def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, float]]:
+def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, float]]:
     """The forecast line as (batch, GiB) from zero until it leaves the chart."""
     if not side.lines:
         return []
@@ -108,7 +78,7 @@ def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, f
     return points
 
 
-def failed_place(batch: int, side: MemorySide, content: MemoryContent, reach: MemoryRange) -> float:
+def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: MemoryRange) -> float:
     """The place in GiB of a batch that did not fit: on its line, but always above the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
     wanted = _gib_at(side.lines, batch) if side.lines else least
@@ -122,7 +92,7 @@ def _gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB
 
 
-def _limit(side: MemorySide, capacity_gib: float) -> float:
+def _limit(side: LimitSide, capacity_gib: float) -> float:
     rooms = (line.batch_at(capacity_gib * MIB_PER_GIB) for line in side.lines if line.per_sample_mib > 0)
     return max(0.0, min(rooms, default=0.0))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.search import Search
-from engine.protocol.trials import Bound, ProbeResult, Trial, Tried
-from engine.words.numbers import memory_text, times
+from engine.protocol.trials import Bound, LimitSide, ProbeResult, Trial, Tried
+from engine.words.numbers import memory_text
 
 _OUTCOMES = {
     "memory": "out of memory",
@@ -19,56 +18,18 @@ _OUTCOMES = {
 }
 
 
-class Side(Protocol):
-    """One precision of a search so far; `result` is None while it runs, or if it failed.
-
-    `largest_batch` is the largest that passed, or 0.
-    """
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def largest_batch(self) -> int: ...
-
-    @property
-    def result(self) -> ProbeResult | None: ...
-
-
-def sentence(sides: Sequence[Side]) -> str:
-    """What is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
-    if not sides:
-        return ""
-    limits = ", ".join(f"{side.label} {_fits(side)}" for side in sides)
-    ratio = times_the_batch(*_base_first(sides)) if len(sides) == 2 else None
-    return f"{limits}." if ratio is None else f"{limits}: {times(ratio)} times the batch."
-
-
-def at_least(side: Side) -> str:
-    """ "at least " unless the next larger batch was proven to be too large."""
-    result = side.result
-    is_proven = result is not None and result.verified and result.bound_by != "data"
-    return "" if is_proven else "at least "
-
-
-def times_the_batch(base: Side, other: Side) -> float | None:
-    """The other's batch over the base's; None unless memory bounds both, and that is proven."""
-    for side in (base, other):
-        if side.result is None or not side.result.verified or side.result.bound_by != "memory":
-            return None
-    return other.largest_batch / base.largest_batch
-
-
 def outcome(trial: Trial) -> str:
     """How one trial ended, in a few words."""
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     return f"{ending}, uncompiled" if trial.uncompiled else ending
 
 
-def telling(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The trials that the answer rests on: the compiled ones, if there are any."""
-    compiled = tuple(trial for trial in trials if not trial.uncompiled)
-    return compiled or tuple(trials)
+def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1) -> int:
+    """The largest multiple that leaves that fraction of the memory free; 0 if there is none."""
+    search = Search(granularity=side.granularity, budget_mib=side.budget_mib)
+    for trial in side.telling:
+        search.learn(trial, side.budget_mib)
+    return search.recommended_batch(margin_fraction) // multiple * multiple
 
 
 def result_of(
@@ -104,18 +65,6 @@ def result_of(
         note=" ".join([*_sentences(search, bound, experiment, tried), *_compiled(search, uncompiled)])
         or None,
     )
-
-
-def _fits(side: Side) -> str:
-    if side.largest_batch:
-        return f"fits {at_least(side)}{side.largest_batch:,}"
-    is_answer = side.result is not None and side.result.bound_by == "memory"
-    return "fits nothing" if is_answer else "fits nothing that was tried"
-
-
-def _base_first(sides: Sequence[Side]) -> Sequence[Side]:
-    # the other is measured against strict FP32, wherever that stands, or else against the first
-    return sorted(sides, key=lambda side: side.result is None or side.result.precision is not Precision.FP32)
 
 
 def _is_uncompiled(search: Search) -> bool:

@@ -1,14 +1,27 @@
-"""Messages of a search for the largest batch that fits: its trials, its progress, its result."""
+"""The largest batch that fits: the trials of a search for it, its result, and their study."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem
 from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, Mib, Positive, Seconds, Whole
+from engine.experiment.value import (
+    MIB_PER_GIB,
+    MOST_ENTRIES,
+    Fraction,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    Whole,
+)
+from engine.protocol.answer import Answer
+from engine.protocol.memory_lines import MemoryLine
+from engine.words.numbers import times
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
 """Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
@@ -58,35 +71,6 @@ class Tried(Message):
     train_samples: Whole | None = None
 
 
-class ProbeStarted(Message):
-    """A search begins; `probe_id` is its id in the store. Until a trial has found what is free, the budget is
-    the whole device's."""
-
-    event: Literal["probe-started"] = "probe-started"
-    probe_id: Line
-    experiment: Experiment
-    precision: Precision
-    granularity: Positive
-    budget_mib: Mib
-
-
-class TrialBegun(Message):
-    """The batch size that is being tried."""
-
-    event: Literal["trial-begun"] = "trial-begun"
-    batch_size: Positive
-
-
-class TrialEnded(Message):
-    """The result of a trial; `replaced_worker` says why the next one gets another process, if it does."""
-
-    event: Literal["trial-ended"] = "trial-ended"
-    trial: Trial
-    budget_mib: Mib
-    other_programs_mib: Mib | None = None
-    replaced_worker: Text | None = None
-
-
 class ProbeResult(Message):
     """The limit in one precision.
 
@@ -109,9 +93,167 @@ class ProbeResult(Message):
     note: Text | None = None
 
 
-class ProbeEnded(Message):
-    """The search is over."""
+class LimitSide(Message):
+    """The search in one precision. `trying` is the batch in trial; `budget_mib` is the last trial's.
 
-    event: Literal["probe-ended"] = "probe-ended"
-    probe_id: Line
-    result: ProbeResult
+    `forecast` are lines in MiB, in the quantity of the trials; empty if unknown. `problem` says why training
+    fails whatever the batch.
+    """
+
+    label: Line
+    experiment: Experiment
+    granularity: Positive = 1
+    trials: Annotated[tuple[Trial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    budget_mib: Mib | None = None
+    result: ProbeResult | None = None
+    problem: Problem | None = None
+    forecast: tuple[MemoryLine, ...] = ()
+    trying: Annotated[Positive | None, Field(exclude=True)] = None
+
+    @property
+    def precision(self) -> Precision:
+        return self.experiment.precision
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest batch that passed so far; 0 if none did."""
+        return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
+
+    @property
+    def telling(self) -> tuple[Trial, ...]:
+        """The trials that the answer rests on: the compiled ones, if there are any."""
+        return tuple(trial for trial in self.trials if not trial.uncompiled) or self.trials
+
+    @property
+    def is_over(self) -> bool:
+        return self.result is not None or self.problem is not None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the largest batch is the answer, and not only what a stopped search had reached."""
+        return self.result is not None and self.result.verified
+
+    @property
+    def seconds(self) -> float:
+        """How long the search took, or its trials have taken so far."""
+        return self.result.seconds if self.result else sum(trial.seconds for trial in self.trials)
+
+    @property
+    def passed(self) -> tuple[tuple[int, float], ...]:
+        """The passed trials whose peak is known, as (batch, GiB), the smallest first."""
+        peaks = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
+        return tuple(sorted((batch, mib / MIB_PER_GIB) for batch, mib in peaks if mib is not None))
+
+    @property
+    def failed(self) -> tuple[int, ...]:
+        """The batches that did not fit."""
+        return tuple(trial.batch_size for trial in self.telling if not trial.fits)
+
+    @property
+    def answer(self) -> int | None:
+        """The largest batch, once it is proven."""
+        return self.largest_batch if self.is_proven else None
+
+    @property
+    def lines(self) -> tuple[MemoryLine, ...]:
+        """Memory by batch size, in MiB: through the smallest and the largest passed trial, else the forecast;
+        empty if neither is known."""
+        known = [point for point in self.passed if point[1]]
+        if len(known) < 2 or known[0][0] == known[-1][0]:
+            return self.forecast
+        (low, less), (high, more) = known[0], known[-1]
+        slope = (more - less) * MIB_PER_GIB / (high - low)
+        return (MemoryLine(fixed_mib=less * MIB_PER_GIB - slope * low, per_sample_mib=slope),)
+
+    @property
+    def at_least(self) -> str:
+        """ "at least " unless the next larger batch was proven to be too large."""
+        is_exact = self.result is not None and self.result.verified and self.result.bound_by != "data"
+        return "" if is_exact else "at least "
+
+    @property
+    def words(self) -> str:
+        """The largest batch so far: "FP32 fits 289"."""
+        if self.largest_batch:
+            return f"{self.label} fits {self.at_least}{self.largest_batch:,}"
+        is_answer = self.result is not None and self.result.bound_by == "memory"
+        return f"{self.label} {'fits nothing' if is_answer else 'fits nothing that was tried'}"
+
+
+class Limit(Answer):
+    """The largest batch that fits, in each of several precisions."""
+
+    kind = "limit"
+    sides: Annotated[tuple[LimitSide, ...], Field(min_length=1, max_length=100)]
+    margin_fraction: Fraction = 0.1
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return tuple(side.experiment for side in self.sides)
+
+    @property
+    def is_known(self) -> bool:
+        return self.trial_count > 0
+
+    @property
+    def digest(self) -> str:
+        """What is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+        known = [side for side in self.sides if side.trials]
+        if not known:
+            return ""
+        words = ", ".join(side.words for side in known)
+        # the other is measured against strict FP32, wherever that stands, or else against the first
+        ordered = sorted(known, key=lambda side: side.precision is not Precision.FP32)
+        ratio = times_the_batch(*ordered) if len(ordered) == 2 else None
+        return f"{words}." if ratio is None else f"{words}: {times(ratio)} times the batch."
+
+    def afresh(self) -> Self:
+        unknown = {"trials": (), "budget_mib": None, "result": None, "problem": None}
+        sides = tuple(side.model_copy(update=unknown) for side in self.sides)
+        return self.model_copy(update={"sides": sides})
+
+    def with_side(self, place: int, side: LimitSide) -> Limit:
+        return self.model_copy(update={"sides": (*self.sides[:place], side, *self.sides[place + 1 :])})
+
+    @property
+    def trial_count(self) -> int:
+        return sum(len(side.trials) for side in self.sides)
+
+    @property
+    def seconds(self) -> float:
+        return sum(side.seconds for side in self.sides)
+
+    @property
+    def cap_gib(self) -> float | None:
+        """The size of the simulated card; None for the device's own memory."""
+        return self.sides[0].experiment.memory_cap_gib
+
+    @property
+    def budget_mib(self) -> float | None:
+        """What a trial may take; the least where the sides differ."""
+        return min((side.budget_mib for side in self.sides if side.budget_mib), default=None)
+
+    @property
+    def baseline(self) -> LimitSide:
+        """The side that the others are measured against: strict FP32 if it was searched, else the first."""
+        return next((side for side in self.sides if side.precision is Precision.FP32), self.sides[0])
+
+    @property
+    def best(self) -> LimitSide | None:
+        """The side with the largest batch apart from the baseline; None if there is no other."""
+        others = [side for side in self.sides if side is not self.baseline]
+        return max(others, key=lambda side: side.largest_batch, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """The best side's batch over the baseline's, if both are proven and limited by memory."""
+        best = self.best
+        return None if best is None else times_the_batch(self.baseline, best)
+
+
+def times_the_batch(base: LimitSide, other: LimitSide) -> float | None:
+    """The other's batch over the base's; None unless memory bounds both, and that is proven."""
+    for side in (base, other):
+        if side.result is None or not side.result.verified or side.result.bound_by != "memory":
+            return None
+    return other.largest_batch / base.largest_batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field
 
@@ -10,6 +10,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+from engine.protocol.answer import Answer
 
 TuningPhase = Literal["candidates", "halving", "proof", "gains", "over"]
 
@@ -98,7 +99,7 @@ class Proof(Message):
     sentence: Line = ""
 
 
-class Tuning(Message):
+class Tuning(Answer):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
@@ -108,6 +109,7 @@ class Tuning(Message):
     trained. `runs` counts every process that trained.
     """
 
+    kind = "tune"
     experiment: Experiment
     plan: TuningPlan = TuningPlan()
     memory_cap_gib: float | None = None
@@ -125,3 +127,27 @@ class Tuning(Message):
     left_out: Reasons = Field(default_factory=dict)
     runs: Whole = 0
     seconds: Seconds = 0.0
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return (self.experiment,)
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.trials)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.phase == "over"
+
+    def afresh(self) -> Self:
+        asked = {name: getattr(self, name) for name in ("experiment", "plan", "memory_cap_gib")}
+        return type(self)(**asked)
+
+    @property
+    def title(self) -> str:
+        return f"Fastest {self.experiment.model}"
+
+    @property
+    def digest(self) -> str:
+        return "" if self.is_complete else "unfinished"

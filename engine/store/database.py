@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.store import format15
 from engine.store.backup import NoRoomError, back_up, backups
-from engine.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from engine.store.schema import APPLICATION_ID, SCHEMA, STUDIES, VERSION
 
 _BUSY_SECONDS = 10.0
 _KEPT_KIB = 16 * 1024
@@ -124,9 +125,7 @@ def _bring_up_to_date(
     connection.execute("PRAGMA foreign_keys = ON")
     _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    scripts = "".join(MIGRATIONS)
-    created, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
-    if not created - dropped <= tables:
+    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES)) <= tables:
         raise damaged(path)
 
 
@@ -266,6 +265,13 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
         raise damaged(path)
+    if 0 < version < format15.FORMAT:
+        message = (
+            f"The saved runs at {path} were written by an older Ammeter (format {version}), which this one, "
+            f"{__version__}, does not read: it reads formats {format15.FORMAT} and {VERSION}."
+        )
+        remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
+        raise ProblemError(_problem(message, remedy))
 
 
 def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -299,8 +305,10 @@ def _migrate(
         version = _version(connection)
         if back_up is not None and 0 < version < VERSION:
             copy = back_up(version)
-        for script in MIGRATIONS[version:]:
-            for statement in script.split(";"):
+        if version:
+            format15.bring_over(connection)
+        else:
+            for statement in f"{SCHEMA}{STUDIES}".split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -22,21 +22,17 @@ from engine.store.queue.waiting import Waiting
 from engine.store.readings import Readings
 from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
-from engine.store.saved.diagnoses import Diagnoses
-from engine.store.saved.searches import Probes
+from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
-from engine.store.saved.timings import Timings
-from engine.store.saved.tunings import Tunings
 from engine.store.whole_runs import WholeRuns
 
 
 class Store(Readings):
     """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `probes` are the saved searches, `diagnoses` those of experiments' numerics, `timings` the profiles of
-    their steps, `sweeps` the grids of settings, `tunings` the searches for the fastest settings, `whole_runs`
-    the runs as they travel between stores, `pictures` their training pictures, and `waiting` the queue.
-    `notes` are sentences on how the file had to be opened.
+    `studies` are the saved limits, numerics, profiles and tunings, `sweeps` the grids of settings,
+    `whole_runs` the runs as they travel between stores, `pictures` their training pictures, and `waiting` the
+    queue. `notes` are sentences on how the file had to be opened.
     Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST
     for a missing run.
     """
@@ -45,11 +41,8 @@ class Store(Readings):
         self.path = path or store_path()
         connection = Connection(self.path)
         super().__init__(connection)
-        self.probes = Probes(connection)
-        self.diagnoses = Diagnoses(connection)
-        self.timings = Timings(connection)
+        self.studies = Studies(connection)
         self.sweeps = Sweeps(connection)
-        self.tunings = Tunings(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
         self.waiting = Waiting(connection)
@@ -303,7 +296,7 @@ class Store(Readings):
             if folder.name not in saved:
                 checkpoints.remove(folder)
         checkpoints.remove_parts(self.path, saved - at_work)
-        self.timings.clean_up()
+        self.studies.clean_up()
 
     def add_comparison(self, title: str) -> str:
         """Adds a comparison for runs to belong to; returns its id."""

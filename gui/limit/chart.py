@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QWidget
 
@@ -11,10 +9,10 @@ from engine.drawing.shapes import Drawing
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.memory_chart import memory_chart
 from engine.limit.memory_range import MemoryContent
+from engine.protocol.trials import Limit
 from engine.words.numbers import times
 from gui.charts.painter import Painted
 from gui.limit.words import capacity
-from gui.session.orders.searches import SearchView
 
 
 class MemoryChart(Painted):
@@ -44,14 +42,13 @@ class MemoryChart(Painted):
         return QSize(680, 480)
 
 
-def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
+def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
     """The chart's content; empty without a search."""
     if view is None:
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
     return MemoryContent(
-        # the worker's phase changes often, and is not painted
-        sides=tuple(replace(side, doing="") for side in view.sides),
+        sides=view.sides,
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
         capacity_words=capacity(view, on_gpu),
         ratio=_ratio(view),
@@ -59,7 +56,7 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
     )
 
 
-def _ratio(view: SearchView) -> tuple[int, int, str] | None:
+def _ratio(view: Limit) -> tuple[int, int, str] | None:
     if view.ratio is None or view.best is None:
         return None
     return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"

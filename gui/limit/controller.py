@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
+from engine.protocol.trials import Limit, LimitSide
 from gui.limit.panel import MemoryLimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.orders.controller import WorkController
-from gui.session.orders.searches import SearchView
+from gui.session.orders.studies import StudyView
 from gui.session.request import Request
 from gui.setup.check import usual_gib
 from gui.setup.panel import SetupPanel
 
 
-class LimitController(WorkController[SearchView]):
+class LimitController(WorkController[StudyView[Limit]]):
     """Queues searches and shows them; forecasts what the form describes."""
 
     def __init__(
@@ -58,10 +61,10 @@ class LimitController(WorkController[SearchView]):
 
     def export(self, path: Path) -> None:
         """Writes the search that is shown, in the format of the path's ending."""
-        records = self._searches.records(self._key or "")
-        if records:
+        view = self._searches.view(self._key or "")
+        if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: LIMIT.export(records, path, force=True))
+            self._write(lambda: LIMIT.export(view.study, path, force=True))
 
     def _connect(self) -> None:
         self._setup.take_orders("limit", self.submit, self._refuse)
@@ -76,16 +79,16 @@ class LimitController(WorkController[SearchView]):
         self._forecaster.made.connect(self._setup.surveyor.look_again)
 
     def _submitted(self, request: Request) -> str:
-        series = self._searches.submit(
-            request.experiments,
-            granularity=self._panel.granularity(),
-            margin_fraction=self._panel.result.margin_fraction(),
+        sides = tuple(
+            LimitSide(
+                label=label,
+                experiment=experiment,
+                granularity=self._panel.granularity(),
+                forecast=self._forecaster.lines(experiment),
+            )
+            for label, experiment in _distinct(request.experiments)
         )
-        view = self._searches.view(series)
-        if view is not None:
-            for place, side in enumerate(view.sides):
-                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
-        return series
+        return self._searches.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
 
     def _choose_card(self, size: str) -> None:
         device = self._device()
@@ -128,3 +131,16 @@ class LimitController(WorkController[SearchView]):
         experiments = self._setup.outcome().experiments
         cap = experiments[0][1].memory_cap_gib if experiments else None
         return None if cap is None else cap * MIB_PER_GIB
+
+
+def _distinct(sides: Sequence[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
+    """The sides that differ in more than batch and length, which a search ignores."""
+    labels: dict[Experiment, str] = {}
+    for label, experiment in sides:
+        searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})
+        labels.setdefault(searched, label)
+    precisions = [experiment.precision for experiment in labels]
+    return [
+        (experiment.precision.label if precisions.count(experiment.precision) == 1 else label, experiment)
+        for experiment, label in labels.items()
+    ]

@@ -11,13 +11,14 @@ from PySide6.QtGui import QIntValidator, QResizeEvent
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.checks import DeviceEntry
+from engine.protocol.trials import Limit
 from gui.limit.cards import CardChooser
 from gui.limit.chart import MemoryChart, content_of
 from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable
-from gui.limit.words import progress, sentence
-from gui.session.orders.searches import SearchView
+from gui.limit.words import progress
+from gui.session.orders.studies import StudyView
 from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
@@ -56,7 +57,7 @@ class MemoryLimitPanel(QFrame):
         # the header would ask for more until it is laid out for its width
         self.setMinimumWidth(_LEAST)
         self.cpu_limit_gib: float | None = None
-        self._view: SearchView | None = None
+        self._view: StudyView[Limit] | None = None
         self._device: DeviceEntry | None = None
         self._shown: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
@@ -77,10 +78,10 @@ class MemoryLimitPanel(QFrame):
         self._lay_out()
         self.show_search(None)
 
-    def show_search(self, view: SearchView | None) -> None:
+    def show_search(self, view: StudyView[Limit] | None) -> None:
         """Shows a search so far; None for the empty state."""
         self._view = view
-        self.menu.set_shown(None if view is None or view.is_unfinished else view.series)
+        self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
         self._note.set_whole_text(progress(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)
@@ -88,8 +89,9 @@ class MemoryLimitPanel(QFrame):
         if shown != self._shown or shown is None:
             # the worker's phase changes often: the rows are not made again for it
             self._shown = shown
-            self.result.show_view(view, on_gpu=self._on_gpu)
-            self.trials.show_view(view)
+            limit = None if view is None else view.answer
+            self.result.show_view(limit, on_gpu=self._on_gpu)
+            self.trials.show_view(limit, None if view is None else view.key)
             self._order_tabs()
         self._show_chart()
 
@@ -108,7 +110,7 @@ class MemoryLimitPanel(QFrame):
         for part in (self.cards, self._heading, self._note):
             part.hide()
 
-    def view(self) -> SearchView | None:
+    def view(self) -> StudyView[Limit] | None:
         return self._view
 
     def granularity(self) -> int:
@@ -162,8 +164,9 @@ class MemoryLimitPanel(QFrame):
 
     def _show_chart(self) -> None:
         self._pages.setCurrentWidget(self.empty if self._view is None else self.chart)
-        content = content_of(self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
-        self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
+        limit = None if self._view is None else self._view.answer
+        content = content_of(limit, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
+        self.chart.show_content(content, limit.digest if limit is not None else "")
 
     def _open_export(self) -> None:
         button = self.trials.export
@@ -218,7 +221,7 @@ def _granularity_box() -> SearchBox:
     return box
 
 
-def _shown(view: SearchView) -> tuple[object, ...]:
+def _shown(view: StudyView[Limit]) -> tuple[object, ...]:
     """What the result and the table show of a search."""
-    sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.sides)
-    return (view.series, view.cap_gib, sides)
+    sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.answer.sides)
+    return (view.key, view.answer.cap_gib, sides)

@@ -7,11 +7,11 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
-from engine.limit.prober import DEFAULT_MARGIN
-from engine.limit.result import at_least
+from engine.limit.driver import DEFAULT_MARGIN
+from engine.limit.result import recommended_batch
+from engine.protocol.trials import Limit, LimitSide
 from engine.words.numbers import NONE, times
-from gui.limit.words import card, proof, recommendation, sentence, short_proof
-from gui.session.orders.searches import SearchView, SideView
+from gui.limit.words import card, proof, recommendation, short_proof
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -50,7 +50,7 @@ class ResultPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
-        self._view: SearchView | None = None
+        self._view: Limit | None = None
         self._multiple = 1
         self._on_gpu = True
         self._title = label("Result", "panelTitle")
@@ -72,7 +72,7 @@ class ResultPanel(QFrame):
         self._lay_out()
         self._refresh()
 
-    def show_view(self, view: SearchView | None, *, on_gpu: bool) -> None:
+    def show_view(self, view: Limit | None, *, on_gpu: bool) -> None:
         """Shows what a search has found so far."""
         self._view, self._on_gpu = view, on_gpu
         self._refresh()
@@ -128,7 +128,7 @@ class ResultPanel(QFrame):
         self._short.setVisible(bool(short))
         self._words.setVisible(not short)
 
-    def _replace_rows(self, view: SearchView | None) -> None:
+    def _replace_rows(self, view: Limit | None) -> None:
         old, self._rows = self._rows, QWidget()
         self._column.replaceWidget(old, self._rows)
         old.hide()
@@ -145,19 +145,19 @@ class ResultPanel(QFrame):
         for place, side in enumerate(view.sides):
             self._add_row(grid, 2 * place, side, side.largest_batch / largest)
 
-    def _add_row(self, grid: QGridLayout, row: int, side: SideView, fraction: float) -> None:
+    def _add_row(self, grid: QGridLayout, row: int, side: LimitSide, fraction: float) -> None:
         grid.addWidget(Marker(side.precision), row, 0)
         grid.addWidget(label(side.label, "value"), row, 1)
         grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
         # an unproven answer may still grow
-        least = "≥ " if at_least(side) else ""
+        least = "≥ " if side.at_least else ""
         number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
-        number.setToolTip(plain_tip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}"))
+        number.setToolTip(plain_tip(f"{side.label} fits {side.at_least}{side.largest_batch:,}"))
         set_precision(number, side.precision)
         grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
         if not side.is_over or not side.largest_batch:
             return
-        batch = side.recommended_batch(self.margin_fraction(), self._multiple)
+        batch = recommended_batch(side, self.margin_fraction(), self._multiple)
         words = recommendation(side, batch, self.margin_fraction(), self._multiple)
         if batch:
             button = Button(
@@ -182,7 +182,7 @@ class ResultPanel(QFrame):
 _RIGHT = Qt.AlignmentFlag.AlignRight
 
 
-def _text(view: SearchView | None) -> str:
+def _text(view: Limit | None) -> str:
     if view is None:
         return ""
     proofs = [(side, proof(side)) for side in view.sides]
@@ -191,4 +191,4 @@ def _text(view: SearchView | None) -> str:
         sentences = [words for _, words in proofs[:1] if words]
     else:
         sentences = [f"{side.label}: {words}" for side, words in proofs if words]
-    return " ".join([part for part in (sentence(view), *sentences) if part])
+    return " ".join([part for part in (view.digest, *sentences) if part])

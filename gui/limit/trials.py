@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from PySide6.QtWidgets import QFrame, QWidget
 
-from engine.protocol.trials import Trial
+from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import NONE, gib
 from gui.limit.words import outcome, short_outcome
-from gui.session.orders.searches import SearchView, SideView
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, Look, ResultTable
@@ -25,7 +24,7 @@ _NONE = "Each trial appears here as it is made."
 class TrialRow(NamedTuple):
     """A trial and its side."""
 
-    side: SideView
+    side: LimitSide
     trial: Trial
 
     @property
@@ -53,7 +52,7 @@ class TrialRow(NamedTuple):
         return f"{text}. {self.trial.note}" if self.trial.note else text
 
 
-def rows_of(view: SearchView | None) -> list[TrialRow]:
+def rows_of(view: Limit | None) -> list[TrialRow]:
     """The trials of a search."""
     return [TrialRow(side, trial) for side in view.sides for trial in side.trials] if view else []
 
@@ -116,18 +115,17 @@ class TrialTable(QFrame):
         )
         body = in_row(self.view, margins=(_MARGIN - 1, 0, _MARGIN - 1, 0))
         in_column(head, wide(body), parent=self, margins=(1, 8, 1, 1), spacing=2)
-        self._series: str | None = None
+        self._key: str | None = None
         self._follows = True
         bar = self.view.verticalScrollBar()
         bar.valueChanged.connect(self._note_place)
         # the rows are laid out later, and the panel above grows with its answer
         bar.rangeChanged.connect(self._keep_newest)
 
-    def show_view(self, view: SearchView | None) -> None:
-        """Shows the trials of a search, scrolled to the newest unless the user has scrolled up or sorted."""
-        series = None if view is None else view.series
-        bar, follows = self.view.verticalScrollBar(), self._follows or series != self._series
-        self._series, place = series, bar.value()
+    def show_view(self, view: Limit | None, key: str | None) -> None:
+        """Shows a search's trials, scrolled to the newest unless the user has scrolled up or sorted."""
+        bar, follows = self.view.verticalScrollBar(), self._follows or key != self._key
+        self._key, place = key, bar.value()
         rows = rows_of(view)
         self.view.show_rows(rows)
         set_text(self._count, f"{len(rows):,}" if rows else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
-from engine.protocol.trials import Trial
+from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import date_text, duration, memory_text
-from gui.session.orders.searches import SearchView, SideView
+from gui.session.orders.studies import StudyView
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
@@ -23,12 +23,7 @@ def short_outcome(trial: Trial) -> str:
     return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
-def sentence(view: SearchView) -> str:
-    """The result so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
-    return probe_result.sentence([side for side in view.sides if side.trials])
-
-
-def proof(side: SideView) -> str:
+def proof(side: LimitSide) -> str:
     """The proof of a side's answer, in a sentence; empty while nothing is known."""
     if side.problem is not None:
         return side.problem.message
@@ -45,7 +40,7 @@ def proof(side: SideView) -> str:
     return result.note or ""
 
 
-def short_proof(view: SearchView) -> str:
+def short_proof(view: Limit) -> str:
     """The proofs of all sides in one line; empty if there is more to say about any."""
     results = [side.result for side in view.sides]
     if not all(result and result.verified and result.first_failure and not result.note for result in results):
@@ -56,7 +51,7 @@ def short_proof(view: SearchView) -> str:
     return f"Proven: {'; '.join(proofs)}."
 
 
-def recommendation(side: SideView, batch: int, margin_fraction: float, multiple: int) -> str:
+def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple: int) -> str:
     """Why to use a batch: "a multiple of 8 that leaves 10 % free"; for 0, why there is none."""
     share = f"{100 * margin_fraction:.0f} %"
     if not batch:
@@ -66,22 +61,23 @@ def recommendation(side: SideView, batch: int, margin_fraction: float, multiple:
     return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
 
 
-def progress(view: SearchView) -> str:
+def progress(view: StudyView[Limit]) -> str:
     """How far a search has come, for the line beside the title."""
     if view.is_waiting:
         return "waiting for its turn"
-    count = view.trial_count
+    limit = view.answer
+    count = limit.trial_count
     trials = f"{count} trial" + ("s" if count != 1 else "")
     if not view.is_live:
         when = date_text(view.created)
-        return f"{trials} in {duration(view.seconds)}, {when}"
-    busy = next((side for side in view.sides if side.trying is not None), None)
+        return f"{trials} in {duration(limit.seconds)}, {when}"
+    busy = next((side for side in limit.sides if side.trying is not None), None)
     if busy is None:
         return f"{trials}, getting ready"
-    return f"{trials}, trying {busy.trying:,} in {busy.label} ({busy.doing or 'starting a process'})"
+    return f"{trials}, trying {busy.trying:,} in {busy.label} ({view.doing or 'starting a process'})"
 
 
-def card(view: SearchView, on_gpu: bool) -> str:
+def card(view: Limit, on_gpu: bool) -> str:
     """The device of a search in a heading: "a 24 GiB card"."""
     cap = view.cap_gib
     if cap is None:
@@ -90,7 +86,7 @@ def card(view: SearchView, on_gpu: bool) -> str:
     return f"{article} {cap:g} GiB card" if on_gpu else f"{cap:g} GiB"
 
 
-def capacity(view: SearchView, on_gpu: bool) -> tuple[str, str]:
+def capacity(view: Limit, on_gpu: bool) -> tuple[str, str]:
     """The label of the chart's limit: its name, and what follows where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:

@@ -10,20 +10,20 @@ from PySide6.QtCore import QObject
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.diagnosis import Part
+from engine.protocol.numerics.diagnosis import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.diagnoses import DiagnosisView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 
 _NO_PARTS = "Tick what to diagnose."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
 
 
-class NumericsController(WorkController[DiagnosisView]):
+class NumericsController(WorkController[StudyView[Numerics]]):
     """Queues diagnoses, shows and exports them."""
 
     def __init__(
@@ -54,7 +54,10 @@ class NumericsController(WorkController[DiagnosisView]):
         if not parts:
             self._refuse(_NO_PARTS)
             return
-        self._enqueue([experiment], lambda: self._diagnoses.submit(experiment, parts, run_id))
+        # of a run, all its steps are looked through for the first NaN or Inf
+        steps = FIRST_STEPS if run_id is None else None
+        wanted = Numerics(experiment=experiment, parts=tuple(parts), run_id=run_id, steps=steps)
+        self._enqueue([experiment], lambda: self._diagnoses.submit(wanted))
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Looks for the first NaN or Inf of a run."""
@@ -74,10 +77,10 @@ class NumericsController(WorkController[DiagnosisView]):
 
     def export(self, path: Path) -> None:
         """Writes the diagnosis that is shown, in the format of the path's ending."""
-        record = self._diagnoses.record(self._key or "")
-        if record is not None:
+        view = self._diagnoses.view(self._key or "")
+        if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: NUMERICS.export(record, path, force=True))
+            self._write(lambda: NUMERICS.export(view.study, path, force=True))
 
     def _connect(self, follows: bool) -> None:
         if follows:
@@ -95,7 +98,7 @@ class NumericsController(WorkController[DiagnosisView]):
     def _go_deeper(self) -> None:
         """Diagnoses the chosen parts of what is shown."""
         if (view := self._panel.view()) is not None:
-            self.submit(view.experiment, self._panel.parts())
+            self.submit(view.study.experiments[0], self._panel.parts())
 
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Part
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
 from gui.numerics.answers.islands_view import IslandsView
@@ -24,9 +24,9 @@ from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
-from gui.numerics.words import AWAITED, facts, progress
-from gui.session.orders.diagnoses import DiagnosisView
+from gui.numerics.words import AWAITED, facts, is_awaited, progress
 from gui.session.orders.head import WorkHead
+from gui.session.orders.studies import StudyView
 from gui.widgets import EmptyState, label
 from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
@@ -98,7 +98,7 @@ class NumericsPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
-        self._view: DiagnosisView | None = None
+        self._view: StudyView[Numerics] | None = None
         self._shown: dict[str, object] = {}
         self.head = WorkHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
@@ -128,7 +128,7 @@ class NumericsPanel(QFrame):
         self._lay_out()
         self.show_diagnosis(None)
 
-    def show_diagnosis(self, view: DiagnosisView | None) -> None:
+    def show_diagnosis(self, view: StudyView[Numerics] | None) -> None:
         """Shows a diagnosis so far; None for the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
@@ -136,11 +136,9 @@ class NumericsPanel(QFrame):
             self.head.show_view(None, "", 0.0, None, is_known=False)
         else:
             note = progress(view) if view.is_unfinished else facts(view)
-            is_known = view.diagnosis != Diagnosis()
-            self.head.show_view(
-                view, note, view.fraction or 0.0, view.experiment.precision, is_known=is_known
-            )
-            self.ranges.set_uses_scaler(view.experiment.uses_scaler)
+            experiment, is_known = view.answer.experiment, view.answer.is_known
+            self.head.show_view(view, note, view.fraction or 0.0, experiment.precision, is_known=is_known)
+            self.ranges.set_uses_scaler(experiment.uses_scaler)
         self._pages.setCurrentWidget(self.empty if view is None else self.tabs)
         self._show_parts(is_other)
 
@@ -153,7 +151,7 @@ class NumericsPanel(QFrame):
         self._pages.setCurrentWidget(self.tabs)
         self.tabs.open("range")
 
-    def view(self) -> DiagnosisView | None:
+    def view(self) -> StudyView[Numerics] | None:
         return self._view
 
     def parts(self) -> tuple[Part, ...]:
@@ -182,15 +180,15 @@ class NumericsPanel(QFrame):
     def _show_parts(self, is_other: bool) -> None:
         view = self._view
         for name, shown in self._views.items():
-            part = None if view is None else getattr(view.diagnosis, name)
+            part = None if view is None else getattr(view.answer.diagnosis, name)
             if is_other or part is not self._shown.get(name):
                 # the worker's phase changes often: a view is not filled again for it
                 shown.show(part)
                 self._shown[name] = part
-            awaited = view is not None and part is None and view.is_awaited(name)
+            awaited = view is not None and part is None and is_awaited(view, name)
             self._tab_pages[name].setCurrentIndex(1 if awaited else 0)
         if is_other and view is not None:
-            known = [name for name in self._views if view.has(name) or view.is_awaited(name)]
+            known = [name for name in self._views if view.answer.has(name) or is_awaited(view, name)]
             if known and self.tabs.name() not in known:
                 self.tabs.open(known[0])
 

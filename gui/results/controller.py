@@ -18,7 +18,7 @@ from gui.results.saved import read_studies
 from gui.results.studies import StudyMaker, StudyPages
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import Line
-from gui.runs.table.rows import KINDS, Item, Study, StudyKind
+from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
@@ -82,7 +82,7 @@ class ResultsController(QObject):
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.page.head, self.page.comparison, notice, window
         )
-        self._studies: tuple[Study, ...] = ()
+        self._studies: tuple[StudyRow, ...] = ()
         panel, head = self.page.comparison, self.page.head
         self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
         self._opened: Item | Line | None = None
@@ -135,7 +135,7 @@ class ResultsController(QObject):
         read = partial(read_studies, self._store_path)
         self._background.do(read, self._take_studies, self.problem.emit)
 
-    def _take_studies(self, studies: tuple[Study, ...]) -> None:
+    def _take_studies(self, studies: tuple[StudyRow, ...]) -> None:
         self._studies = studies
         self._runs.set_studies(studies)
         self._fill_tab()
@@ -191,7 +191,7 @@ class ResultsController(QObject):
         self._opened = None
         self._compare(self._runs.checked())
 
-    def _open_study(self, item: Item, study: Study) -> None:
+    def _open_study(self, item: Item, study: StudyRow) -> None:
         self._mark([])
         self._runs.table.mark([item.key])
         about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
@@ -245,6 +245,6 @@ class ResultsController(QObject):
             self._setup.use_settings(experiment)
             self.form_wanted.emit()
 
-    def _delete(self, study: Study) -> None:
+    def _delete(self, study: StudyRow) -> None:
         if may_delete(self._runs, _CONTENTS[study.kind]):
             self._experiments.orders[_ORDERS[study.kind]].delete(study.id)

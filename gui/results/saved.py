@@ -2,82 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Grid
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.timing.timing import Timing
+from engine.protocol.trials import Limit
 from engine.protocol.tuning import Tuning
-from engine.store.saved.diagnoses import DiagnosisRecord
-from engine.store.saved.searches import ProbeRecord
+from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
-from engine.store.saved.timings import TimingRecord
-from engine.store.saved.tunings import TuningRecord
 from engine.store.store import Store
 from engine.timing.gain import gains
 from engine.words.numbers import counted, number
 from engine.words.settings import setting_text
-from gui.runs.table.rows import Study
-from gui.session.orders.searches import SearchView
+from gui.runs.table.rows import StudyRow
 
 
-def read_studies(store_path: Path) -> tuple[Study, ...]:
+def read_studies(store_path: Path) -> tuple[StudyRow, ...]:
     """All saved studies, in any order; those that cannot be read are left out. Raises ProblemError."""
     with Store(store_path) as store:
         return tuple(_studies(store))
 
 
-def _studies(store: Store) -> Iterator[Study]:
-    yield from _limits(store.probes.newest())
-    yield from (_numerics(record) for record in store.diagnoses.newest() if record.results or record.problem)
-    yield from filter(None, map(_profile, store.timings.newest()))
-    yield from map(_sweep, store.sweeps.bare.newest())
-    yield from (_tune(record) for record in store.tunings.newest() if record.tuning.trials or record.problem)
+def _studies(store: Store) -> Iterator[StudyRow]:
+    for entry in store.studies.newest():
+        try:
+            study = store.studies.find(entry.id)
+        except ProblemError:
+            # one damaged study must not hide the others
+            continue
+        yield study_row(study)
+    yield from map(_sweep_row, store.sweeps.bare.newest())
 
 
-def _limits(records: Iterable[ProbeRecord]) -> Iterator[Study]:
-    by_series: dict[str, list[ProbeRecord]] = {}
-    for record in records:
-        by_series.setdefault(record.series, []).append(record)
-    for series, sides in by_series.items():
-        view = SearchView.of_records(sides)
-        if view.trial_count:
-            yield Study(
-                "limit",
-                series,
-                "Largest batch",
-                view.sides[0].experiment.model,
-                view.created,
-                _batches(view),
-                view.ratio,
-                sides[0].device_name,
-                view.baseline.experiment,
-                is_unfinished=any(not side.is_over for side in view.sides),
-            )
-
-
-def _batches(view: SearchView) -> str:
-    best = view.best
-    sides = [view.baseline] if best is None else [view.baseline, best]
-    sizes = " → ".join(f"{side.largest_batch:,}" for side in sides)
-    return f"{sizes} samples"
-
-
-def _numerics(record: DiagnosisRecord) -> Study:
-    return Study(
-        "numerics",
-        record.id,
-        f"Numerics, {record.experiment.precision.label}",
-        record.experiment.model,
-        record.created,
-        _finding(record.diagnosis) if record.results else "failed",
-        device=record.device_name,
-        experiment=record.experiment,
-        is_failed=not record.results,
-        is_unfinished=not record.is_over,
+def study_row(study: Study[Any]) -> StudyRow:
+    """A study as the table shows it."""
+    answer = study.answer
+    title, result, ratio, experiment = _TOLD[study.kind](answer)
+    is_failed = study.problem is not None and not answer.is_known
+    return StudyRow(
+        study.kind,
+        study.id,
+        title,
+        experiment.model,
+        study.created,
+        "failed" if is_failed else result,
+        ratio,
+        study.device_name,
+        experiment,
+        is_failed=is_failed,
+        is_unfinished=not study.is_over,
     )
+
+
+_Told = tuple[str, str, float | None, Experiment]
+"""Title, result, ratio, and the experiment that *Use these settings* takes."""
+
+
+def _limit(limit: Limit) -> _Told:
+    best = limit.best
+    sides = [limit.baseline] if best is None else [limit.baseline, best]
+    sizes = " → ".join(f"{side.largest_batch:,}" for side in sides)
+    return "Largest batch", f"{sizes} samples", limit.ratio, limit.baseline.experiment
+
+
+def _numerics(numerics: Numerics) -> _Told:
+    experiment = numerics.experiment
+    return f"Numerics, {experiment.precision.label}", _finding(numerics.diagnosis), None, experiment
 
 
 def _finding(diagnosis: Diagnosis) -> str:
@@ -99,37 +94,38 @@ def _finding(diagnosis: Diagnosis) -> str:
 _TITLES = {1: "Profile", 2: "Profile of both"}
 
 
-def _profile(record: TimingRecord) -> Study | None:
-    timing = record.timing
-    if not any(side.profile or side.problem for side in timing.sides):
-        return None
-    first = timing.sides[0].experiment
-    count = len(timing.sides)
+def _profile(timing: Timing) -> _Told:
+    first, count = timing.sides[0].experiment, len(timing.sides)
     title = f"Profile, {first.precision.label}" if count == 1 else _TITLES.get(count, f"Profile of {count}")
     ratios = [gain.ratio for gain in gains(timing) if gain is not None and gain.ratio is not None]
-    return Study(
-        "profile",
-        record.id,
-        title,
-        first.model,
-        record.created,
-        _step_times(timing),
-        max(ratios, default=None),
-        record.device_name,
-        first,
-        is_failed=not timing.profiles(),
-        is_unfinished=not record.is_over,
-    )
-
-
-def _step_times(timing: Timing) -> str:
     times = [number(profile.step_ms) for profile in timing.profiles()]
-    return f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms a step" if times else "failed"
+    result = f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms a step" if times else "failed"
+    return title, result, max(ratios, default=None), first
 
 
-def _sweep(record: SweepRecord) -> Study:
+def _tune(tuning: Tuning) -> _Told:
+    ratio = tuning.proof.speedup if tuning.proof is not None else None
+    return "Tune", _fastest(tuning), ratio, tuning.winner or tuning.experiment
+
+
+def _fastest(tuning: Tuning) -> str:
+    if tuning.winner is None:
+        return "no winner" if tuning.phase == "over" else "unfinished"
+    return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "as it was"
+
+
+def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
+    texts = {"batch_size": f"batch {experiment.batch_size:,}", "precision": experiment.precision.label}
+    recipe = setting_text("step.recipe", experiment.step.recipe).lower()
+    return ", ".join({**texts, "step.recipe": recipe}[key] for key in keys if key in {*texts, "step.recipe"})
+
+
+_TOLD: dict[str, Any] = {"limit": _limit, "numerics": _numerics, "profile": _profile, "tune": _tune}
+
+
+def _sweep_row(record: SweepRecord) -> StudyRow:
     first = record.grid.cells[0].experiment
-    return Study(
+    return StudyRow(
         "sweep",
         record.id,
         record.name,
@@ -145,32 +141,3 @@ def _sweep(record: SweepRecord) -> Study:
 
 def _axes(grid: Grid) -> str:
     return f"{' × '.join(str(len(axis.values)) for axis in grid.axes)}, {counted(grid.size, 'cell')}"
-
-
-def _tune(record: TuningRecord) -> Study:
-    tuning = record.tuning
-    return Study(
-        "tune",
-        record.id,
-        "Tune",
-        tuning.experiment.model,
-        record.created,
-        _fastest(tuning),
-        tuning.proof.speedup if tuning.proof is not None else None,
-        record.device_name,
-        tuning.winner or tuning.experiment,
-        is_failed=record.problem is not None and tuning.winner is None,
-        is_unfinished=not record.is_over,
-    )
-
-
-def _fastest(tuning: Tuning) -> str:
-    if tuning.winner is None:
-        return "no winner" if tuning.phase == "over" else "unfinished"
-    return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "as it was"
-
-
-def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
-    texts = {"batch_size": f"batch {experiment.batch_size:,}", "precision": experiment.precision.label}
-    recipe = setting_text("step.recipe", experiment.step.recipe).lower()
-    return ", ".join({**texts, "step.recipe": recipe}[key] for key in keys if key in {*texts, "step.recipe"})

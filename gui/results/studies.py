@@ -10,13 +10,14 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from engine.export.formats import LIMIT
+from engine.protocol.trials import Limit
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.runs.table.rows import StudyKind
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.searches import SearchView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.fastest.controller import FastestController
@@ -26,7 +27,7 @@ from gui.timing.controller import TimingController
 from gui.timing.panel import TimingPanel
 
 
-class _Limits(WorkController[SearchView]):
+class _Limits(WorkController[StudyView[Limit]]):
     """Shows saved limits. The form's own limit is another's affair."""
 
     def __init__(
@@ -46,9 +47,9 @@ class _Limits(WorkController[SearchView]):
         panel.copied.connect(self.reported)
 
     def _export(self, path: Path) -> None:
-        records = self._experiments.searches.records(self._key or "")
-        if records:
-            self._write(lambda: LIMIT.export(records, path, force=True))
+        view = self._experiments.searches.view(self._key or "")
+        if view is not None:
+            self._write(lambda: LIMIT.export(view.study, path, force=True))
 
 
 StudyPanel = MemoryLimitPanel | NumericsPanel | TimingPanel | SweepPanel | TunePanel

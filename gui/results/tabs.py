@@ -11,13 +11,14 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.limit.prober import DEFAULT_MARGIN
-from engine.protocol.numerics.diagnosis import USUAL_PARTS
+from engine.protocol.numerics.diagnosis import FIRST_STEPS, Numerics
+from engine.protocol.timing.timing import timing_of
+from engine.protocol.trials import Limit, LimitSide
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.limit.panel import MemoryLimitPanel
 from gui.results.studies import StudyMaker
-from gui.runs.table.rows import Study, StudyKind
+from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.widgets import EmptyState
@@ -120,7 +121,7 @@ class StudyTab(QWidget):
 
 
 def add_tabs(
-    panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[Study]]
+    panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[StudyRow]]
 ) -> Callable[[], None]:
     """Adds the tabs; the returned function fills the one in front, if it is one of them."""
     offers = _offers(maker.experiments, studies)
@@ -137,7 +138,7 @@ def add_tabs(
     return fill
 
 
-def _offers(experiments: Experiments, studies: Callable[[], Sequence[Study]]) -> dict[StudyKind, _Offer]:
+def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]]) -> dict[StudyKind, _Offer]:
     def newest(kind: StudyKind, wanted: Sequence[Experiment]) -> str | None:
         keys = {_but_length(experiment) for experiment in wanted}
         found = [
@@ -155,8 +156,8 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[Study]]) ->
             " waits for, side by side.",
             lambda pair: f"Profile {pair.sides}",
             "Profiles some steps of the compared runs",
-            lambda pair: experiments.timings.of_runs(pair.run_ids),
-            lambda pair: experiments.timings.submit(pair.experiments, pair.run_ids),
+            lambda pair: experiments.profile_of(pair.run_ids),
+            lambda pair: experiments.timings.submit(timing_of(pair.experiments, pair.run_ids)),
             lambda pair: experiments.why_not_explained(pair.run_ids),
         ),
         "numerics": _Offer(
@@ -167,7 +168,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[Study]]) ->
             lambda pair: f"Watch {pair.headline.precision.label}",
             "Diagnoses the numerics of the side that the sentence is about",
             lambda pair: newest("numerics", [pair.headline]),
-            lambda pair: experiments.diagnoses.submit(pair.headline, USUAL_PARTS),
+            lambda pair: experiments.diagnoses.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
             lambda pair: _why_not(experiments),
         ),
         "limit": _Offer(
@@ -177,14 +178,15 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[Study]]) ->
             lambda pair: f"Find the limit of {pair.sides}",
             "Searches for the largest batch with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
-            lambda pair: experiments.searches.submit(
-                tuple(zip(pair.labels, pair.experiments, strict=True)),
-                granularity=1,
-                margin_fraction=DEFAULT_MARGIN,
-            ),
+            lambda pair: experiments.searches.submit(_limit_of(pair)),
             lambda pair: _why_not(experiments),
         ),
     }
+
+
+def _limit_of(pair: Pair) -> Limit:
+    sides = zip(pair.labels, pair.experiments, strict=True)
+    return Limit(sides=tuple(LimitSide(label=label, experiment=experiment) for label, experiment in sides))
 
 
 def _but_length(experiment: Experiment) -> str:

@@ -15,11 +15,10 @@ from gui.runs.marks import MarksDialog, toggled
 from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags, fill_columns, why_no_ranges
 from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
-from gui.runs.table.rows import Item, ItemKind, Study, name_of_side
+from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
-from gui.session.orders.diagnoses import why_nothing_to_find
-from gui.session.orders.timings import baseline_first
+from gui.session.orders.runs import baseline_first, why_nothing_to_find
 from gui.widgets import divider
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.shortcuts import keys_of
@@ -55,7 +54,7 @@ class RunsPanel(QFrame):
     resume_requested = Signal(str)
     open_requested = Signal(str)
     details_requested = Signal(str)
-    study_deleted = Signal(object)  # Study
+    study_deleted = Signal(object)  # StudyRow
     import_wanted = Signal()
     show_me_wanted = Signal()
     experiment_wanted = Signal()
@@ -90,7 +89,7 @@ class RunsPanel(QFrame):
         self.model.take(runs)
         self._refresh()
 
-    def set_studies(self, studies: Sequence[Study]) -> None:
+    def set_studies(self, studies: Sequence[StudyRow]) -> None:
         """Shows these limits, numerics, profiles, sweeps and tunings, and no others."""
         self.model.take_studies(studies)
         self._refresh()

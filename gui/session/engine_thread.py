@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal
 
@@ -82,7 +81,7 @@ class EngineThread(QThread):
         self.waiting_list.add(*run_ids, goes_first=goes_first)
         self.queue_changed.emit()
 
-    def enqueue_order(self, order: Order[Any], *, is_held: bool = False) -> None:
+    def enqueue_order(self, order: Order, *, is_held: bool = False) -> None:
         """Adds an order at the end of the queue."""
         self.waiting_list.add(order, is_held=is_held)
         self.queue_changed.emit()
@@ -120,9 +119,9 @@ class EngineThread(QThread):
         self.queue_changed.emit()
         return is_removed
 
-    def waiting_orders(self, kind: type[Order[Any]]) -> int:
+    def waiting_orders(self, kind: str) -> int:
         """How many orders of a kind wait."""
-        return sum(isinstance(work, kind) for work in self.waiting_list.waiting())
+        return sum(isinstance(work, Order) and work.kind == kind for work in self.waiting_list.waiting())
 
     def waiting(self) -> tuple[str, ...]:
         """The ids of the waiting runs, next first."""
@@ -328,7 +327,7 @@ class EngineThread(QThread):
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _carry_out(self, store: Store, order: Order[Any]) -> None:
+    def _carry_out(self, store: Store, order: Order) -> None:
         problem: Problem | None = None
         gave_way = False
 
@@ -339,10 +338,9 @@ class EngineThread(QThread):
 
         self.order_began.emit(order.key)
         tool = self._tool = order.tool(store, self._launcher, self._catalog)
+        tell = partial(self._tell, order.key)
         try:
-            problem = order.carry_out(
-                tool, partial(self._tell, order.key), lambda: self._stop_asked, gives_way
-            )
+            problem = order.carry_out(tool, store, tell, lambda: self._stop_asked, gives_way)
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run

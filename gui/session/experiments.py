@@ -15,23 +15,25 @@ from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
-from engine.protocol.tuning import TuningPlan
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.timing.timing import Timing
+from engine.protocol.trials import Limit
+from engine.protocol.tuning import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
+from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.fastest.tuner import Tuner
+from engine.sweep.fastest.driver import TuneDriver
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
-from gui.session.orders.diagnoses import Diagnoses
-from gui.session.orders.searches import Searches
+from gui.session.orders.runs import why_not_profiled
+from gui.session.orders.studies import Studies
 from gui.session.orders.sweeps import Sweeps
-from gui.session.orders.timings import Timings
-from gui.session.orders.tunings import Tunings
 from gui.session.orders.work import OrderedWork
 from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
@@ -40,12 +42,12 @@ from gui.session.trust import CodeTrust
 WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {
     "run": "A run is training; add this one to the queue.",
-    "search": "A search is running; add this to the queue.",
-    "diagnosis": "A diagnosis is running; add this to the queue.",
-    "timing": "Steps are being profiled; add this to the queue.",
+    "limit": "A search is running; add this to the queue.",
+    "numerics": "A diagnosis is running; add this to the queue.",
+    "profile": "Steps are being profiled; add this to the queue.",
     "sweep": "A sweep is running; add this to the queue.",
     "installation": "The engine is being set up; add this to the queue.",
-    "tuning": "The fastest settings are being searched for; add this to the queue.",
+    "tune": "The fastest settings are being searched for; add this to the queue.",
 }
 
 
@@ -92,29 +94,23 @@ class Experiments(QObject):
         self._thread.idle.connect(self.idle)
         self._thread.engine_missed.connect(self._take_engine)
         self._thread.check_ended.connect(self.checked)
-        self.searches = Searches(store, self._thread, self)
-        self.diagnoses = Diagnoses(store, self._thread, self)
-        self.timings = Timings(store, self._thread, self)
+        self.searches: Studies[Limit] = Studies("limit", store, self._thread, self)
+        self.diagnoses: Studies[Numerics] = Studies("numerics", store, self._thread, self)
+        self.timings: Studies[Timing] = Studies("profile", store, self._thread, self)
         self.sweeps = Sweeps(store, self._thread, self)
-        self.tunings = Tunings(store, self._thread, self)
-        self.orders: Mapping[str, OrderedWork[Any]] = {
-            "search": self.searches,
-            "diagnosis": self.diagnoses,
-            "timing": self.timings,
-            "sweep": self.sweeps,
-            "tuning": self.tunings,
-        }
+        self.tunings: Studies[Tuning] = Studies("tune", store, self._thread, self)
+        works = (self.searches, self.diagnoses, self.timings, self.sweeps, self.tunings)
+        self.orders: Mapping[str, OrderedWork[Any]] = {work.kind: work for work in works}
         for work in self.orders.values():
             work.problem.connect(self._tell)
             work.logged.connect(self.logged)
             work.busy_changed.connect(self.busy_changed)
-        self.queue = Queue(store, self._thread, self.runs, self.orders, self)
-        self.queue.problem.connect(self._tell)
-        self._tell_queue()
-        for work in (self.sweeps, self.tunings):
             work.run_began.connect(self._begin_of_order)
             work.run_event.connect(self._take)
             work.run_ended.connect(lambda run_id: self._end(run_id, None))
+        self.queue = Queue(store, self._thread, self.runs, self.orders, self)
+        self.queue.problem.connect(self._tell)
+        self._tell_queue()
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(launcher.trusted_code)
 
@@ -237,8 +233,9 @@ class Experiments(QObject):
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
         """Queues the search for the fastest settings of an experiment; its id. Raises ProblemError."""
-        tuner = Tuner(self._store, self._launcher, self.catalog)
-        return self.tunings.carry_on(tuner.prepare(experiment, plan, memory_cap_gib=memory_cap_gib))
+        wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
+        driver = TuneDriver(self._store, self._launcher, self.catalog)
+        return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""
@@ -310,8 +307,19 @@ class Experiments(QObject):
     def why_not_explained(self, run_ids: Sequence[str]) -> str | None:
         """Why there can be no timing of these runs, in a sentence; None if there is or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        against = self.timings.why_not_explained(runs, self.catalog)
+        unfinished = next((run.name for run in runs if not run.status.is_over), None)
+        against = why_not_profiled(runs, self.catalog)
+        if unfinished is not None:
+            against = f"“{unfinished}” has not ended yet."
+        elif against is not None and self.profile_of([run.id for run in runs]) is not None:
+            return None
         return self.engine.problem.message if against and self.engine.problem is not None else against
+
+    def profile_of(self, run_ids: Sequence[str]) -> str | None:
+        """The key of the newest profile of exactly these runs, in this order; None if there is none."""
+        wanted = tuple(run_ids)
+        unfinished = (view.key for view in self.timings.unfinished() if view.answer.run_ids == wanted)
+        return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
     def take_out(self, run_id: str) -> None:
         """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""

@@ -9,14 +9,15 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE
+from engine.protocol.timing.timing import Timing, timing_of
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.timings import TimingView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.timing.panel import TimingPanel
 
 
-class TimingController(WorkController[TimingView]):
+class TimingController(WorkController[StudyView[Timing]]):
     """Queues timings, shows and exports them."""
 
     def __init__(
@@ -50,11 +51,11 @@ class TimingController(WorkController[TimingView]):
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
         """Queues profiles of experiments, or of runs, and shows them."""
-        self._enqueue(experiments, lambda: self._timings.submit(experiments, run_ids))
+        self._enqueue(experiments, lambda: self._timings.submit(timing_of(experiments, run_ids)))
 
     def explain(self, run_ids: Sequence[str]) -> None:
         """Shows the newest timing of these runs side by side, or makes one."""
-        known = self._timings.of_runs(run_ids)
+        known = self._experiments.profile_of(run_ids)
         if known is not None:
             self._show(known)
             self.workspace_wanted.emit()
@@ -66,15 +67,15 @@ class TimingController(WorkController[TimingView]):
 
     def export(self, path: Path) -> None:
         """Writes the timing that is shown, in the format of the path's ending."""
-        record = self._timings.record(self._key or "")
-        if record is not None:
+        view = self._timings.view(self._key or "")
+        if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: PROFILE.export(record, path, force=True))
+            self._write(lambda: PROFILE.export(view.study, path, force=True))
 
     def _profile_again(self) -> None:
         view = self._timings.view(self._key or "")
         if view is not None:
             runs = self._experiments.runs
             # a deleted run is profiled as what it was
-            run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.run_ids]
-            self.submit([side.experiment for side in view.timing.sides], run_ids)
+            run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.answer.run_ids]
+            self.submit(view.answer.experiments, run_ids)

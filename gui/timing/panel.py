@@ -19,7 +19,7 @@ from engine.protocol.timing.timing import Timing
 from engine.timing.names import failures
 from engine.timing.tables import TABLES
 from gui.session.orders.head import WorkHead
-from gui.session.orders.timings import TimingView
+from gui.session.orders.studies import StudyView
 from gui.timing.advice_view import TimingAdvice
 from gui.timing.answer import ENERGY_PAGE, TimingAnswer
 from gui.timing.bars_view import BarsView
@@ -59,7 +59,7 @@ class TimingPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
-        self._view: TimingView | None = None
+        self._view: StudyView[Timing] | None = None
         self._shown: Timing | None = None
         self._stale: set[str] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
@@ -90,28 +90,27 @@ class TimingPanel(QFrame):
         self._connect()
         self.show_view(None)
 
-    def show_view(self, view: TimingView | None) -> None:
+    def show_view(self, view: StudyView[Timing] | None) -> None:
         """Shows a timing so far; None for the empty state."""
         self._view = view
-        timing = None if view is None else view.timing
+        timing = None if view is None else view.answer
         if view is None:
             self.head.show_view(None, "", 0.0, None, is_known=False)
         else:
             note = progress(view) if view.is_unfinished else facts(view)
-            precision = view.timing.sides[view.side].experiment.precision
-            is_known = bool(view.timing.profiles())
-            self.head.show_view(view, note, view.progress(), precision, is_known=is_known)
+            precision, is_known = view.study.experiments[view.study.place].precision, view.answer.is_known
+            self.head.show_view(view, note, view.progress, precision, is_known=is_known)
         self.again.setVisible(view is not None and not view.is_unfinished)
         page: QWidget = self.empty
         if view is not None:
-            page = self._content if view.is_known or not view.is_unfinished else self._awaited
+            page = self._content if view.study.is_known or not view.is_unfinished else self._awaited
         self._pages.setCurrentWidget(page)
         if timing != self._shown:
             # the worker's phase changes often: nothing is filled again for it
             self._shown = timing
             self._show_timing(timing)
 
-    def view(self) -> TimingView | None:
+    def view(self) -> StudyView[Timing] | None:
         return self._view
 
     def state(self) -> dict[str, Any]:
@@ -127,7 +126,7 @@ class TimingPanel(QFrame):
     def _show_timing(self, timing: Timing | None) -> None:
         profiles = () if timing is None else timing.profiles()
         self._traces.setEnabled(any(profile.trace is not None for profile in profiles))
-        set_text(self.failures, "" if timing is None else "\n".join(failures(timing)))
+        set_text(self.failures, "\n".join(failures(timing)) if profiles and timing is not None else "")
         self.failures.setVisible(bool(self.failures.text()))
         self.answer.show_timing(timing)
         self.notes.set_whole_text("" if timing is None else notes(timing))

@@ -9,23 +9,23 @@ from engine.timing.names import ENERGY_COUNTERS, side_names
 from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import date_text, number, share_text
-from gui.session.orders.timings import TimingView
+from gui.session.orders.studies import StudyView
 
 
-def facts(view: TimingView) -> str:
+def facts(view: StudyView[Timing]) -> str:
     """What was profiled, where and when."""
     when = date_text(view.created)
-    return ", ".join(part for part in (_what(view.timing), view.device_name, when) if part)
+    return ", ".join(part for part in (_what(view.answer), view.device_name, when) if part)
 
 
-def progress(view: TimingView) -> str:
+def progress(view: StudyView[Timing]) -> str:
     """How far a timing has come."""
     if view.is_waiting:
         return "waiting for its turn"
-    names = side_names(view.timing)
-    place = f", {view.side + 1} of {len(names)}" if len(names) > 1 else ""
+    names = side_names(view.answer)
+    place = f", {view.study.place + 1} of {len(names)}" if len(names) > 1 else ""
     share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
-    return f"{names[view.side]}{place}: {view.doing or 'starting a process'}{share}"
+    return f"{names[view.study.place]}{place}: {view.doing or 'starting a process'}{share}"
 
 
 def figures(profile: StepProfile) -> str:

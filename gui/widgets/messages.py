@@ -24,15 +24,15 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
 
 _STOPPED = {
     "run": ("A run is training. Closing stops it; what it recorded so far is kept.", "Keep training"),
-    "search": (
+    "limit": (
         "A search for the largest batch is running. Closing stops it; the trials made so far are kept.",
         "Keep searching",
     ),
-    "diagnosis": (
+    "numerics": (
         "A diagnosis is running. Closing stops it; the parts that are done are kept.",
         "Keep diagnosing",
     ),
-    "timing": (
+    "profile": (
         "Steps are being profiled. Closing stops it; the profiles that are done are kept.",
         "Keep profiling",
     ),
@@ -40,7 +40,7 @@ _STOPPED = {
         "A sweep is running. Closing stops it; its runs are kept, and it can go on later.",
         "Keep sweeping",
     ),
-    "tuning": (
+    "tune": (
         "The fastest settings are being searched for. Closing stops that; it can go on later.",
         "Keep searching",
     ),
@@ -48,7 +48,7 @@ _STOPPED = {
 
 
 def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
-    """Asks whether to close while a "run" or an order of a kind, as "search", is in progress.
+    """Asks whether to close while a "run" or an order of a kind, as "limit", is in progress.
 
     `waiting` is what stays in the queue, in words; empty for nothing.
     """

@@ -102,11 +102,11 @@ class OtherPages(QObject):
             "tune": self.fastest,
         }
         self._stops = {
-            "search": self.memory_limit.stop,
-            "diagnosis": self.numerics_panel.head.stop,
-            "timing": self.timing_panel.head.stop,
+            "limit": self.memory_limit.stop,
+            "numerics": self.numerics_panel.head.stop,
+            "profile": self.timing_panel.head.stop,
             "sweep": self.sweep_panel.head.stop,
-            "tuning": self.tune_panel.head.stop,
+            "tune": self.tune_panel.head.stop,
         }
         self._connect()
 

@@ -26,14 +26,14 @@ from unittest.mock import patch
 from engine.experiment.checks import Catalog, resolve
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
-from engine.protocol.events import Finished
+from engine.protocol.events import Finished, Log
 from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.runner import Runner
 from engine.statistics import typical
+from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.fastest import halving, tuner
+from engine.sweep.fastest import driver, halving
 from engine.sweep.fastest.candidates import Places, Space, baseline_of, changed, space_of
-from engine.sweep.fastest.events import TrialStarted, TuningKnown
 from engine.worker.launcher import Launcher, iterate
 
 AIM = "aim: within 3 % of the best cell, in a third of the time or less"
@@ -74,14 +74,14 @@ def searched(
     store: Store, launcher: Launcher, catalog: Catalog, experiment: Experiment, plan: TuningPlan
 ) -> tuple[Tuning, float]:
     """The tuning, and the seconds that its search took without the proof and the gains."""
-    known, search_seconds, began = Tuning(experiment=experiment), 0.0, time.monotonic()
-    for event in tuner.Tuner(store, launcher, catalog).tune(experiment, plan):
-        if isinstance(event, TuningKnown):
-            known = event.tuning
+    known, search_seconds, began = Tuning(experiment=experiment, plan=plan), 0.0, time.monotonic()
+    for event in driver.TuneDriver(store, launcher, catalog).follow(Study(answer=known)):
+        if isinstance(event, Study):
+            known = event.answer
             if known.phase == "halving":
                 search_seconds = time.monotonic() - began
-        elif isinstance(event, TrialStarted):
-            print(f"  {event.phase}: run {event.number}, {event.words}", flush=True)
+        elif isinstance(event, Log):
+            print(f"  {event.message}", flush=True)
     return known, search_seconds
 
 
@@ -132,7 +132,7 @@ def compared(
 def quick(is_quick: bool) -> Iterator[None]:
     """While the context lasts the search trains for moments only, if `is_quick`."""
     short, long = QUICK_SECONDS if is_quick else (halving.SHORT, halving.LONG)
-    with patch.multiple(halving, SHORT=short, LONG=long), patch.object(tuner, "SHORT", short):
+    with patch.multiple(halving, SHORT=short, LONG=long), patch.object(driver, "SHORT", short):
         yield
 
 

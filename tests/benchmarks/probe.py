@@ -29,12 +29,13 @@ from pathlib import Path
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.limit.prober import Prober
+from engine.limit.driver import LimitDriver
 from engine.limit.search import Search
 from engine.limit.trial_runner import RETURNS_MEMORY, TrialRunner
 from engine.protocol.events import Failed
-from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
+from engine.protocol.trials import Limit, LimitSide, ProbeResult, Tried
 from engine.runner import Runner
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
@@ -60,18 +61,21 @@ def experiments(options: argparse.Namespace, device: str) -> list[Experiment]:
     return [experiment_from({**base, **data, **cap, "precision": name}) for name in chosen]
 
 
-def search(prober: Prober, experiment: Experiment, seconds: float | None) -> tuple[ProbeResult, Experiment]:
-    resolved, until = experiment, None if seconds is None else time.monotonic() + seconds
-    for event in prober.probe(experiment):
-        if isinstance(event, TrialEnded) and until is not None and time.monotonic() >= until:
-            prober.stop()
-        if isinstance(event, ProbeStarted):
-            resolved = event.experiment
-        elif isinstance(event, Failed):
-            raise SystemExit(event.problem.message)
-        elif isinstance(event, ProbeEnded):
-            return event.result, resolved
-    raise SystemExit("The search ended without a result.")
+def search(
+    driver: LimitDriver, experiment: Experiment, seconds: float | None
+) -> tuple[ProbeResult, Experiment]:
+    until = None if seconds is None else time.monotonic() + seconds
+    side = LimitSide(label=experiment.precision.label, experiment=experiment)
+    for known in driver.follow(Study(answer=Limit(sides=(side,)))):
+        if isinstance(known, Study):
+            (side,) = known.answer.sides
+        elif isinstance(known, Failed):
+            raise SystemExit(known.problem.message)
+        if side.trials and until is not None and time.monotonic() >= until:
+            driver.stop()
+    if side.result is None:
+        raise SystemExit("The search ended without a result.")
+    return side.result, side.experiment
 
 
 def show(result: ProbeResult, finder: str | None) -> None:
@@ -172,9 +176,9 @@ def main() -> None:
     ):
         catalog: Catalog = Runner(store, launcher).catalog()
         device = options.device or catalog.devices[0].name
-        prober = Prober(store, launcher, catalog)
+        driver = LimitDriver(store, launcher, catalog)
         for experiment in experiments(options, device):
-            result, resolved = search(prober, experiment, options.seconds)
+            result, resolved = search(driver, experiment, options.seconds)
             show(result, FINDER.get(result.precision.value) if device != "cpu" else None)
             if options.steady:
                 show_steady(launcher, resolved, options.trials, options.again)

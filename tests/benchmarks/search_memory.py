@@ -27,6 +27,7 @@ from PySide6.QtWidgets import QApplication
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.events import CatalogRead
+from engine.protocol.trials import Limit, LimitSide
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -70,7 +71,7 @@ def search(window: MainWindow, experiment: Experiment) -> None:
     searches = window.experiments.searches
     ended: list[str] = []
     searches.ended.connect(ended.append)
-    searches.submit([("FP32", experiment)], granularity=1, margin_fraction=0.1)
+    searches.submit(Limit(sides=(LimitSide(label="FP32", experiment=experiment),)))
     run_until(lambda: bool(ended), asked_every_ms=5)
     searches.ended.disconnect(ended.append)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import sqlite3
 import sys
 import textwrap
@@ -34,7 +35,6 @@ from engine.protocol.events import (
 )
 from engine.race.race import Race
 from engine.race.replay import race_of
-from engine.store import schema
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -163,21 +163,17 @@ def store(path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def older(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Leaves a store of that version at `path`, with a run in it: "Old", of seed 3."""
+def older(path: Path) -> Callable[[], None]:
+    """Leaves a store of format 15 at `path`, with a run in it: "Old", of seed 3."""
 
-    def make(version: int) -> None:
-        with monkeypatch.context() as then:
-            then.setattr("engine.store.database.MIGRATIONS", schema.MIGRATIONS[:version])
-            then.setattr("engine.store.database.VERSION", version)
-            Store(path).close()
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute(
-                "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
-                " VALUES ('0123456789ab', 1, 'Old', 'finished', 1e9, ?, '{}')",
-                (Experiment(seed=3).to_json(),),
+    def make() -> None:
+        script = Path(__file__).with_name("store") / "format15.sql"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(
+                script.read_text().replace('"host":"gone"', f'"host":"{socket.gethostname()}"')
             )
-            assert connection.execute("PRAGMA user_version").fetchone() == (version,)
 
     return make
 

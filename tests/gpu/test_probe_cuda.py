@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, layered
-from engine.limit.prober import TOLERATED_LEAK_MIB, Prober
+from engine.limit.driver import TOLERATED_LEAK_MIB, LimitDriver
 from engine.limit.search import Search
-from engine.protocol.trials import ProbeEnded, ProbeResult, Tried
+from engine.protocol.trials import Limit, LimitSide, Tried
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.runs.control import Control
@@ -154,10 +155,10 @@ def test_other_programs_memory_is_taken_off_the_budget() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_search_in_a_worker_is_exact_and_takes_few_trials(precision: str, tmp_path: Path) -> None:
     with Store(tmp_path / "runs.sqlite") as store, Launcher() as launcher:
-        events = list(Prober(store, launcher).probe(experiment(precision=precision)))
-    last = events[-1]
-    assert isinstance(last, ProbeEnded)
-    result: ProbeResult = last.result
-    assert result.verified and result.bound_by == "memory"
+        side = LimitSide(label=precision, experiment=experiment(precision=precision))
+        study = Study(answer=Limit(sides=(side,)))
+        list(LimitDriver(store, launcher).follow(study))
+        result = store.studies.find(study.id).answer.sides[0].result
+    assert result is not None and result.verified and result.bound_by == "memory"
     assert result.first_failure == result.largest_batch + 1
     assert len(result.trials) <= 8, [each.batch_size for each in result.trials]

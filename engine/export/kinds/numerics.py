@@ -20,7 +20,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
 from engine.export.kinds.numerics_charts import ladder_chart, range_charts
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.islands import Islands
 from engine.protocol.numerics.ladder import Ladder
@@ -32,15 +32,16 @@ from engine.protocol.numerics.precision_map import (
     module_title,
 )
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.study import Study
 from engine.words.numbers import NONE, memory_text, number, pace_text
 
 
-def document(record: DiagnosisRecord) -> Document:
+def document(study: Study[Numerics]) -> Document:
     """The document of saved numerics."""
-    experiment, diagnosis, problem = record.experiment, record.diagnosis, record.problem
+    answer, problem = study.answer, study.problem
+    experiment, diagnosis = answer.experiment, answer.diagnosis
     return document_of(
-        record,
+        study,
         "diagnosis",
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
@@ -48,8 +49,8 @@ def document(record: DiagnosisRecord) -> Document:
         warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
         tables={name: partial(rows_of, diagnosis) for name, rows_of in _TABLES.items()},
         values=lambda: {
-            "run": record.run_id,
-            "parts": list(record.parts),
+            "run": answer.run_id,
+            "parts": list(answer.parts),
             "problem": None if problem is None else problem.model_dump(mode="json"),
             "experiment": json.loads(experiment.to_json()),
             **diagnosis.as_json(),

@@ -22,7 +22,8 @@ from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.store.saved.timings import TimingRecord
+from engine.store.saved.study import Study
+from engine.store.saved.traces import traces_of
 from engine.timing.advice import advice_by_side
 from engine.timing.bar_picture import bars_drawing
 from engine.timing.columns import NOUNS, Column, columns_of
@@ -41,12 +42,12 @@ _SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
 Profiles = list[tuple[str, StepProfile]]
 
 
-def document(record: TimingRecord) -> Document:
+def document(study: Study[Timing]) -> Document:
     """The document of a saved profile."""
-    timing = record.timing
+    timing = study.answer
     experiments = [side.experiment for side in timing.sides]
     return document_of(
-        record,
+        study,
         "timing",
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
         experiments,
@@ -83,12 +84,12 @@ def values(timing: Timing) -> dict[str, Any]:
     }
 
 
-def write_traces(record: TimingRecord, path: Path) -> None:
+def write_traces(study: Study[Timing], path: Path) -> None:
     """Copies the traces to `path` and, numbered, beside it; Perfetto and chrome://tracing open them.
 
     Raises ProblemError where there is none.
     """
-    traces = record.traces()
+    traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this timing, or none any more."
         raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))

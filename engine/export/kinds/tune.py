@@ -16,7 +16,7 @@ from engine.export.document import Cells, Document, Picture, Row, Section, docum
 from engine.export.script.page import built_in_data, script_of
 from engine.protocol.tuning import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
-from engine.store.saved.tunings import TuningRecord
+from engine.store.saved.study import Study
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, command_of, not_tried, title_of
 from engine.words.numbers import NONE, memory_text, number, times
@@ -26,17 +26,17 @@ _GAINS = ("Change", "Times as fast", "95 % interval", "Together")
 _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 
 
-def document(record: TuningRecord) -> Document:
+def document(study: Study[Tuning]) -> Document:
     """The document of a saved tuning."""
-    tuning = record.tuning
+    tuning = study.answer
     first, *others = sections(tuning)
     return document_of(
-        record,
+        study,
         "tuning",
         first.title,
         [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
         [replace(first, title="Result"), *others],
-        warnings=() if record.problem is None else (record.problem.message,),
+        warnings=() if study.problem is None else (study.problem.message,),
         tables={"gains": lambda: _gain_rows(tuning), "trials": lambda: _trial_rows(tuning)},
         values=lambda: values(tuning),
         undrawn=f"There are no gains to draw: {_why_no_gains(tuning)}.",
@@ -63,18 +63,18 @@ def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
     return tuple(part for part in parts if part is not None)
 
 
-def write_script(record: TuningRecord, path: Path) -> None:
+def write_script(study: Study[Tuning], path: Path) -> None:
     """Writes a program that trains with the winner's settings. Raises ProblemError where there is none."""
-    tuning = record.tuning
+    tuning = study.answer
     if tuning.winner is None:
         message = "There is no winner yet."
         raise ProblemError(request_problem(message, "Carry the search on.", key="to", value=path.name))
     run = RunRecord(
-        id=record.id,
-        number=record.number,
+        id=study.id,
+        number=study.number,
         name="Fastest",
         status=Status.FINISHED,
-        created=record.created,
+        created=study.created,
         started=None,
         ended=None,
         experiment=tuning.winner,

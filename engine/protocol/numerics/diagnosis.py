@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from engine.experiment.catalog import DiagnosisPart
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import Line
-from engine.experiment.value import Message
+from engine.experiment.value import Message, Positive
+from engine.protocol.answer import Answer
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.islands import Islands
 from engine.protocol.numerics.ladder import Ladder
@@ -26,24 +26,6 @@ USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 PartResult = Annotated[
     PrecisionMap | Ranges | NonfiniteSearch | Ladder | Islands | Advices, Field(discriminator="part")
 ]
-
-
-@cache
-def _adapter() -> TypeAdapter[PartResult]:
-    return TypeAdapter(PartResult)
-
-
-def part_from_json(text: str) -> PartResult:
-    """The part that `model_dump_json` wrote. Raises ValueError for any other text."""
-    return _adapter().validate_json(text)
-
-
-class DiagnosisStarted(Message):
-    """A diagnosis begins; `diagnosis_id` is its id in the store, `experiment` as resolved."""
-
-    event: Literal["diagnosis-started"] = "diagnosis-started"
-    diagnosis_id: Line
-    experiment: Experiment
 
 
 class Diagnosed(Message):
@@ -85,3 +67,54 @@ class Diagnosis(Message):
             "advice": advice.pop("items", []),
             "about": {"map": found, "range": ranges, "nan": search, "islands": islands},
         }
+
+
+FIRST_STEPS = 10
+"""The steps through which an experiment is searched for its first NaN or Inf; a run is searched whole."""
+
+
+class Numerics(Answer):
+    """The `parts` asked for of an experiment, or of the run `run_id`, and what is known of them.
+
+    The search for the first NaN or Inf goes through `steps` steps, through all of them where None.
+    """
+
+    kind = "numerics"
+    experiment: Experiment
+    parts: tuple[Part, ...] = USUAL_PARTS
+    run_id: Line | None = None
+    steps: Positive | None = None
+    diagnosis: Diagnosis = Diagnosis()
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return (self.experiment,)
+
+    @property
+    def run_ids(self) -> tuple[str | None, ...]:
+        return (self.run_id,)
+
+    @property
+    def is_known(self) -> bool:
+        return any(self.has(part) for part in Diagnosis.model_fields)
+
+    @property
+    def digest(self) -> str:
+        """The parts asked for."""
+        return ", ".join(_PART_WORDS[part] for part in self.parts)
+
+    def afresh(self) -> Self:
+        return self.model_copy(update={"diagnosis": Diagnosis()})
+
+    def has(self, part: str) -> bool:
+        """Whether a part is known."""
+        return getattr(self.diagnosis, part) is not None
+
+
+_PART_WORDS: dict[Part, str] = {
+    "map": "map",
+    "range": "ranges",
+    "nan": "first NaN",
+    "ladder": "ladder",
+    "islands": "FP32 modules",
+}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem
+from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import Line
-from engine.experiment.value import Message, Whole
+from engine.experiment.value import Message
+from engine.protocol.answer import Answer
 from engine.protocol.timing.limits import Limits
 from engine.protocol.timing.profile import StepProfile
 
@@ -26,9 +27,10 @@ class TimingSide(Message):
     problem: Problem | None = None
 
 
-class Timing(Message):
+class Timing(Answer):
     """The sides in the order shown; the first is the baseline. Those of one device share its limits."""
 
+    kind = "profile"
     sides: Annotated[tuple[TimingSide, ...], Field(max_length=MOST_SIDES)] = ()
 
     @field_validator("sides")
@@ -42,32 +44,39 @@ class Timing(Message):
         side = self.sides[place].model_copy(update=changes)
         return Timing(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
 
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return tuple(side.experiment for side in self.sides)
+
+    @property
+    def run_ids(self) -> tuple[str | None, ...]:
+        return tuple(side.run_id for side in self.sides)
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.profiles())
+
+    def afresh(self) -> Self:
+        unknown = {"profile": None, "problem": None}
+        return self.model_copy(
+            update={"sides": tuple(side.model_copy(update=unknown) for side in self.sides)}
+        )
+
     def profiles(self) -> tuple[StepProfile, ...]:
         """The profiles that are known."""
         return tuple(side.profile for side in self.sides if side.profile is not None)
 
 
-class TimingStarted(Message):
-    """A timing begins; `timing_id` is its id in the store, the sides' experiments are as resolved."""
-
-    event: Literal["timing-started"] = "timing-started"
-    timing_id: Line
-    timing: Timing
-
-
-class SideStarted(Message):
-    """The events that follow are of this side, counted from 0."""
-
-    event: Literal["side-started"] = "side-started"
-    side: Whole
-
-
-class SideFailed(Message):
-    """A side has no profile; the others are made all the same."""
-
-    event: Literal["side-failed"] = "side-failed"
-    side: Whole
-    problem: Problem
+def timing_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Timing:
+    """A timing of experiments, or of the runs that are named, without profiles yet. Raises ProblemError."""
+    if not 1 <= len(experiments) <= MOST_SIDES:
+        message = f"{len(experiments):,} experiments cannot be profiled side by side."
+        remedy = f"Choose from 1 to {MOST_SIDES}."
+        raise ProblemError(request_problem(message, remedy, key="precision", value=len(experiments)))
+    pairs = zip(experiments, run_ids or [None] * len(experiments), strict=True)
+    return Timing(
+        sides=tuple(TimingSide(experiment=experiment, run_id=run_id) for experiment, run_id in pairs)
+    )
 
 
 def _best(sides: Sequence[TimingSide], device: str) -> Limits | None:

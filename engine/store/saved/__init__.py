@@ -1,1 +1,1 @@
-"""Saved searches, diagnoses and timings."""
+"""Saved studies and sweeps, and the traces of profiles."""

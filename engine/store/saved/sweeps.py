@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine import __version__
+from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store import edits
@@ -19,8 +20,8 @@ from engine.store.connection import Connection
 from engine.store.queue import claims
 from engine.store.queue.owner import owner_from
 from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
-from engine.store.saved.claimed import ClaimedWork
-from engine.store.saved.work import created, new_id
+from engine.store.saved.study import new_id
+from engine.store.saved.table import SavedTable, me, moment
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class SweepRecord:
     ammeter: str | None = None
 
 
-class Sweeps(ClaimedWork[SweepRecord]):
+class Sweeps(SavedTable):
     """The saved sweeps. A run is added to a sweep by `Store.add`."""
 
     _table = "sweeps"
@@ -77,6 +78,31 @@ class Sweeps(ClaimedWork[SweepRecord]):
     def bare(self) -> Sweeps:
         """The same sweeps, read without their cells, which can take long."""
         return Sweeps(self._connection, is_bare=True)
+
+    def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
+        """The sweeps, newest first, all without a limit; those that cannot be read are left out."""
+        statement = "SELECT * FROM sweeps ORDER BY number DESC LIMIT ?"
+        records = []
+        with self._connection.reading() as connection:
+            for row in connection.execute(statement, (-1 if limit is None else limit,)).fetchall():
+                # one sweep must not hide the others
+                with suppress(ProblemError, ValueError):
+                    records.append(self._record(connection, row))
+        return tuple(records)
+
+    def find(self, work_id: str) -> SweepRecord:
+        """The sweep of that id."""
+        with self._connection.reading() as connection:
+            return self._record(connection, self._row(connection, work_id))
+
+    def claim(self, work_id: str) -> None:
+        """Marks a sweep as carried on by this process, and as not ended.
+
+        Raises ProblemError where a process that lives, or that of another machine, carries it on.
+        """
+        with self._connection.writing() as connection:
+            self._free_row(connection, work_id)
+            self._change(connection, work_id, owner=me(), ended=None, problem=None)
 
     def add(
         self,
@@ -96,9 +122,12 @@ class Sweeps(ClaimedWork[SweepRecord]):
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM sweeps").fetchone()[0]
             title = edits.cleaned_name(name) or f"Sweep {number}"
             edits.add_comparison(connection, comparison, title)
-            self._add(
+            self._insert(
                 connection,
-                sweep_id,
+                id=sweep_id,
+                number=number,
+                created=time.time(),
+                ammeter=__version__,
                 name=title,
                 grid=grid.model_dump_json(),
                 plan=plan.model_dump_json(),
@@ -158,13 +187,10 @@ class Sweeps(ClaimedWork[SweepRecord]):
     def delete(self, work_id: str) -> None:
         """Deletes a sweep; its runs stay. Refused while another process carries it on."""
         with self._connection.writing() as connection:
-            row = self._check_free(connection, work_id)
+            row = self._free_row(connection, work_id)
             connection.execute("DELETE FROM sweeps WHERE id = ?", (work_id,))
             claims.leave(connection, work_id)
             edits.drop_comparison(connection, row["comparison"])
-
-    def _name(self, row: sqlite3.Row) -> str:
-        return str(row["name"])
 
     def _set_cell(self, sweep_id: str, cell: int, **columns: object) -> None:
         changes = ", ".join(f"{name} = ?" for name in columns)
@@ -173,10 +199,6 @@ class Sweeps(ClaimedWork[SweepRecord]):
                 f"UPDATE sweep_cells SET {changes} WHERE sweep = ? AND position = ?",
                 (*columns.values(), sweep_id, cell),
             )
-
-    def _missing(self, work_id: str) -> Problem:
-        message = f"There is no sweep with the id '{work_id}'."
-        return request_problem(message, "Start it again.", key="sweep", value=work_id)
 
     def _cells(self, connection: sqlite3.Connection, sweep_id: str) -> tuple[CellRecord, ...]:
         runs: dict[int, list[RunRecord]] = defaultdict(list)
@@ -208,7 +230,7 @@ class Sweeps(ClaimedWork[SweepRecord]):
         return SweepRecord(
             id=row["id"],
             number=row["number"],
-            created=created(row),
+            created=moment(row["created"]),
             ammeter=row["ammeter"],
             name=row["name"],
             grid=_grid(row["grid"]),
@@ -216,7 +238,7 @@ class Sweeps(ClaimedWork[SweepRecord]):
             device_name=row["device_name"],
             comparison=row["comparison"],
             spent_seconds=row["spent_seconds"],
-            ended=None if row["ended"] is None else datetime.fromtimestamp(row["ended"], UTC),
+            ended=None if row["ended"] is None else moment(row["ended"]),
             problem=_problem(row["problem"]),
             is_claimed=owner is not None and not owner.is_gone,
             cells=() if self._is_bare else self._cells(connection, row["id"]),

@@ -1,16 +1,18 @@
-"""A tuning as far as it is known, in memory and in the store."""
+"""A tuning as far as it is known."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.problem import Kind
 from engine.experiment.repeats import Turn
+from engine.protocol.events import Log
 from engine.protocol.tuning import Tuning, TuningTrial
-from engine.store.store import Store
+from engine.store.saved.study import Study
 from engine.sweep.fastest.candidates import Changes, Space
-from engine.sweep.fastest.events import TrialStarted, TuningKnown
 from engine.sweep.fastest.proof import proof_turns
 from engine.sweep.fastest.trials import known_speed
 from engine.words.names import dataset_words
@@ -20,14 +22,25 @@ SEARCH_FRACTION = 0.5
 
 _MOST_NOT_TRIED = 100
 
+_PHASES = {
+    "candidates": "Search",
+    "halving": "Search",
+    "proof": "Proof",
+    "gains": "Gains",
+    "over": "Gains",
+}
+
 
 class Known:
-    """Keeps a tuning, and saves whatever becomes known."""
+    """Keeps a tuning; its methods give the study with what has become known."""
 
-    def __init__(self, store: Store, tuning_id: str, tuning: Tuning, space: Space) -> None:
-        self.tuning_id, self.tuning, self.space = tuning_id, tuning, space
-        self._store = store
-        self._before, self._began = tuning.seconds, time.monotonic()
+    def __init__(self, study: Study[Tuning], space: Space) -> None:
+        self._study, self.space = study, space
+        self._before, self._began = study.answer.seconds, time.monotonic()
+
+    @property
+    def tuning(self) -> Tuning:
+        return self._study.answer
 
     @property
     def is_over(self) -> bool:
@@ -44,13 +57,16 @@ class Known:
         limit = self.tuning.plan.time_limit_seconds
         return limit is not None and self._seconds() >= fraction * limit
 
-    def begun(self, words: str, run_id: str | None = None) -> TrialStarted:
-        """Counts a process that trains."""
-        self.keep(runs=self.tuning.runs + 1)
-        return TrialStarted(self.tuning.phase, words, self.tuning.runs, run_id)
+    def begun(self, words: str, run_id: str | None = None) -> Iterator[Study[Tuning] | Log]:
+        """Counts a process that trains: a candidate, or the run `run_id` in the store."""
+        number = self.tuning.runs + 1
+        doing = f"{_PHASES[self.tuning.phase]}, run {number:,}, {words}"
+        self._study = replace(self._study, doing=doing, trains=run_id)
+        yield self._known(runs=number)
+        yield Log(message=f"Run {number:,}: {words}.")
 
-    def add(self, trial: TuningTrial) -> TuningKnown:
-        """Saves a trial."""
+    def add(self, trial: TuningTrial) -> Study[Tuning]:
+        """Adds a trial."""
         rounds = max(self.tuning.rounds, trial.round)
         return self.keep(trials=(*self.tuning.trials, trial), rounds=rounds)
 
@@ -61,17 +77,14 @@ class Known:
         is_memory = first.problem is not None and first.problem.kind is Kind.OUT_OF_MEMORY
         return not others and first.problem is not None and not is_memory
 
-    def forget(self) -> Problem | None:
-        """Drops the trial that failed, so that it can be made again, and returns its problem."""
-        (trial,) = self.tuning.trials
-        self.keep(trials=())
-        return trial.problem
+    def keep(self, **changes: Any) -> Study[Tuning]:
+        """Keeps what has become known; nothing trains any more."""
+        self._study = replace(self._study, trains=None)
+        return self._known(**changes)
 
-    def keep(self, **changes: Any) -> TuningKnown:
-        """Saves what has become known."""
-        self.tuning = self.tuning.model_copy(update={**changes, "seconds": self._seconds()})
-        self._store.tunings.record(self.tuning_id, self.tuning)
-        return TuningKnown(self.tuning)
+    def _known(self, **changes: Any) -> Study[Tuning]:
+        self._study = self._study.knowing(**changes, seconds=self._seconds())
+        return self._study
 
     def turns(self, changes: Changes) -> tuple[Turn, ...]:
         """The runs that prove these changes."""

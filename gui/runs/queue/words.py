@@ -12,11 +12,11 @@ from gui.session.queue.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
-    "search": "limit",
-    "diagnosis": "pulse",
-    "timing": "profile",
+    "limit": "limit",
+    "numerics": "pulse",
+    "profile": "profile",
     "sweep": "sweep",
-    "tuning": "tune",
+    "tune": "tune",
 }
 EMPTY = (
     "Nothing waits.",

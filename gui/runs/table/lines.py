@@ -18,7 +18,7 @@ from gui.runs.table.baselines import Baselines
 from gui.runs.table.cells import sorter
 from gui.runs.table.columns import Column
 from gui.runs.table.line import Line, begun, sized_dataset, status_words
-from gui.runs.table.rows import Heading, Item, ItemKind, Row, Study, day_words, items_of
+from gui.runs.table.rows import Heading, Item, ItemKind, Row, StudyRow, day_words, items_of
 
 
 def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:
@@ -75,7 +75,7 @@ class Search:
     def __init__(self, text: str = "") -> None:
         self._terms = tuple(_term(match) for match in _TERM.finditer(text.casefold()))
 
-    def __call__(self, line: Line | Study) -> bool:
+    def __call__(self, line: Line | StudyRow) -> bool:
         """Whether the run or study passes the filter."""
         return all(fits(line) for fits in self._terms)
 
@@ -88,14 +88,14 @@ class Search:
         return found
 
 
-def _place_of(key: str, row: Line | Study) -> str:
+def _place_of(key: str, row: Line | StudyRow) -> str:
     """What a row says in the place of that key; a study has no more than a name and a model."""
     if isinstance(row, Line):
         return _PLACES[key](row)
     return {"name": row.title, "model": row.model}.get(key, "")
 
 
-def _term(match: re.Match[str]) -> Callable[[Line | Study], bool]:
+def _term(match: re.Match[str]) -> Callable[[Line | StudyRow], bool]:
     key, *values = match.groups()
     value = next((part for part in values if part is not None), "")
     if key is None or key not in _PLACES:
@@ -129,7 +129,7 @@ class RunsList:
         self.owners: dict[str, Item] = {}
         self.found: set[str] = set()
         self.items: tuple[Item, ...] = ()
-        self._studies: tuple[Study, ...] = ()
+        self._studies: tuple[StudyRow, ...] = ()
         self._kind: ItemKind | None = None
         self._folded: dict[str, bool] = {}
         self._tags: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class RunsList:
         self._folders = Counter(line.run.folder for line in lines.values() if line.run.folder)
         return True
 
-    def take_studies(self, studies: Iterable[Study]) -> bool:
+    def take_studies(self, studies: Iterable[StudyRow]) -> bool:
         """Holds these studies and no others; whether anything has changed."""
         held, self._studies = self._studies, tuple(studies)
         if held == self._studies:

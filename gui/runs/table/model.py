@@ -19,7 +19,7 @@ from engine.store.record import RunRecord, Status
 from gui.runs.table.columns import COMPARED, RIGHT, Column
 from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs
 from gui.runs.table.lines import RunsList
-from gui.runs.table.rows import Heading, Item, ItemKind, Row, Study
+from gui.runs.table.rows import Heading, Item, ItemKind, Row, StudyRow
 from gui.runs.table.texts import RowTexts
 from gui.widgets.labels import plain_tip
 
@@ -67,7 +67,7 @@ class RunsModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.SPEED, Column.SPEED)
         self.set_checked(self._checked)
 
-    def take_studies(self, studies: Iterable[Study]) -> None:
+    def take_studies(self, studies: Iterable[StudyRow]) -> None:
         """Shows these studies and no others."""
         if self._runs.take_studies(studies):
             self._show()

@@ -28,7 +28,7 @@ KINDS: dict[ItemKind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyRow:
     """A saved limit, numerics, profile, sweep or tuning, as the table shows it.
 
     `result` is what came out, in a few words; `ratio` its gain, None where it has none. `experiment` is what
@@ -82,7 +82,7 @@ class Item:
     ratio: float | None = None
     is_spoiled: bool = False
     is_failed: bool = False
-    study: Study | None = None
+    study: StudyRow | None = None
 
     @property
     def key(self) -> str:
@@ -110,7 +110,7 @@ Row = Heading | Item | Line
 
 
 def items_of(
-    lines: Iterable[Line], studies: Sequence[Study], baselines: Baselines
+    lines: Iterable[Line], studies: Sequence[StudyRow], baselines: Baselines
 ) -> tuple[tuple[Item, ...], dict[str, Item]]:
     """The comparisons, sweeps and other studies; and the item of each run that belongs to one, by its id."""
     groups: dict[tuple[ItemKind, str], list[Line]] = {}
@@ -133,7 +133,7 @@ def items_of(
     return (*items, *map(_bare, bare)), owners
 
 
-def _bare(study: Study) -> Item:
+def _bare(study: StudyRow) -> Item:
     return Item(
         study.kind,
         study.id,
@@ -147,7 +147,7 @@ def _bare(study: Study) -> Item:
     )
 
 
-def _sweep(sweep_id: str, lines: tuple[Line, ...], study: Study | None) -> Item:
+def _sweep(sweep_id: str, lines: tuple[Line, ...], study: StudyRow | None) -> Item:
     first = lines[0]
     return Item(
         "sweep",

@@ -1,1 +1,1 @@
-"""Work of the engine other than runs: searches, diagnoses, timings and sweeps."""
+"""Work of the engine other than runs: studies and sweeps."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.experiment import Precision
-from gui.session.orders.work import SavedView
+from gui.session.orders.work import WorkView
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.saved_menu import ExportMenu, Format, WorkMenu
@@ -47,7 +47,7 @@ class WorkHead(QWidget):
 
     def show_view(
         self,
-        view: SavedView | None,
+        view: WorkView | None,
         note: str,
         fraction: float,
         precision: Precision | None,

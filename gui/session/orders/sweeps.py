@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -22,8 +21,8 @@ from engine.words.numbers import share_text
 from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import sweep_lines
-from gui.session.orders.order import Order, SweepOrder
-from gui.session.orders.work import SavedView, TrainingWork
+from gui.session.orders.order import SWEEP, Order
+from gui.session.orders.work import MOST_SAVED, OrderedWork, WorkView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
@@ -33,13 +32,13 @@ def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepView(SavedView):
+class SweepView(WorkView):
     """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
 
     It `is_elsewhere` while another program carries it on.
     """
 
-    name: str
+    title: str
     grid: Grid
     plan: Plan
     is_over: bool = False
@@ -53,17 +52,20 @@ class SweepView(SavedView):
         """A saved sweep."""
         return cls(
             key=record.id,
-            saved_id=record.id,
             created=record.created,
             device_name=record.device_name,
             problem=record.problem,
-            name=record.name,
+            title=record.name,
             grid=record.grid,
             plan=record.plan,
             spent_seconds=record.spent_seconds,
             is_over=record.ended is not None,
             is_elsewhere=record.is_claimed,
         )
+
+    @property
+    def name(self) -> str:
+        return self.title
 
     def after(self, event: SweepEvent) -> SweepView:
         """The sweep after an event of it."""
@@ -75,7 +77,7 @@ class SweepView(SavedView):
             case TurnEnded(estimate=estimate):
                 return replace(self, turn=None, doing="", fraction=None, estimate=estimate)
         # what fails during a turn ends that turn only, which TurnEnded tells
-        return replace(self._during(event), problem=self.problem) if self.turn else self._during(event)
+        return replace(self.during(event), problem=self.problem) if self.turn else self.during(event)
 
     def pilot_words(self) -> str:
         """Which pilot is in progress, and its phase; empty for none."""
@@ -89,21 +91,22 @@ class SweepView(SavedView):
         return self.grid.name(self.grid.places(index))
 
 
-class Sweeps(TrainingWork[SweepView, SweepRecord]):
+class Sweeps(OrderedWork[SweepView]):
     """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
 
     turn_ended = Signal(str)
 
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
         # its cells and runs are read in another thread: they can be thousands
-        super().__init__(store, thread, SweepOrder, store.sweeps.bare, parent)
+        super().__init__(SWEEP, store, thread, parent)
+        self._table = store.sweeps.bare
         self._background = Background(self)
 
     def stop_reading(self) -> None:
         """Waits for an estimate that is being made, before the window closes."""
         self._background.stop()
 
-    def enqueue(self, order: Order[Any], *, is_held: bool = False) -> str:
+    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
         key = super().enqueue(order, is_held=is_held)
         estimate = partial(_estimate, self._store.path, key)
         self._background.do(estimate, partial(self._take_estimate, key), self.problem.emit)
@@ -113,10 +116,10 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
         """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
         view = self.view(sweep_id)
         if view is not None and not view.is_unfinished:
-            self.submit_order(SweepOrder(sweep_id, view.name))
+            self.submit_order(Order(sweep_id, SWEEP, view.name))
         return sweep_id
 
-    def submit_again(self, order: Order[Any]) -> str:
+    def submit_again(self, order: Order) -> str:
         record = self._store.sweeps.find(order.key)
         left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
         add = self._store.sweeps.add
@@ -125,7 +128,7 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
 
     def repeat(self, sweep_id: str) -> str:
         """Queues a new sweep of the same grid by the same plan; its id. Raises ProblemError."""
-        return self.submit_again(SweepOrder(sweep_id, ""))
+        return self.submit_again(Order(sweep_id, SWEEP, ""))
 
     def progress(self, key: str) -> float | None:
         view = self._views.get(key)
@@ -133,7 +136,7 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
             return None
         return view.spent_seconds / ((view.spent_seconds + view.estimate.seconds_left) or 1.0)
 
-    def seconds_left(self, order: Order[Any]) -> float | None:
+    def seconds_left(self, order: Order) -> float | None:
         view = self._views.get(order.key)
         return None if view is None or view.estimate is None else view.estimate.seconds_left
 
@@ -142,7 +145,7 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
         self._change(sweep_id, lambda: self._store.sweeps.rename(sweep_id, name))
         record = self.record(sweep_id)
         if record is not None:
-            self._update(sweep_id, replace(self._views[sweep_id], name=record.name))
+            self._update(sweep_id, replace(self._views[sweep_id], title=record.name))
 
     def hold(self, sweep_id: str, cell: int) -> None:
         """Holds a cell back until it is released."""
@@ -197,12 +200,26 @@ class Sweeps(TrainingWork[SweepView, SweepRecord]):
         kept = SweepView.of_record(record)
         return replace(kept, problem=kept.problem or problem, estimate=view.estimate)
 
-    def _ordered(self, order: SweepOrder) -> SweepView:
+    def _ordered(self, order: Order) -> SweepView:
         view = SweepView.of_record(self._table.find(order.key))
         return replace(view, is_waiting=True, is_elsewhere=False, problem=None)
 
-    def _shown(self, record: SweepRecord, key: str) -> SweepView:
-        return SweepView.of_record(record)
+    def saved(self) -> list[str]:
+        return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self._running]
 
-    def _is_known(self, record: SweepRecord) -> bool:
-        return True
+    def record(self, sweep_id: str) -> SweepRecord | None:
+        """A sweep as it is in the store, without its cells; None where it is not there."""
+        try:
+            return self._table.find(sweep_id)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return None
+
+    def _saved_view(self, key: str) -> SweepView | None:
+        try:
+            return SweepView.of_record(self._table.find(key))
+        except ProblemError:
+            return None
+
+    def _delete_saved(self, key: str) -> None:
+        self._store.sweeps.delete(key)

@@ -1,12 +1,12 @@
-"""What the window's orders have in common: in the queue, running, over and saved."""
+"""The window's ordered work: in the queue, running, over and saved."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -18,9 +18,18 @@ from gui.session.orders.order import Order
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderView:
-    """Work as the window shows it: `is_waiting` in the queue, then `is_live`."""
+class WorkView:
+    """Work as the window shows it: `is_waiting` in the queue, then `is_live`.
 
+    `doing` is its worker's phase and `fraction` how far that is, None if unknown.
+    """
+
+    key: str
+    created: datetime
+    device_name: str = ""
+    problem: Problem | None = None
+    doing: str = ""
+    fraction: float | None = None
     is_live: bool = False
     is_waiting: bool = False
 
@@ -28,16 +37,33 @@ class OrderView:
     def is_unfinished(self) -> bool:
         return self.is_live or self.is_waiting
 
+    @property
+    def name(self) -> str:
+        """What it is, in a menu."""
+        raise NotImplementedError
 
-View = TypeVar("View", bound=OrderView)
+    def during(self, event: object) -> Self:
+        """The view after an event that all work has."""
+        match event:
+            case Phase(name=name, detail=detail, fraction=fraction):
+                return replace(self, doing=detail or name.value, fraction=fraction)
+            case Failed(problem=problem):
+                return replace(self, problem=problem)
+        return self
+
+
+View = TypeVar("View", bound=WorkView)
+
+MOST_SAVED = 30
+"""So many are in a menu."""
 
 
 class OrderedWork(QObject, Generic[View]):
-    """Work of one kind by its key.
+    """Work of one `kind` by its key.
 
     `changed`, `began`, `ended` and `deleted` carry a key, `busy_changed` whether any is in progress,
-    `problem` a Problem, `logged` (level, message, subject). A subclass says how an order is shown
-    (`_ordered`), what an event changes (`_take`) and what is kept of ended work (`_kept`).
+    `problem` a Problem, `logged` (level, message, subject). Of runs that it trains itself, `run_began` and
+    `run_ended` carry the id, `run_event` that and the worker's event.
     """
 
     changed = Signal(str)
@@ -47,14 +73,17 @@ class OrderedWork(QObject, Generic[View]):
     busy_changed = Signal(bool)
     problem = Signal(object)
     logged = Signal(str, str, object)
+    run_began = Signal(str)
+    run_event = Signal(str, object)
+    run_ended = Signal(str)
 
-    def __init__(
-        self, store: Store, thread: EngineThread, kind: type[Order[Any]], parent: QObject | None = None
-    ) -> None:
+    def __init__(self, kind: str, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._store, self._thread, self._kind = store, thread, kind
+        self.kind = kind
+        self._store, self._thread = store, thread
         self._views: dict[str, View] = {}
         self._running: str | None = None
+        self._run: str | None = None
         thread.order_began.connect(self._begin)
         thread.order_event.connect(self._pass_on)
         thread.order_ended.connect(self._end)
@@ -68,7 +97,7 @@ class OrderedWork(QObject, Generic[View]):
     @property
     def waiting(self) -> int:
         """How many wait in the queue."""
-        return self._thread.waiting_orders(self._kind)
+        return self._thread.waiting_orders(self.kind)
 
     def unfinished(self) -> tuple[View, ...]:
         """The work in progress, then what waits."""
@@ -84,44 +113,78 @@ class OrderedWork(QObject, Generic[View]):
             del self._views[key]
             self.ended.emit(key)
 
+    def delete(self, key: str) -> None:
+        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
+        view = self.view(key)
+        if key == self._running or view is None:
+            return
+        if view.is_waiting and not self._thread.stop_order(key):
+            # it has begun meanwhile
+            return
+        try:
+            self._delete_saved(key)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        del self._views[key]
+        self.deleted.emit(key)
+
     def progress(self, key: str) -> float | None:
         """How far the work in progress is, 0 to 1; None if that is unknown."""
         return None
 
-    def seconds_left(self, order: Order[Any]) -> float | None:
+    def seconds_left(self, order: Order) -> float | None:
         """How long work in progress, or that waits, still takes; None if that is unknown."""
         return None
 
-    def enqueue(self, order: Order[Any], *, is_held: bool = False) -> str:
+    def submit_order(self, order: Order) -> str:
+        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
+        self._store.waiting.add([order.item()])
+        return self.enqueue(order)
+
+    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
         """Adds an order that is saved in the queue; its key."""
         self._views[order.key] = self._ordered(order)
         self._thread.enqueue_order(order, is_held=is_held)
         return order.key
 
     @abstractmethod
+    def submit_again(self, order: Order) -> str:
+        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
+
     def view(self, key: str) -> View | None:
         """Work of this session, or saved work; None for an unknown key."""
+        if key not in self._views and (saved := self._saved_view(key)) is not None:
+            self._views[key] = saved
+        return self._views.get(key)
 
     @abstractmethod
+    def saved(self) -> Sequence[str]:
+        """The keys of the saved work, newest first, without that in progress."""
+
     def newest(self) -> str | None:
         """The key of the newest saved work."""
+        return next(iter(self.saved()), None)
 
     @abstractmethod
-    def delete(self, key: str) -> None:
-        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
-
-    def submit_again(self, order: Order[Any]) -> str:
-        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
-        return self.submit_order(order.again())
-
-    def submit_order(self, order: Order[Any]) -> str:
-        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
-        self._store.waiting.add([order.item()])
-        return self.enqueue(order)
+    def _saved_view(self, key: str) -> View | None:
+        """Saved work; None where there is none to show."""
 
     @abstractmethod
-    def _ordered(self, order: Any) -> View:
+    def _delete_saved(self, key: str) -> None:
+        """Deletes work from the store. Raises ProblemError."""
+
+    @abstractmethod
+    def _ordered(self, order: Order) -> View:
         """An order that was just queued."""
+
+    @abstractmethod
+    def _take(self, key: str, event: Any) -> None:
+        """Takes in what the work in progress tells."""
+
+    @abstractmethod
+    def _kept(self, view: View, problem: Problem | None) -> View | None:
+        """Ended work as it is shown from then on; None where there is nothing to show."""
 
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals
@@ -141,13 +204,10 @@ class OrderedWork(QObject, Generic[View]):
         if key == self._running:
             self._take(key, event)
 
-    @abstractmethod
-    def _take(self, key: str, event: Any) -> None:
-        """Takes in what the work in progress tells."""
-
     def _end(self, key: str, problem: Problem | None) -> None:
         if key != self._running:
             return
+        self._follow(None)
         self._running = None
         kept = self._kept(replace(self._views[key], is_live=False), problem)
         if kept is None:
@@ -159,153 +219,14 @@ class OrderedWork(QObject, Generic[View]):
         self.busy_changed.emit(False)
         self.ended.emit(key)
 
-    @abstractmethod
-    def _kept(self, view: View, problem: Problem | None) -> View | None:
-        """Ended work as it is shown from then on; None where there is nothing to show."""
-
     def _update(self, key: str, view: View) -> None:
         self._views[key] = view
         self.changed.emit(key)
 
-
-@dataclass(frozen=True, kw_only=True)
-class SavedView(OrderView):
-    """Work that the store keeps.
-
-    `doing` is its worker's phase and `fraction` how far that is, None if unknown. `saved_id` is its id in the
-    store, once it has begun.
-    """
-
-    key: str
-    created: datetime
-    saved_id: str | None = None
-    device_name: str = ""
-    doing: str = ""
-    fraction: float | None = None
-    problem: Problem | None = None
-
-    def _during(self, event: object) -> Self:
-        """The view after an event that all work has."""
-        match event:
-            case Phase(name=name, detail=detail, fraction=fraction):
-                return replace(self, doing=detail or name.value, fraction=fraction)
-            case Failed(problem=problem):
-                return replace(self, problem=problem)
-        return self
-
-
-class Record(Protocol):
-    """Saved work as the store has it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def device_name(self) -> str: ...
-
-
-AnyView = TypeVar("AnyView", bound=SavedView)
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-RecordOut = TypeVar("RecordOut", bound=Record, covariant=True)
-
-
-class Table(Protocol[RecordOut]):
-    """The store's table of saved work."""
-
-    def newest(self, limit: int | None = None) -> Sequence[RecordOut]: ...
-    def find(self, record_id: str, /) -> RecordOut: ...
-    def delete(self, record_id: str, /) -> None: ...
-
-
-_MOST_SAVED = 30
-
-
-class SavedWork(OrderedWork[AnyView], Generic[AnyView, AnyRecord]):
-    """Work that a table of the store keeps, by its key.
-
-    A subclass says how a record is shown (`_shown`), and of which records something is known (`_is_known`).
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        thread: EngineThread,
-        kind: type[Order[Any]],
-        table: Table[AnyRecord],
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(store, thread, kind, parent)
-        self._table = table
-
-    @abstractmethod
-    def _shown(self, record: AnyRecord, key: str) -> AnyView:
-        """A record's view."""
-
-    @abstractmethod
-    def _is_known(self, record: AnyRecord) -> bool:
-        """Whether there is something to show of a record."""
-
-    def view(self, key: str) -> AnyView | None:
-        if key not in self._views:
-            try:
-                record = self._table.find(key)
-            except ProblemError:
-                # it was taken out of the queue before it was saved
-                return None
-            if self._is_known(record):
-                self._views[key] = self._shown(record, key)
-        return self._views.get(key)
-
-    def saved(self) -> Mapping[str, AnyRecord]:
-        """The saved work by key, newest first, without that in progress."""
-        keys = {view.saved_id: view.key for view in self._views.values()}
-        records = {
-            keys.get(record.id, record.id): record
-            for record in self._table.newest(_MOST_SAVED)
-            if self._is_known(record)
-        }
-        return {key: record for key, record in records.items() if key != self._running}
-
-    def record(self, key: str) -> AnyRecord | None:
-        """Work as it is in the store; None where it is not there."""
-        view = self._views.get(key)
-        try:
-            return None if view is None or view.saved_id is None else self._table.find(view.saved_id)
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return None
-
-    def newest(self) -> str | None:
-        return next(iter(self.saved()), None)
-
-    def delete(self, key: str) -> None:
-        view = self.view(key)
-        if key == self._running or view is None or view.saved_id is None:
-            return
-        if view.is_waiting and not self._thread.stop_order(key):
-            # it has begun meanwhile
-            return
-        try:
-            self._table.delete(view.saved_id)
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return
-        del self._views[key]
-        self.deleted.emit(key)
-
-
-class TrainingWork(SavedWork[AnyView, AnyRecord]):
-    """Saved work that trains runs of its own, which the window shows like any other run.
-
-    `run_began` and `run_ended` carry the run's id, `run_event` that and the worker's event.
-    """
-
-    run_began = Signal(str)
-    run_event = Signal(str, object)
-    run_ended = Signal(str)
-    _run: str | None = None
-
     def _follow(self, run_id: str | None) -> None:
         """Sets the run that the next events are of; None where they are of no run."""
+        if run_id == self._run:
+            return
         ended, self._run = self._run, run_id
         if ended is not None:
             self.run_ended.emit(ended)
@@ -315,8 +236,3 @@ class TrainingWork(SavedWork[AnyView, AnyRecord]):
     def _tell_run(self, event: object) -> None:
         if self._run is not None:
             self.run_event.emit(self._run, event)
-
-    def _end(self, key: str, problem: Problem | None) -> None:
-        if key == self._running:
-            self._follow(None)
-        super()._end(key, problem)

@@ -22,11 +22,11 @@ from gui.session.saved_runs import SavedRuns
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
-    "search": ("search", "searches"),
-    "diagnosis": ("diagnosis", "diagnoses"),
-    "timing": ("timing", "timings"),
+    "limit": ("search", "searches"),
+    "numerics": ("diagnosis", "diagnoses"),
+    "profile": ("timing", "timings"),
     "sweep": ("sweep", "sweeps"),
-    "tuning": ("search for the fastest", "searches for the fastest"),
+    "tune": ("search for the fastest", "searches for the fastest"),
 }
 """What the kinds of work are called, one and several."""
 

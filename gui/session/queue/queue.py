@@ -187,7 +187,7 @@ class Queue(QObject):
 
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queues here what an earlier window left; held where it was, or as is said."""
-        wanted: dict[WaitingItem, Order[Any] | None] = {}
+        wanted: dict[WaitingItem, Order | None] = {}
         for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
             with self._telling():
                 wanted[item] = None if item.kind == RUN else order_of(item)

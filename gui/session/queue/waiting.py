@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gui.session.orders.order import Order
 
-Work = str | Order[Any]
+Work = str | Order
 
 
 def key_of(work: Work) -> str:

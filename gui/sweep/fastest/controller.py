@@ -8,15 +8,16 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import TUNE
+from engine.protocol.tuning import Tuning
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
-from gui.session.orders.tunings import TuningView
+from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.fastest.panel import TunePanel
 from gui.widgets.saved_menu import ask_where
 
 
-class FastestController(WorkController[TuningView]):
+class FastestController(WorkController[StudyView[Tuning]]):
     """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
 
     comparison_wanted = Signal(object)  # tuple[str, ...]
@@ -61,28 +62,28 @@ class FastestController(WorkController[TuningView]):
 
     def export(self, path: Path) -> None:
         """Writes the tuning that is shown, in the format of the path's ending."""
-        record = self._tunings.record(self._key or "")
-        if record is not None:
+        view = self._tunings.view(self._key or "")
+        if view is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: TUNE.export(record, path, force=True))
+            self._write(lambda: TUNE.export(view.study, path, force=True))
 
     def _go_on(self) -> None:
         if (view := self._panel.view()) is not None:
-            self._enqueue([view.tuning.experiment], lambda: self._tunings.carry_on(view.key))
+            self._enqueue([view.answer.experiment], lambda: self._tunings.carry_on(view.key))
 
     def _repeat(self) -> None:
         if (view := self._panel.view()) is not None:
-            self._enqueue([view.tuning.experiment], lambda: self._tunings.repeat(view.key))
+            self._enqueue([view.answer.experiment], lambda: self._tunings.repeat(view.key))
 
     def _use(self) -> None:
         view = self._panel.view()
-        if view is not None and view.tuning.winner is not None:
-            self._setup.use_settings(view.tuning.winner)
+        if view is not None and view.answer.winner is not None:
+            self._setup.use_settings(view.answer.winner)
             self.reported.emit("The fastest settings are in the form.")
 
     def _compare(self) -> None:
         view = self._panel.view()
-        if view is not None and (proof := view.tuning.proof) is not None:
+        if view is not None and (proof := view.answer.proof) is not None:
             self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
 
     def _ask_for_script(self) -> None:

@@ -12,7 +12,7 @@ from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, not_tried
 from engine.words.numbers import number, times
 from gui.charts.painter import Painted
-from gui.session.orders.tunings import TuningView
+from gui.session.orders.studies import StudyView
 from gui.sweep.fastest.words import Candidate, candidates
 from gui.widgets import Button, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
@@ -73,9 +73,9 @@ class FastestPage(AnswerPage):
         super().__init__("Tune", *_NOTHING_YET, is_solid=True)
         self._shown: Tuning | None = None
 
-    def show_view(self, view: TuningView) -> None:
+    def show_view(self, view: StudyView[Tuning]) -> None:
         """Shows a tuning as far as it has come."""
-        tuning = view.tuning
+        tuning = view.answer
         if tuning == self._shown:
             return
         self._shown = tuning

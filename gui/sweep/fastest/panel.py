@@ -9,8 +9,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.export.formats import TUNE
+from engine.protocol.tuning import Tuning
 from gui.session.orders.head import WorkHead
-from gui.session.orders.tunings import TuningView
+from gui.session.orders.studies import StudyView
 from gui.sweep.fastest.options import FastestOptions
 from gui.sweep.fastest.page import FastestPage
 from gui.sweep.fastest.words import fraction_done, state
@@ -26,7 +27,7 @@ class TunePanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
-        self._view: TuningView | None = None
+        self._view: StudyView[Tuning] | None = None
         self.options = FastestOptions()
         self.options.guide_wanted.connect(self.guide_wanted)
         self.go_on = Button("Go on", "strip", "Goes on with the search", "play")
@@ -38,19 +39,19 @@ class TunePanel(QFrame):
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
         self.show_view(None)
 
-    def show_view(self, view: TuningView | None) -> None:
+    def show_view(self, view: StudyView[Tuning] | None) -> None:
         """Shows how far a tuning is; None for the empty state."""
         self._view = view
-        self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_over)
+        self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
         if view is None:
             self.head.show_view(None, "", 0.0, None, is_known=False)
             self.page.show_empty()
             return
         self.page.show_view(view)
-        is_known = bool(view.tuning.trials)
-        self.head.show_view(view, state(view), fraction_done(view.tuning), None, is_known=is_known)
+        tuning = view.answer
+        self.head.show_view(view, state(view), fraction_done(tuning), None, is_known=bool(tuning.trials))
 
-    def view(self) -> TuningView | None:
+    def view(self) -> StudyView[Tuning] | None:
         return self._view
 
     def state(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
 from engine.words.numbers import date_text
-from gui.session.orders.tunings import TuningView
+from gui.session.orders.studies import StudyView
 
 _PHASES = {
     "candidates": "looking at the candidates",
@@ -20,17 +20,15 @@ _PHASES = {
 _MOST_SHOWN = 20
 
 
-def state(view: TuningView) -> str:
+def state(view: StudyView[Tuning]) -> str:
     """What a tuning does now, or that it is over."""
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
         when = date_text(view.created)
-        how = "finished" if view.is_over else "unfinished"
+        how = "finished" if view.is_complete else "unfinished"
         return ", ".join(part for part in (how, view.device_name, when) if part)
-    trial = view.trial
-    now = "" if trial is None else f": run {trial.number}, {trial.words}"
-    return f"{_PHASES[view.tuning.phase if trial is None else trial.phase]}{now}"
+    return view.study.doing or _PHASES[view.answer.phase]
 
 
 _PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over": 1.0}

@@ -48,8 +48,9 @@ def test_the_usual_parts_are_one_object_saved_and_exported(capsys: Capture, tmp_
     assert found["first_nonfinite"] is None and found["ladder"] is None and found["fp32_modules"] is None
     assert found["about"]["nan"]["steps"] == 1 and isinstance(found["advice"], list)
     with Store() as store:
-        (saved,) = store.diagnoses.newest()
-    assert (saved.id, saved.parts) == (found["id"], ("map", "range", "nan"))
+        (entry,) = store.studies.newest("numerics")
+        parts = store.studies.find(entry.id).answer.parts
+    assert (entry.id, parts) == (found["id"], ("map", "range", "nan"))
     with to.open(encoding="utf-8", newline="") as file:
         assert {row["part"] for row in csv.DictReader(file)} >= {"Ranges", "Precision map"}
 
@@ -62,7 +63,7 @@ def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(capsys: Cap
     assert found["first_nonfinite"]["step"] <= run["summary"]["first_nan_step"]
     assert {"module", "operation", "direction"} <= set(found["first_nonfinite"])
     with Store() as store:
-        assert store.diagnoses.find(found["id"]).run_id == run["id"]
+        assert store.studies.find(found["id"]).answer.run_id == run["id"]
 
 
 def test_tables_are_printed_for_people(capsys: Capture) -> None:
@@ -88,7 +89,7 @@ def test_a_wrong_request_leaves_nothing_behind(capsys: Capture, arguments: list[
     status, found = answer(capsys, *arguments)
     assert status == 2 and said in found["error"]["message"]
     with Store() as store:
-        assert store.diagnoses.newest() == ()
+        assert store.studies.newest() == ()
 
 
 def test_a_model_that_refuses_hooks_is_refused_by_name(capsys: Capture, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 def test_a_tiny_search_is_saved_exported_and_printed(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("tuner", "SHORT")):
+    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("driver", "SHORT")):
         monkeypatch.setattr(f"engine.sweep.fastest.{module}.{name}", 0.01)
     to = tmp_path / "x.html"
     options = ["--change", "precision", "--repeats", "2", "--to", str(to)]
@@ -36,7 +36,7 @@ def test_a_tiny_search_is_saved_exported_and_printed(
     assert found["command"].startswith("ammeter run --set") and found["sentences"]
     assert any("recipes were not to be tried" in sentence for sentence in found["not_tried"])
     with Store() as store:
-        (saved,) = store.tunings.newest()
+        (saved,) = store.studies.newest("tune")
     assert saved.id == found["id"] and saved.is_over
     assert "The fastest settings of small-cnn" in to.read_text(encoding="utf-8")
     status, refused = answer(capsys, "--carry-on", saved.id, *HERE)
@@ -49,7 +49,7 @@ def test_a_tiny_search_is_saved_exported_and_printed(
         (["--change", "colour"], "no kind of change"),
         (["--guard", "some"], "alike or none"),
         (["--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["--carry-on", "beef"], "no tuning with the id 'beef'"),
+        (["--carry-on", "beef"], "no study with the id 'beef'"),
         (["--carry-on", "beef", "--model", "linear"], "takes no others"),
         (["--to", "x.docx"], "is no format of"),
         (["--batch-size", "0"], "Batch size"),
@@ -60,4 +60,4 @@ def test_a_wrong_request_leaves_nothing_behind(capsys: Capture, arguments: list[
     status, found = answer(capsys, *arguments, *HERE)
     assert status == 2 and said in found["error"]["message"]
     with Store() as store:
-        assert store.tunings.newest() == ()
+        assert store.studies.newest() == ()

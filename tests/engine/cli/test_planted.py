@@ -21,6 +21,7 @@ from engine.experiment.sweep.axes import axes_of
 from engine.experiment.sweep.grid import grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.tuning import Tuning, TuningPlan
+from engine.store.saved.study import Study
 from engine.store.store import Store
 
 Capture = pytest.CaptureFixture[str]
@@ -220,9 +221,8 @@ def test_a_sweep_or_a_search_from_elsewhere_does_not_go_on(planted: Planted) -> 
     grid = grid_of(json.loads(planted.experiment().to_json()), [axis])
     with Store() as store:
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
-        tuning = store.tunings.add(
-            Tuning(experiment=planted.experiment(), plan=TuningPlan()), device_name="CPU"
-        )
+        answer = Tuning(experiment=planted.experiment(), plan=TuningPlan())
+        tuning = store.studies.add(Study(answer=answer, device_name="CPU")).id
     assert UNACCEPTED in planted.refused("resume", sweep, *THREAD)
     assert UNACCEPTED in planted.refused("fastest", "--carry-on", tuning, *THREAD)
     TrustedCode().add(planted.code)

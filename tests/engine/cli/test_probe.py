@@ -43,9 +43,8 @@ def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture, tm
         assert each["seconds"] > 0
         assert all({"batch_size", "fits", "peak_mib", "seconds"} <= set(trial) for trial in each["trials"])
     with Store() as store:
-        saved = store.probes.newest()
-    assert {record.id for record in saved} == {each["id"] for each in found["results"]}
-    assert len({record.series for record in saved}) == 1
+        (saved,) = store.studies.newest("limit")
+    assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
 
 
 def test_a_cpu_without_a_limit_is_asked_for_one(capsys: Capture) -> None:

@@ -33,8 +33,9 @@ def test_sides_are_one_object_saved_and_exported_with_their_traces(capsys: Captu
     assert first["step_ms"] > 0 and second["limits"] == first["limits"] is not None
     assert found["sides"][1]["gain"]["sentence"]
     with Store() as store:
-        (saved,) = store.timings.newest()
-    assert saved.id == found["id"] and len(saved.timing.profiles()) == 2
+        (entry,) = store.studies.newest("profile")
+        profiles = store.studies.find(entry.id).answer.profiles()
+    assert entry.id == found["id"] and len(profiles) == 2
     assert "Where the time of small-cnn goes" in to.read_text(encoding="utf-8")
     for path in (trace, tmp_path / "x-2.json.gz"):
         assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
@@ -48,8 +49,8 @@ def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(capsys: 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Where the time goes" and any(line.startswith("A step ") for line in lines)
     with Store() as store:
-        (saved,) = store.timings.newest()
-    (side,) = saved.timing.sides
+        (entry,) = store.studies.newest("profile")
+        (side,) = store.studies.find(entry.id).answer.sides
     assert side.run_id == run["id"] and side.experiment.seed == 7
 
 
@@ -70,4 +71,4 @@ def test_a_wrong_request_leaves_nothing_behind(capsys: Capture, arguments: list[
     status, found = answer(capsys, *arguments)
     assert status == 2 and said in found["error"]["message"]
     with Store() as store:
-        assert store.timings.newest() == ()
+        assert store.studies.newest() == ()

@@ -1,4 +1,4 @@
-"""A store, this machine's catalog, and a prober with real workers."""
+"""A store, this machine's catalog, and a driver with real workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.checks import Catalog
-from engine.limit.prober import Prober
+from engine.limit.driver import LimitDriver
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -26,5 +26,5 @@ def catalog(store: Store, launcher: Launcher) -> Catalog:
 
 
 @pytest.fixture
-def prober(store: Store, launcher: Launcher, catalog: Catalog) -> Prober:
-    return Prober(store, launcher, catalog)
+def driver(store: Store, launcher: Launcher, catalog: Catalog) -> LimitDriver:
+    return LimitDriver(store, launcher, catalog)

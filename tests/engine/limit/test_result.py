@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
-from engine.experiment.experiment import Precision
-from engine.limit.result import outcome, sentence, times_the_batch
-from engine.protocol.trials import Bound, Cause, ProbeResult, Trial
-
-
-@dataclass(frozen=True)
-class Found:
-    label: str
-    largest_batch: int
-    result: ProbeResult | None = None
+from engine.experiment.experiment import Experiment, Precision
+from engine.limit.result import outcome
+from engine.protocol.trials import Bound, Cause, Limit, LimitSide, ProbeResult, Trial, times_the_batch
 
 
 def found(
@@ -25,9 +16,18 @@ def found(
     bound: Bound = "memory",
     verified: bool = True,
     precision: Precision = Precision.FP16,
-) -> Found:
+) -> LimitSide:
     result = ProbeResult(precision=precision, largest_batch=largest, verified=verified, bound_by=bound)
-    return Found(label, largest, result)
+    return so_far(label, largest, precision).model_copy(update={"result": result})
+
+
+def so_far(label: str, largest: int, precision: Precision = Precision.FP16) -> LimitSide:
+    trial = Trial(batch_size=largest or 1, fits=largest > 0)
+    return LimitSide(label=label, experiment=Experiment(precision=precision), trials=(trial,))
+
+
+def sentence(*sides: LimitSide) -> str:
+    return Limit(sides=sides).digest
 
 
 FP32 = found("FP32", 289, precision=Precision.FP32)
@@ -50,21 +50,21 @@ AMP = found("FP16 AMP", 561)
         ),
     ],
 )
-def test_the_outcome_is_a_sentence(amp: Found, told: str) -> None:
-    assert sentence([FP32, amp]) == told
+def test_the_outcome_is_a_sentence(amp: LimitSide, told: str) -> None:
+    assert sentence(FP32, amp) == told
 
 
 def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands() -> None:
-    assert sentence([AMP, FP32]) == "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."
+    assert sentence(AMP, FP32) == "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."
     bf16 = found("BF16 AMP", 1122, precision=Precision.BF16)
-    assert sentence([AMP, bf16]) == "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."
+    assert sentence(AMP, bf16) == "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."
 
 
 def test_a_search_that_goes_on_says_no_more_than_it_knows() -> None:
-    assert sentence([]) == ""
-    assert sentence([Found("FP32", 128)]) == "FP32 fits at least 128."
-    assert sentence([FP32, Found("FP16 AMP", 0)]) == "FP32 fits 289, FP16 AMP fits nothing that was tried."
-    assert times_the_batch(FP32, Found("FP16 AMP", 512)) is None
+    assert sentence(LimitSide(label="FP32", experiment=Experiment())) == ""
+    assert sentence(so_far("FP32", 128)) == "FP32 fits at least 128."
+    assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits nothing that was tried."
+    assert times_the_batch(FP32, so_far("FP16 AMP", 512)) is None
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,14 @@ from engine import __version__
 from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.timing.timing import Timing
-from engine.store import backup, database, schema
+from engine.protocol.tuning import Tuning
+from engine.store import backup, format15
 from engine.store.backup import backups, remove_backups
+from engine.store.saved.study import Study
 from engine.store.schema import VERSION
 from engine.store.store import Store
 
-Older = Callable[[int], None]
+Older = Callable[[], None]
 KILLED_AT_EACH_STATEMENT = """
 import json, os, shutil, signal, sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def test_the_copy_has_what_was_only_in_the_log_and_the_store_is_up_to_date(path: Path, older: Older) -> None:
-    older(1)
+    older()
     with closing(sqlite3.connect(path)) as writer:
         # left open: what it wrote is in the log, and not yet in the file
         writer.execute("UPDATE runs SET name = 'In the log'")
@@ -80,7 +81,7 @@ def test_the_copy_has_what_was_only_in_the_log_and_the_store_is_up_to_date(path:
         with Store(path) as store:
             assert [run.name for run in store.runs()] == ["In the log"]
     (copy,) = backups(path)
-    assert copy.name == "ammeter.sqlite.v1.backup" and names_in(copy) == ["In the log"]
+    assert copy.name == "ammeter.sqlite.v15.backup" and names_in(copy) == ["In the log"]
     with Store(path):
         pass
     assert backups(path) == [copy]
@@ -110,7 +111,7 @@ def test_a_verb_that_reads_the_runs_and_ends_well_ends_the_need_for_the_copy(
 def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(
     path: Path, older: Older, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older(3)
+    older()
     before = path.read_bytes()
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(backup.shutil, "disk_usage", lambda _: usage(2**40, 2**40, 2**20))
@@ -125,10 +126,14 @@ def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(
 def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_copy_is(
     path: Path, older: Older, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older(VERSION - 1)
-    broken = (*schema.MIGRATIONS[:-1], f"{schema.MIGRATIONS[-1]};INSERT INTO runs (id) VALUES ('a')")
+    older()
+
+    def broken(connection: sqlite3.Connection) -> None:
+        connection.execute("DROP TABLE waiting")
+        connection.execute("INSERT INTO runs (id) VALUES ('a')")
+
     with monkeypatch.context() as then:
-        then.setattr(database, "MIGRATIONS", broken)
+        then.setattr(format15, "bring_over", broken)
         with pytest.raises(ProblemError, match="could not be brought up to date") as caught:
             Store(path)
     (copy,) = backups(path)
@@ -139,8 +144,8 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_co
         assert [run.name for run in store.runs()] == ["Old"]
 
 
-def test_a_newer_store_names_the_copy_from_before_the_update(path: Path, older: Older) -> None:
-    older(VERSION)
+def test_a_newer_store_names_the_copy_from_before_the_update(path: Path) -> None:
+    Store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     copy = path.with_name(f"{path.name}.v{VERSION}.backup")
@@ -154,7 +159,7 @@ def test_a_newer_store_names_the_copy_from_before_the_update(path: Path, older: 
 def test_killed_at_any_statement_the_migration_loses_nothing(
     path: Path, older: Older, tmp_path: Path
 ) -> None:
-    older(10)
+    older()
     told = subprocess.run(
         [
             sys.executable,
@@ -177,9 +182,9 @@ def test_killed_at_any_statement_the_migration_loses_nothing(
 
 
 def test_what_is_saved_tells_the_version_that_made_it(path: Path, older: Older) -> None:
-    older(VERSION - 1)
+    older()
     with Store(path) as store:
         comparison = store.add_comparison("New")
         store.add(Experiment(), comparison=comparison)
-        timing = store.timings.find(store.timings.add(Timing(), device_name="a card"))
-        assert [store.comparisons()[0].ammeter, timing.ammeter] == [__version__] * 2
+        study = store.studies.begin(Study(answer=Tuning(experiment=Experiment())))
+        assert [store.comparisons()[0].ammeter, study.ammeter] == [__version__] * 2

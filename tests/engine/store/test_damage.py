@@ -14,7 +14,6 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Finished, Log, Samples, Started, Summary
 from engine.store.record import Status, Text
-from engine.store.saved.searches import Probes
 from engine.store.store import Store
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
@@ -148,13 +147,3 @@ def test_runs_that_differ_in_figures_alone_are_parsed_once(store: Store) -> None
         store.record(run.id, [Finished(summary=Summary(steps=seed + 1, seconds=1.5))])
     unparsed = [run for run in store.runs() if isinstance(vars(run)["experiment"], Text)]
     assert len(unparsed) == 2
-
-
-def test_a_search_that_cannot_be_read_hides_no_other(path: Path, store: Store) -> None:
-    def added(probes: Probes) -> str:
-        return probes.add(Experiment(), granularity=1, margin_fraction=0.1, device_name="a card")
-
-    hurt, kept = added(store.probes), added(store.probes)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE probes SET experiment = ? WHERE id = ?", (NEWER, hurt))
-    assert [record.id for record in store.probes.newest()] == [kept]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,13 +126,17 @@ def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file
         assert store.runs() == ()
 
 
-@pytest.mark.parametrize("version", range(1, VERSION))
-def test_an_older_store_keeps_its_runs_and_loses_the_table_that_nothing_used(
-    path: Path, older: Callable[[int], None], version: int
+@pytest.mark.parametrize("version", [1, 14])
+def test_an_older_format_is_refused_and_not_touched(
+    path: Path, older: Callable[[], None], version: int
 ) -> None:
-    older(version)
-    with Store(path) as store:
-        assert [run.name for run in store.runs()] == ["Old"]
-        tables = {row[0] for row in store._connection.read("SELECT name FROM sqlite_master")}
-        assert "trials" not in tables and {"samples", "events", "probe_trials"} <= tables
-        assert store._connection.read("PRAGMA user_version")[0][0] == VERSION
+    older()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(
+        ProblemError, match=rf"older Ammeter \(format {version}\).* formats 15 and 16"
+    ) as caught:
+        Store(path)
+    assert caught.value.problem.kind is Kind.STORE and path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]

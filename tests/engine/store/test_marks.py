@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from engine.experiment.experiment import Experiment
@@ -93,17 +90,6 @@ def test_a_run_that_is_gone_cannot_be_written_on(store: Store) -> None:
         store.set_tags("000000000000", ["paper"])
     with pytest.raises(ProblemError, match="no longer among the saved runs"):
         store.set_note("000000000000", "Well.")
-
-
-def test_a_store_of_the_version_before_gets_the_columns_and_keeps_its_runs(
-    path: Path, older: Callable[[int], None]
-) -> None:
-    older(2)
-    with Store(path) as store:
-        (run,) = store.runs()
-        assert (run.name, run.experiment.seed, run.tags, run.note) == ("Old", 3, (), "")
-        store.set_tags(run.id, ["old"])
-        assert store.run(run.id).tags == ("old",)
 
 
 def test_bytes_that_are_no_text_do_not_stop_a_run(store: Store) -> None:

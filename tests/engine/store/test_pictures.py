@@ -119,14 +119,3 @@ def test_a_sheet_is_found_and_given_up_through_an_index(store: Store) -> None:
     with_pictures(store)
     plan = store._connection.read("EXPLAIN QUERY PLAN SELECT 1 FROM runs WHERE pictures = 'key'")
     assert "runs_by_pictures" in plan[0]["detail"]
-
-
-def test_a_store_of_the_version_before_gets_pictures_and_keeps_its_runs(
-    path: Path, older: Callable[[int], None]
-) -> None:
-    older(3)
-    with Store(path) as store:
-        (run,) = store.runs()
-        assert (run.name, run.experiment.seed) == ("Old", 3)
-        assert store.pictures.of(run.id) is None
-        assert store.pictures.of(with_pictures(store)) == SHEET

@@ -13,7 +13,6 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.protocol.events import Finished, Samples, Summary
-from engine.protocol.tuning import Tuning
 from engine.store.queue.owner import Owner, this_process
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
@@ -173,20 +172,6 @@ def test_two_programs_never_carry_on_the_same_sweep(store: Store, path: Path, sw
     store.sweeps.claim(sweep)
     store.sweeps.release(sweep)
     assert not store.sweeps.find(sweep).is_claimed
-
-
-def test_two_programs_never_carry_on_the_same_tuning(store: Store, path: Path) -> None:
-    tuning = store.tunings.add(Tuning(experiment=Experiment()), device_name="a card")
-    store.tunings.claim(tuning)
-    _own(path, "tunings", tuning, ELSEWHERE)
-    for attempt in (store.tunings.claim, store.tunings.delete):
-        with pytest.raises(ProblemError, match="Tuning 1 is carried on by another Ammeter"):
-            attempt(tuning)
-    _own(path, "tunings", tuning, GONE)
-    store.tunings.claim(tuning)
-    store.tunings.release(tuning)
-    store.tunings.delete(tuning)
-    assert store.tunings.newest() == ()
 
 
 def test_a_missing_sweep_is_named(store: Store) -> None:

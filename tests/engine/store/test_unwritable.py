@@ -117,11 +117,10 @@ def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(
     assert after == before
 
 
-@pytest.mark.parametrize("version", range(1, VERSION))
 def test_an_older_store_is_brought_up_to_date_in_memory_alone(
-    path: Path, older: Callable[[int], None], read_only: ReadOnly, version: int
+    path: Path, older: Callable[[], None], read_only: ReadOnly
 ) -> None:
-    older(version)
+    older()
     before = path.read_bytes()
     with read_only(path.parent), Store(path) as store:
         assert [run.name for run in store.runs()] == ["Old"]

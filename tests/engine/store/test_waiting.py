@@ -7,21 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.tuning import Tuning
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import Status
+from engine.store.saved.study import Study
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
-SEARCH, TIMING = (
-    WaitingItem("search-1", "search", "A search", "{}"),
-    WaitingItem("timing-1", "timing", "A timing"),
+LIMIT, PROFILE = (
+    WaitingItem("limit-1", "limit", "A limit", "{}"),
+    WaitingItem("profile-1", "profile", "A profile"),
 )
 
 FILLER = """
@@ -34,8 +33,8 @@ from engine.store.store import Store
 store = Store(Path(sys.argv[1]))
 without_place = store.add(Experiment(), name="without a place")
 run = store.add(Experiment(), name="a run")
-search = WaitingItem("search-1", "search", "A search", "{}", True)
-store.waiting.add([WaitingItem(run.id, RUN, run.name), search])
+limit = WaitingItem("limit-1", "limit", "A limit", "{}", True)
+store.waiting.add([WaitingItem(run.id, RUN, run.name), limit])
 store.waiting.rests = True
 print(without_place.id, run.id, flush=True)
 sys.stdin.read()
@@ -43,33 +42,37 @@ sys.stdin.read()
 
 
 def test_items_keep_the_order_that_they_are_given(store: Store) -> None:
-    store.waiting.add([SEARCH, TIMING])
-    first = WaitingItem("diagnosis-1", "diagnosis", "A diagnosis")
+    store.waiting.add([LIMIT, PROFILE])
+    first = WaitingItem("numerics-1", "numerics", "Numerics")
     store.waiting.add([first], goes_first=True)
-    assert store.waiting.keys() == (first.key, SEARCH.key, TIMING.key)
-    store.waiting.arrange([TIMING.key, first.key, SEARCH.key])
+    assert store.waiting.keys() == (first.key, LIMIT.key, PROFILE.key)
+    store.waiting.arrange([PROFILE.key, first.key, LIMIT.key])
     store.waiting.hold(first.key, True)
     assert [(item.key, item.is_held) for item in store.waiting.claimable()] == [
-        (TIMING.key, False), (first.key, True), (SEARCH.key, False)
+        (PROFILE.key, False), (first.key, True), (LIMIT.key, False)
     ]  # fmt: skip
-    store.waiting.remove([TIMING.key, first.key])
-    assert store.waiting.claimable() == (SEARCH,)
+    store.waiting.remove([PROFILE.key, first.key])
+    assert store.waiting.claimable() == (LIMIT,)
 
 
 def test_what_begins_leaves_the_queue_at_once(store: Store) -> None:
     runs = [store.add(Experiment()) for _ in range(3)]
-    store.waiting.add([*(WaitingItem(run.id, RUN, run.name) for run in runs), SEARCH, TIMING])
+    store.waiting.add([*(WaitingItem(run.id, RUN, run.name) for run in runs), LIMIT, PROFILE])
     store.begin(runs[0].id)
     store.delete([runs[1].id])
     store.withdraw(runs[2].id)
-    store.probes.add(
-        Experiment(), granularity=1, margin_fraction=0.1, device_name="a card", series=SEARCH.key
-    )
-    timing = Timing(sides=(TimingSide(experiment=Experiment()),))
-    assert store.timings.add(timing, device_name="a card", timing_id=TIMING.key) == TIMING.key
+    for item in (LIMIT, PROFILE):
+        store.studies.begin(Study(id=item.key, answer=Numerics(experiment=Experiment())))
     assert store.waiting.keys() == () == store.waiting.claimable()
-    with pytest.raises(ProblemError):
-        store.timings.add(timing, device_name="a card", timing_id=TIMING.key)
+
+
+def test_what_goes_on_keeps_its_place_until_it_is_over(store: Store) -> None:
+    store.waiting.add([PROFILE])
+    study = Study(id=PROFILE.key, answer=Tuning(experiment=Experiment()))
+    store.studies.end(store.studies.begin(study, keeps_place=True))
+    assert store.waiting.keys() == (PROFILE.key,)
+    store.studies.delete(study.id)
+    assert store.waiting.keys() == ()
 
 
 def test_a_sweep_waits_until_it_is_over_or_deleted(store: Store) -> None:
@@ -96,34 +99,39 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
         with Store(path) as store:
             run = WaitingItem(run_id, RUN, "a run")
             assert store.waiting.claimable() == () and not store.waiting.rests
-            for item in (run, WaitingItem("search-1", "search", "A search")):
+            for item in (run, WaitingItem("limit-1", "limit", "A limit")):
                 (problem,) = store.waiting.claim([item])
                 assert "another Ammeter" in problem.message
         window.kill()
     with Store(path) as store:
         left = store.waiting.claimable()
         assert [(item.key, item.is_held) for item in left] == [
-            (run_id, False), ("search-1", True), (without_place, False)
+            (run_id, False), ("limit-1", True), (without_place, False)
         ]  # fmt: skip
         assert store.waiting.rests and left[1].request == "{}"
         assert store.waiting.claim(left[::-1]) == ()
         store.waiting.rests = False
-        assert store.waiting.keys() == (without_place, "search-1", run_id) and not store.waiting.rests
+        assert store.waiting.keys() == (without_place, "limit-1", run_id) and not store.waiting.rests
         store.begin(run_id)
         assert store.run(run_id).status is Status.RUNNING
-        store.waiting.remove(["search-1"])
+        store.waiting.remove(["limit-1"])
         not_queued, gone = store.waiting.claim([run, left[1]])
         assert "not queued" in not_queued.message and "no longer in the queue" in gone.message
 
 
 WORKER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.timing.timing import timing_of
 from engine.store.queue.waiting import RUN
+from engine.store.saved.study import Study
 from engine.store.store import Store
+
+problem = Problem(kind=Kind.INTERNAL, message="Done.", remedy="None.")
 
 store = Store(Path(sys.argv[1]))
 store.recover()
@@ -136,16 +144,15 @@ for item in left:
         store.begin(item.key)
         store.record(item.key, [Finished(summary=Summary())])
     else:
-        timing = Timing(sides=(TimingSide(experiment=Experiment()),))
-        store.timings.add(timing, device_name="a card", timing_id=item.key)
-        store.timings.end(item.key)
+        study = store.studies.begin(Study(id=item.key, answer=timing_of([Experiment()])))
+        store.studies.end(replace(study, problem=problem))
 """
 
 
 def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store, path: Path) -> None:
     keys = []
     for number in range(40):
-        item = WaitingItem(f"timing-{number}", "timing", "A timing")
+        item = WaitingItem(f"profile-{number}", "profile", "A profile")
         if number % 2:
             run = store.add(Experiment())
             item = WaitingItem(run.id, RUN, run.name)
@@ -172,6 +179,6 @@ def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store,
     assert worker.returncode == 0 and store.waiting.claimable() == ()
     # an item that was named before a kill may not have begun
     assert list(dict.fromkeys(begun)) == keys and len(begun) <= len(keys) + 3
-    assert len(store.timings.newest()) == 20
+    assert len(store.studies.newest("profile")) == 20
     states = [run.status for run in store.runs()]
     assert states.count(Status.FINISHED) >= 17 and Status.QUEUED not in states

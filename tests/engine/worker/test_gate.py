@@ -15,11 +15,13 @@ import engine
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import UntrustedCodeError, is_untrusted
-from engine.limit.prober import Prober
+from engine.limit.driver import LimitDriver
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Finished
+from engine.protocol.trials import Limit, LimitSide
 from engine.runner import Runner
 from engine.store.record import Status
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 
@@ -80,10 +82,12 @@ def test_only_the_gate_makes_sessions() -> None:
 def test_no_tool_gets_such_code_to_a_worker(store: Store, scripted: Scripted, tmp_path: Path) -> None:
     launcher = scripted("finished(0, False)")
     runner = Runner(store, launcher)
+    side = LimitSide(label="FP32", experiment=own(memory_cap_gib=1.0))
+    limit = Limit(sides=(side,))
     for refused in (
         lambda: runner.forecast(own()),
         lambda: runner.check(own()),
-        lambda: list(Prober(store, launcher).probe(own(memory_cap_gib=1.0))),
+        lambda: list(LimitDriver(store, launcher).follow(Study(answer=limit))),
     ):
         with pytest.raises(UntrustedCodeError):
             refused()

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision, experiment_from
-from engine.protocol.trials import (
-    Bound,
-    Cause,
-    ProbeEnded,
-    ProbeResult,
-    ProbeStarted,
-    Trial,
-    TrialBegun,
-    TrialEnded,
-)
+from engine.protocol.trials import Bound, Cause, Limit, LimitSide, ProbeResult, Trial
+from engine.store.saved.study import Study
 from gui.limit.panel import MemoryLimitPanel
-from gui.session.orders.order import SearchOrder
-from gui.session.orders.searches import SearchView
+from gui.session.orders.studies import StudyView
+
+
+def known(view: StudyView[Limit], side: int, **changes: Any) -> StudyView[Limit]:
+    """The view, in progress, with these fields of a side changed."""
+    changed = view.answer.sides[side].model_copy(update={"trying": None, **changes})
+    study = replace(view.study, answer=view.answer.with_side(side, changed))
+    return replace(view.knowing(study), is_waiting=False, is_live=True)
 
 
 class Searches:
@@ -45,34 +43,24 @@ class Searches:
             return Trial(batch_size=batch, fits=False, seconds=1.2, steps=0, cause=cause)
         return Trial(batch_size=batch, fits=True, peak_mib=needed, seconds=2.5, steps=3)
 
-    def begun(self, *precisions: Precision) -> SearchView:
-        order = SearchOrder("abc", tuple((one.label, self.experiment(one)) for one in precisions))
-        return SearchView.of_order(order)
+    def begun(self, *precisions: Precision) -> StudyView[Limit]:
+        sides = [LimitSide(label=one.label, experiment=self.experiment(one)) for one in precisions]
+        return StudyView.of(Study(id="abc", answer=Limit(sides=tuple(sides))), is_waiting=True)
 
-    def searched(self, view: SearchView, side: int, count: int | None = None) -> SearchView:
+    def trying(self, view: StudyView[Limit], side: int, batch: int) -> StudyView[Limit]:
+        return known(view, side, trying=batch)
+
+    def searched(self, view: StudyView[Limit], side: int, count: int | None = None) -> StudyView[Limit]:
         """The view after `count` trials of one side; after all of them and the result for None."""
-        precision = view.sides[side].precision
-        view = view.after(
-            side,
-            ProbeStarted(
-                probe_id="p",
-                experiment=self.experiment(precision),
-                precision=precision,
-                granularity=1,
-                budget_mib=self.BUDGET_MIB,
-            ),
-        )
-        for batch in self.PLANS[precision][:count]:
-            view = view.after(side, TrialBegun(batch_size=batch))
-            view = view.after(
-                side, TrialEnded(trial=self.trial(precision, batch), budget_mib=self.BUDGET_MIB)
-            )
-        return view if count is not None else view.after(side, self.ended(precision))
+        precision = view.answer.sides[side].precision
+        trials = tuple(self.trial(precision, batch) for batch in self.PLANS[precision][:count])
+        view = known(view, side, trials=trials, budget_mib=self.BUDGET_MIB)
+        return view if count is not None else known(view, side, result=self.result(precision))
 
-    def ended(self, precision: Precision, bound: Bound = "memory", note: str | None = None) -> ProbeEnded:
+    def result(self, precision: Precision, bound: Bound = "memory", note: str | None = None) -> ProbeResult:
         trials = tuple(self.trial(precision, batch) for batch in self.PLANS[precision])
         passed = [one.batch_size for one in trials if one.fits]
-        result = ProbeResult(
+        return ProbeResult(
             precision=precision,
             largest_batch=max(passed),
             verified=bound in ("memory", "data"),
@@ -82,9 +70,8 @@ class Searches:
             seconds=13.4,
             note=note,
         )
-        return ProbeEnded(probe_id="p", result=result)
 
-    def both(self) -> SearchView:
+    def both(self) -> StudyView[Limit]:
         view = self.searched(self.searched(self.begun(Precision.FP32, Precision.FP16), 0), 1)
         return replace(view, is_live=False)
 

@@ -135,24 +135,22 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert "8 samples" in window.others.memory_limit.result.text()
     view = window.others.memory_limit.view()
     assert view is not None and not view.is_live
-    assert [one.trial_count for one in searches.saved()] == [view.trial_count]
+    assert searches.saved() == [view.key]
     assert window.setup.run_action.isEnabled()
     assert not window.top_bar.activity.activity().is_busy
 
-    window.others.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
+    window.others.memory_limit.result.use_requested.emit(view.answer.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "8"
 
     with qtbot.waitSignal(window.others.limits.written) as written:
         window.others.memory_limit.export.asked.emit(home / "trials.csv")
     assert written.args == [home / "trials.csv"]
     rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 1 + view.trial_count and "8,True" in rows[-1]
+    assert len(rows) == 1 + view.answer.trial_count and "8,True" in rows[-1]
 
-    assert "Memory limit, FP32: Searching for the largest batch" in window.backstage.log.text()
-    window.others.memory_limit.menu.delete_asked.emit(view.series)
-    assert (
-        asked == ["stop", "delete"] and searches.saved() == () and window.others.memory_limit.view() is None
-    )
+    assert "Limit, linear: Searching for the largest batch" in window.backstage.log.text()
+    window.others.memory_limit.menu.delete_asked.emit(view.key)
+    assert asked == ["stop", "delete"] and not searches.saved() and window.others.memory_limit.view() is None
 
 
 def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
@@ -167,7 +165,7 @@ def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, win
     assert window.others.memory_limit.view() is None
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
         window.experiments.stop()
-    assert window.experiments.searches.saved() == ()
+    assert not window.experiments.searches.saved()
 
 
 def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,12 +12,11 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed
-from engine.store.saved.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
-from gui.session.orders.searches import SearchView
+from gui.session.orders.studies import StudyView
 from gui.widgets.labels import plain_tip
 from gui.widgets.table.painting import cell_width
+from tests.gui.limit.conftest import known
 
 
 def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, searches: Any) -> None:
@@ -89,7 +87,7 @@ def test_use_puts_one_of_the_chosen_multiples_into_the_form(
 
 def test_a_search_that_could_not_be_made_says_why(panel: MemoryLimitPanel, searches: Any) -> None:
     problem = Problem(kind=Kind.REQUEST, message="The folder is gone.", remedy="Choose another.")
-    view = searches.begun(Precision.FP32).after(0, Failed(problem=problem))
+    view = known(searches.begun(Precision.FP32), 0, problem=problem)
     panel.show_search(replace(view, is_live=False))
     assert panel.result.text() == "The folder is gone."
 
@@ -98,31 +96,14 @@ def test_what_keeps_every_precision_from_being_searched_is_said_once(
     panel: MemoryLimitPanel, searches: Any
 ) -> None:
     view = searches.begun(Precision.FP32, Precision.FP16)
-    failed = Failed(problem=Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it."))
-    panel.show_search(view.after(0, failed).after(1, failed))
+    problem = Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it.")
+    panel.show_search(known(known(view, 0, problem=problem), 1, problem=problem))
     assert panel.result.text() == "granularity is 9."
 
 
 def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel, searches: Any) -> None:
     live = searches.both()
-    records = [
-        ProbeRecord(
-            id=str(number),
-            number=number,
-            series="abc",
-            created=datetime.now(UTC),
-            experiment=side.experiment,
-            granularity=1,
-            margin_fraction=0.1,
-            device_name="A device",
-            budget_mib=searches.BUDGET_MIB,
-            trials=side.trials,
-            result=side.result,
-        )
-        for number, side in enumerate(live.sides)
-    ]
-    saved = SearchView.of_records(records[::-1])
-    assert [side.label for side in saved.sides] == ["FP32", "FP16 AMP"]
+    saved = StudyView.of(live.study)
     panel.show_search(live)
     told, content = panel.result.text(), panel.chart.content()
     panel.show_search(saved)
@@ -150,10 +131,9 @@ def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(
 
 def test_a_side_that_was_stopped_marks_no_largest_fit(panel: MemoryLimitPanel, searches: Any) -> None:
     view = searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0)
-    stopped = searches.ended(
-        Precision.FP16, "stopped", "The search was stopped before the answer was proven."
-    )
-    panel.show_search(replace(searches.searched(view, 1, 3).after(1, stopped), is_live=False))
+    note = "The search was stopped before the answer was proven."
+    result = searches.result(Precision.FP16, "stopped", note)
+    panel.show_search(replace(known(searches.searched(view, 1, 3), 1, result=result), is_live=False))
     results = [(line[0], line[2]) for line in panel.trials.view.lines()]
     assert results.count(("FP32", "Largest fit")) == 1 and ("FP16 AMP", "Largest fit") not in results
     assert [row.trial.batch_size for row in panel.trials.view.rows() if row.is_answer] == [289]
@@ -199,7 +179,7 @@ def test_the_newest_trial_is_in_sight_until_a_person_looks_at_others(
     panel.resize(1100, 440)
     qtbot.waitUntil(lambda: bar.value() == bar.maximum())
     bar.setValue(1)
-    panel.trials.show_view(searches.both())
+    panel.trials.show_view(searches.both().answer, "abc")
     assert bar.value() == 1
 
 
@@ -230,7 +210,7 @@ def test_tab_goes_through_the_workspace_in_reading_order(
     panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
 ) -> None:
     panel.show_search(searches.both())
-    panel.show_search(replace(searches.both(), series="another"))
+    panel.show_search(replace(searches.both(), key="another"))
     panel.activateWindow()
     qtbot.waitUntil(lambda: panel.isActiveWindow() and panel.result.stops()[-1].isVisible())
     panel.cards.stops()[3].setFocus()

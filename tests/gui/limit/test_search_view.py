@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.protocol.trials import ProbeEnded, ProbeResult, Trial, TrialEnded
+from engine.limit.result import recommended_batch
+from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
 from gui.limit.chart import content_of
 from gui.limit.trials import rows_of
-from gui.session.orders.order import SearchOrder
-from gui.session.orders.searches import SearchView
 
 BUDGET_MIB = 1_000.0
 
@@ -23,12 +20,10 @@ def trial(batch: int, *, uncompiled: bool, most: int) -> Trial:
     return Trial(batch_size=batch, fits=True, peak_mib=peak, uncompiled=uncompiled)
 
 
-def searched(*trials: Trial) -> SearchView:
+def searched(*trials: Trial) -> Limit:
     experiment = experiment_from({"step": {"recipe": "fast"}, "device": "cuda:0"})
-    view = SearchView.of_order(SearchOrder("abc", (("FP32", experiment),)))
-    for each in trials:
-        view = view.after(0, TrialEnded(trial=each, budget_mib=BUDGET_MIB))
-    return view
+    side = LimitSide(label="FP32", experiment=experiment, trials=trials, budget_mib=BUDGET_MIB)
+    return Limit(sides=(side,))
 
 
 FIRST = tuple(trial(batch, uncompiled=True, most=110) for batch in (8, 110, 111))
@@ -44,7 +39,7 @@ def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
     view = searched(*FIRST, *THEN)
     (side,) = view.sides
     assert side.largest_batch == 98 and side.lines[0].per_sample_mib == pytest.approx(10.0)
-    assert side.recommended_batch(0.1) == 89
+    assert recommended_batch(side, 0.1) == 89
     (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
     assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)
 
@@ -54,8 +49,9 @@ def test_the_table_has_all_trials_and_one_answer() -> None:
     result = ProbeResult(
         precision=Precision.FP32, largest_batch=110, verified=True, first_failure=111, bound_by="memory"
     )
-    view = replace(searched(*both_fit).after(0, ProbeEnded(probe_id="p", result=result)), is_live=False)
-    assert [row.result() for row in rows_of(view)] == [
+    limit = searched(*both_fit)
+    whole = limit.with_side(0, limit.sides[0].model_copy(update={"result": result}))
+    assert [row.result() for row in rows_of(whole)] == [
         "Fits, uncompiled",
         "Fits, uncompiled",
         "Out of memory, uncompiled",

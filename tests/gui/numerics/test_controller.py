@@ -79,13 +79,13 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
-    assert view.diagnosis.range is not None and not panel.head.stop.isVisible()
+    assert view.answer.diagnosis.range is not None and not panel.head.stop.isVisible()
     panel.show_diagnosis(None)
     window.show_page("compare")
     window.others.numerics.open(view.key)
     assert window.page == "numerics"
     shown = panel.view()
-    assert shown is not None and shown.diagnosis.range == view.diagnosis.range
+    assert shown is not None and shown.answer.diagnosis.range == view.answer.diagnosis.range
     with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
         panel.head.export.asked.emit(home / "diagnosis.json")
     assert (home / "diagnosis.json").stat().st_size
@@ -152,12 +152,12 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     panel = window.others.numerics_panel
     view = panel.view()
     assert window.page == "numerics" and panel.tabs.name() == "nan"
-    assert view is not None and view.run_id == run.id and view.parts == ("nan",)
+    assert view is not None and view.answer.run_id == run.id and view.answer.parts == ("nan",)
     with qtbot.waitSignal(window.experiments.diagnoses.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
-    assert found is not None and found.diagnosis.nan is not None, found
-    assert found.diagnosis.nan.first is not None and panel.nonfinite.isVisible()
+    assert found is not None and found.answer.diagnosis.nan is not None, found
+    assert found.answer.diagnosis.nan.first is not None and panel.nonfinite.isVisible()
     panel.tabs.guide_button.setFocus()
     qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
     focused = window.focusWidget()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
+from engine.store.saved.study import Study
 from gui.numerics.panel import NumericsPanel
-from gui.session.orders.diagnoses import DiagnosisView
+from gui.session.orders.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 
@@ -19,16 +18,8 @@ def test_no_name_of_a_diagnosis_is_rendered(qtbot: QtBot, diagnosis: Diagnosis) 
     panel.resize(1080, 600)
     with qtbot.waitExposed(panel):
         panel.show()
-    panel.show_diagnosis(
-        DiagnosisView(
-            key="abc",
-            experiment=Experiment(model=f"{MARKUP}net"),
-            parts=USUAL_PARTS,
-            created=datetime.now(UTC),
-            device_name=MARKUP,
-            diagnosis=poisoned(diagnosis),
-        )
-    )
+    answer = Numerics(experiment=Experiment(model=f"{MARKUP}net"), diagnosis=poisoned(diagnosis))
+    panel.show_diagnosis(StudyView.of(Study(answer=answer, device_name=MARKUP)))
     for name in panel._views:
         panel.tabs.open(name)
         assert names_in(panel) > 0 and markup_in(panel) == set(), name

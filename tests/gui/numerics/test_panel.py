@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import partial
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QStackedWidget
@@ -11,16 +11,19 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Diagnosed, Failed, Phase, PhaseName
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis
+from engine.protocol.events import Phase, PhaseName
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Numerics
+from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel
-from gui.session.orders.diagnoses import DiagnosisView
+from gui.session.orders.studies import StudyView
 
 EXPERIMENT = Experiment(model="small-cnn")
-view_of = partial(
-    DiagnosisView, key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC)
-)
+
+
+def view_of(diagnosis: Diagnosis | None = None, **changes: Any) -> StudyView[Numerics]:
+    answer = Numerics(experiment=EXPERIMENT, diagnosis=diagnosis or Diagnosis())
+    return replace(StudyView.of(Study(id="abc", answer=answer)), **changes)
 
 
 @pytest.fixture
@@ -34,10 +37,8 @@ def panel(qtbot: QtBot) -> NumericsPanel:
 
 
 @pytest.fixture
-def begun() -> DiagnosisView:
-    return DiagnosisView(
-        key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC), is_live=True
-    )
+def begun() -> StudyView[Numerics]:
+    return view_of(is_live=True)
 
 
 def is_awaiting(panel: NumericsPanel, name: str) -> bool:
@@ -56,35 +57,33 @@ def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot
         panel.empty.button.click()
 
 
-def test_parts_appear_as_they_come(panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis) -> None:
+def test_parts_appear_as_they_come(
+    panel: NumericsPanel, begun: StudyView[Numerics], diagnosis: Diagnosis
+) -> None:
     phase = Phase(name=PhaseName.DIAGNOSING, fraction=0.25, detail="step 3 of 12")
-    panel.show_diagnosis(begun.after(phase))
+    panel.show_diagnosis(begun.during(phase))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "step 3 of 12, 25\N{NO-BREAK SPACE}%" in panel.head.note.whole_text()
     assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
     assert diagnosis.map is not None
-    panel.show_diagnosis(begun.after(Diagnosed(result=diagnosis.map)))
+    panel.show_diagnosis(view_of(Diagnosis(map=diagnosis.map), is_live=True))
     assert panel.map.tree.map_tree() is not None and not is_awaiting(panel, "map")
     assert is_awaiting(panel, "nan")
 
 
-def test_a_phase_leaves_a_part_as_it_is_shown(
-    panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis
-) -> None:
+def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
     assert diagnosis.map is not None
-    view = begun.after(Diagnosed(result=diagnosis.map))
+    view = view_of(Diagnosis(map=diagnosis.map), is_live=True)
     panel.show_diagnosis(view)
     tree = panel.map.tree.map_tree()
-    panel.show_diagnosis(view.after(Phase(name=PhaseName.DIAGNOSING, detail="step 4")))
+    panel.show_diagnosis(view.during(Phase(name=PhaseName.DIAGNOSING, detail="step 4")))
     assert panel.map.tree.map_tree() is tree
 
 
-def test_a_problem_stands_above_the_parts_that_are_known(
-    panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis
-) -> None:
+def test_a_problem_stands_above_the_parts_that_are_known(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
     assert diagnosis.map is not None
-    failed = begun.after(Diagnosed(result=diagnosis.map)).after(Failed(problem=problem))
+    failed = replace(view_of(Diagnosis(map=diagnosis.map), is_live=True), problem=problem)
     panel.show_diagnosis(failed)
     assert (
         panel.head.problem.isVisible() and panel.head.problem.text() == "Out of memory. Use a smaller batch."
@@ -97,25 +96,14 @@ def test_a_view_without_its_part_asks_for_it(
 ) -> None:
     assert panel.parts() == USUAL_PARTS
     known = Diagnosis(map=diagnosis.map)
-    view = DiagnosisView(
-        key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC), diagnosis=known
-    )
-    panel.show_diagnosis(view)
+    panel.show_diagnosis(view_of(known))
     with qtbot.waitSignal(panel.diagnose_wanted):
         panel.islands.wanted.emit()
     assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tabs.name() == "islands"
 
 
 def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
-    panel.show_diagnosis(
-        DiagnosisView(
-            key="abc",
-            experiment=EXPERIMENT,
-            parts=USUAL_PARTS,
-            created=datetime.now(UTC),
-            diagnosis=diagnosis,
-        )
-    )
+    panel.show_diagnosis(view_of(diagnosis))
     panel.nonfinite.module_chosen.emit("features.3")
     assert panel.tabs.name() == "map" and panel.map.title.whole_text() == "Operations of features.3"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,12 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
+from engine.protocol.trials import Limit, LimitSide
+from engine.store.saved.study import Study
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.orders.order import SearchOrder
+from gui.session.orders.order import Order
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(
@@ -106,8 +107,9 @@ def thread(machine: Machine, home: Path) -> Iterator[EngineThread]:
     thread.shut_down()
 
 
-def order(*experiments: Experiment) -> SearchOrder:
-    return SearchOrder("series", tuple((one.precision.label, one) for one in experiments))
+def order(*experiments: Experiment, key: str = "series") -> Order:
+    sides = tuple(LimitSide(label=one.precision.label, experiment=one) for one in experiments)
+    return Order.of(Study(id=key, answer=Limit(sides=sides)))
 
 
 def test_a_forecast_whose_worker_is_just_starting_makes_way(
@@ -153,7 +155,7 @@ def test_the_machine_is_kept_awake_until_the_queue_is_done(
     kept: list[int] = []
     machine.starts_trial = lambda: kept.append(len(wakepy.global_modes()))
     thread.enqueue_order(order(LINEAR))
-    thread.enqueue_order(replace(order(LINEAR), key="another series"))
+    thread.enqueue_order(order(LINEAR, key="another series"))
     thread.start()
     qtbot.waitUntil(lambda: kept == [1, 1], timeout=WAIT_MS)
     qtbot.waitUntil(lambda: not wakepy.global_modes(), timeout=WAIT_MS)
@@ -161,9 +163,9 @@ def test_the_machine_is_kept_awake_until_the_queue_is_done(
 
 def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
     thread.enqueue_order(order(LINEAR))
-    assert thread.waiting_orders(SearchOrder) == 1
+    assert thread.waiting_orders("limit") == 1
     assert thread.stop_order("series") and not thread.stop_order("series")
-    assert thread.waiting_orders(SearchOrder) == 0
+    assert thread.waiting_orders("limit") == 0
 
 
 def test_a_setting_that_a_forecast_refuses_is_told(

@@ -20,12 +20,13 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
+from engine.protocol.timing.timing import timing_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.orders.order import GivesWay, IsStopped, Order, Tell, TimingOrder, order_of
+from gui.session.orders.order import Order, order_of
 
 WAIT_MS = 20_000
 STEPS = 200
@@ -202,7 +203,7 @@ def test_a_sweep_that_is_deleted_leaves_the_queue(window: Experiments) -> None:
 
 def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
     a, b = submit(window, "a", "b")
-    key = window.timings.submit([Experiment()])
+    key = window.timings.submit(timing_of([Experiment()]))
     window.queue.move(key, before=b)
     before = window.queue.items()
     undone = [window.queue.remove(a), window.queue.remove(key)]
@@ -217,7 +218,7 @@ def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
 def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]) -> None:
     first = opened()
     a, b = submit(first, "a", "b")
-    key = first.timings.submit([Experiment(batch_size=7)])
+    key = first.timings.submit(timing_of([Experiment(batch_size=7)]))
     first.queue.move(key, before=a)
     first.queue.hold(b, True)
     second = opened()
@@ -225,7 +226,7 @@ def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]
     left = second.queue.left()
     assert [item.key for item in left] == [key, a]
     order = order_of(left[0])
-    assert isinstance(order, TimingOrder) and order.experiments == (Experiment(batch_size=7),)
+    assert order.study is not None and order.study.experiments == (Experiment(batch_size=7),)
     second.queue.take_up(left, is_held=True)
     third = opened()
     assert [(item.key, item.is_held) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
@@ -241,14 +242,14 @@ def test_an_order_that_cannot_be_read_is_told_and_the_others_are_taken_up(
     qtbot: QtBot, opened: Callable[[], Experiments]
 ) -> None:
     first = opened()
-    first.timings.submit([Experiment()])
+    first.timings.submit(timing_of([Experiment()]))
     submit(first, "a")
     with closing(sqlite3.connect(first._store.path)) as database, database:
-        database.execute("UPDATE waiting SET request = '{}' WHERE kind = 'timing'")
+        database.execute("UPDATE waiting SET request = '{' WHERE kind = 'profile'")
     second = opened()
     with qtbot.waitSignal(second.queue.problem) as told:
         second.queue.take_up(second.queue.left())
-    assert "newer Ammeter" in told.args[0].message and titles(second) == ["a"]
+    assert "another version of Ammeter" in told.args[0].message and titles(second) == ["a"]
     second.queue.discard(second.queue.left())
     assert second.queue.left() == ()
 
@@ -320,24 +321,19 @@ class Turns:
 
 
 @dataclass(frozen=True)
-class Sweeping(Order[Turns]):
+class Sweeping(Order):
     """Three turns, the next of which is that after those in its log."""
 
-    kind = "sweep"
-    detail = "Three turns"
-    goes_on = True
+    kind: str = "sweep"
+    title: str = "Turns"
     log: list[str] = field(default_factory=list)
     at_turn: Callable[[int], object] = lambda _turn: None
 
-    @property
-    def title(self) -> str:
-        return "Turns"
-
-    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Turns:
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Any:
         return Turns(self.log, self.at_turn)
 
     def carry_out(
-        self, tool: Turns, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+        self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
     ) -> Problem | None:
         while sum("turn" in line for line in tool.log) < 3 and not gives_way():
             tool.log.append(f"turn {sum('turn' in line for line in tool.log) + 1}")
@@ -347,10 +343,10 @@ class Sweeping(Order[Turns]):
 
 @dataclass(frozen=True)
 class Short(Sweeping):
-    goes_on = False
+    kind: str = "limit"
 
     def carry_out(
-        self, tool: Turns, tell: Tell, is_stopped: IsStopped, gives_way: GivesWay
+        self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
     ) -> Problem | None:
         tool.log.append("short")
         raise ProblemError(Problem(kind=Kind.INTERNAL, message="It failed.", remedy=""))
@@ -362,12 +358,12 @@ def test_an_order_that_goes_on_gives_way_between_its_turns(qtbot: QtBot, home: P
 
     def at_turn(turn: int) -> None:
         if turn == 1:
-            thread.enqueue_order(Short("short", log))
+            thread.enqueue_order(Short("short", log=log))
             thread.waiting_list.arrange(["short", "sweep"])
 
     gave_way: list[str] = []
     thread.order_gave_way.connect(gave_way.append)
-    thread.enqueue_order(Sweeping("sweep", log, at_turn))
+    thread.enqueue_order(Sweeping("sweep", log=log, at_turn=at_turn))
     try:
         with qtbot.waitSignal(
             thread.order_ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"

@@ -96,6 +96,6 @@ def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     sweeps.release(sweep_id, 0)
     assert store.sweeps.find(sweep_id).cells[0].problem is None
     sweeps.rename(sweep_id, "Lengths")
-    assert sweeps.saved()[sweep_id].name == "Lengths"
+    assert sweeps.saved() == [sweep_id] and store.sweeps.find(sweep_id).name == "Lengths"
     sweeps.delete(sweep_id)
     assert not sweeps.saved() and experiments.runs.record(last.runs[0].id) is not None

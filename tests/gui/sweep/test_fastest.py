@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
+from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.fastest.events import TrialStarted, TuningKnown, TuningStarted
 from gui.sweep.fastest.page import Waterfall
 from gui.sweep.fastest.words import candidates
 from gui.window.main_window import MainWindow
@@ -59,10 +60,14 @@ def tuned(tiny: Experiment) -> Tuning:
     )
 
 
+def put(store: Store, tuning: Tuning) -> Study[Tuning]:
+    return store.studies.end(store.studies.begin(Study(answer=tuning, device_name="A card")))
+
+
 def test_what_a_search_found_is_shown_used_and_exported(
     qtbot: QtBot, start: Callable[[], MainWindow], store: Store, tuned: Tuning, home: Path
 ) -> None:
-    key = store.tunings.add(tuned, device_name="A card")
+    key = put(store, tuned).id
     window = start()
     window.show_page("tune")
     panel, fastest = window.others.tune_panel, window.others.fastest
@@ -89,18 +94,18 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     window.show_page("tune")
     panel, tunings = window.others.tune_panel, window.experiments.tunings
     begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
-    key = store.tunings.add(begun, device_name="A card")
+    study = put(store, begun)
+    key = study.id
     window.others.fastest._show(tunings.carry_on(key))
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
     tunings._begin(key)
-    tunings._pass_on(key, TuningStarted(key, begun))
-    tunings._pass_on(key, TrialStarted("halving", "BF16 AMP, fast", 7))
+    tunings._pass_on(key, replace(study, doing="Search, run 7, BF16 AMP, fast"))
     assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
-    assert window.experiments.running is None and window.experiments.in_progress == "tuning"
-    tunings._pass_on(key, TrialStarted("proof", "FP32, plain", 8, run.id))
+    assert window.experiments.running is None and window.experiments.in_progress == "tune"
+    tunings._pass_on(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
     assert window.experiments.running == run.id
-    tunings._pass_on(key, TuningKnown(tuned))
+    tunings._pass_on(key, replace(study, answer=tuned))
     assert window.experiments.running is None
     words = [label.text() for label in panel.page.findChildren(QLabel)]
     assert "What was not tried" in words

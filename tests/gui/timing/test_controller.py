@@ -51,12 +51,12 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
     assert window.top_bar.activity.activity().is_busy
     asked: list[object] = []
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told[1]) or False)
-    assert not window._may_close() and asked == ["timing"]
+    assert not window._may_close() and asked == ["profile"]
     goes_on.set()
     qtbot.waitUntil(lambda: timings.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
-    first, second = (side.profile for side in view.timing.sides)
+    first, second = (side.profile for side in view.answer.sides)
     assert first is not None and second is not None
     assert (first.format, second.format) == ("fp32", "bf16")
     assert panel.answer.isVisible() and "Profiling FP32." in window.backstage.log.text()
@@ -82,7 +82,7 @@ def test_a_runs_timing_is_made_once_and_then_opened(
     assert len(timings.unfinished()) == 1, "what goes on already is opened"
     qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
     made = panel.view()
-    assert made is not None and made.run_ids == (run.id,) and made.is_known
+    assert made is not None and made.answer.run_ids == (run.id,) and made.answer.is_known
     window.show_page("compare")
     panel.show_view(None)
     window.others.timings.explain((run.id,))
@@ -113,7 +113,7 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
         window.show_page("results")
     explain_entry(window, run).trigger()
     view = window.others.timing_panel.view()
-    assert window.page == "profile" and view is not None and view.run_ids == (run.id,)
+    assert window.page == "profile" and view is not None and view.answer.run_ids == (run.id,)
 
 
 def explain_entry(window: MainWindow, run: RunRecord) -> QAction:
@@ -132,7 +132,7 @@ def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny
     with qtbot.waitSignal(timings.ended, timeout=WAIT_MS):
         window.others.timings.submit([unknown])
     view = panel.view()
-    assert view is not None and view.problem is None and "layer9" in panel.failures.text()
+    assert view is not None and "layer9" in panel.head.problem.text() and not panel.failures.text()
     assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.timing.timing import Timing
-from gui.session.orders.timings import TimingView
+from engine.store.saved.study import Study
+from gui.session.orders.studies import StudyView
 from gui.timing.panel import TimingPanel
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
@@ -20,7 +19,6 @@ def test_no_name_of_a_timing_is_rendered(qtbot: QtBot, timing: Timing, tab: str)
     panel.resize(1080, 700)
     with qtbot.waitExposed(panel):
         panel.show()
-    view = TimingView(key="abc", created=datetime.now(UTC), timing=poisoned(timing), device_name=MARKUP)
-    panel.show_view(view)
+    panel.show_view(StudyView.of(Study(answer=poisoned(timing), device_name=MARKUP)))
     panel.tabs.open(tab)
     assert names_in(panel) > 0 and markup_in(panel) == set()

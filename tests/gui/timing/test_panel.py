@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtGui import QAction
@@ -11,15 +10,19 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Phase, PhaseName, Profiled
+from engine.protocol.events import Phase, PhaseName
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.timing import SideFailed, SideStarted, Timing, TimingStarted
+from engine.protocol.timing.timing import Timing
+from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
-from gui.session.orders.order import TimingOrder
-from gui.session.orders.timings import TimingView
+from gui.session.orders.studies import StudyView
 from gui.timing.panel import TimingPanel
 from gui.widgets import Button
+
+
+def view_of(timing: Timing) -> StudyView[Timing]:
+    return StudyView.of(Study(id="abc", answer=timing))
 
 
 @pytest.fixture
@@ -33,11 +36,9 @@ def panel(qtbot: QtBot) -> TimingPanel:
 
 
 @pytest.fixture
-def begun(timing: Timing) -> TimingView:
+def begun(timing: Timing) -> StudyView[Timing]:
     """The timing without its profiles, as it begins."""
-    waiting = TimingView.of_order(TimingOrder("abc", tuple(side.experiment for side in timing.sides)))
-    live = replace(waiting, is_waiting=False, is_live=True)
-    return live.after(TimingStarted(timing_id="saved", timing=live.timing)).after(SideStarted(side=0))
+    return replace(view_of(timing.afresh()), is_live=True)
 
 
 def test_without_a_timing_it_says_what_it_answers(panel: TimingPanel, qtbot: QtBot) -> None:
@@ -47,26 +48,28 @@ def test_without_a_timing_it_says_what_it_answers(panel: TimingPanel, qtbot: QtB
 
 
 def test_sides_appear_as_their_profiles_come(
-    panel: TimingPanel, begun: TimingView, fp32_profile: StepProfile
+    panel: TimingPanel, begun: StudyView[Timing], fp32_profile: StepProfile
 ) -> None:
-    panel.show_view(begun.after(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
+    panel.show_view(begun.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "FP32, 1 of 2: step 2 of 4, 50" in panel.head.note.whole_text()
     assert not panel.answer.isVisible()
-    first = begun.after(Profiled(profile=fp32_profile))
+    profiled = begun.answer.with_side(0, profile=fp32_profile)
+    first = begun.knowing(replace(begun.study, answer=profiled))
     panel.show_view(first)
     assert panel.answer.isVisible()
     below = [text.text() for text in panel.answer.findChildren(QLabel)]
     assert any("70 W of it idle" in text and "J per 1,000 samples" in text for text in below)
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
-    panel.show_view(first.after(SideStarted(side=1)).after(SideFailed(side=1, problem=problem)))
+    failed = replace(begun.study, answer=profiled.with_side(1, problem=problem), place=1)
+    panel.show_view(first.knowing(failed))
     assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
     assert panel.answer.isVisible()
 
 
 def test_a_trace_is_offered_where_there_is_one(panel: TimingPanel, timing: Timing) -> None:
     def trace_action(shown: Timing) -> QAction:
-        panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=shown))
+        panel.show_view(view_of(shown))
         return next(action for action in panel.head.export.actions() if "Traces" in action.text())
 
     profile = timing.profiles()[1]
@@ -78,7 +81,7 @@ def test_a_trace_is_offered_where_there_is_one(panel: TimingPanel, timing: Timin
 def test_the_answer_says_what_is_gained_and_what_would_help(
     panel: TimingPanel, timing: Timing, qtbot: QtBot
 ) -> None:
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    panel.show_view(view_of(timing))
     assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
     assert "Memory bounds it" in panel.answer.text()
     assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
@@ -96,7 +99,7 @@ def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
     baseline, faster = timing.sides
     slower = faster.model_copy(update={"experiment": faster.experiment.model_copy(update={"batch_size": 16})})
     shown = Timing(sides=(baseline, slower, faster, faster, faster))
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=shown))
+    panel.show_view(view_of(shown))
     assert panel.answer.large.text().count("times as fast as") == 1
     assert panel.answer.text().count("times as fast as") == 4
     texts = [text for text in panel.answer.findChildren(QLabel) if text.wordWrap()]
@@ -110,7 +113,7 @@ def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
 
 
 def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    panel.show_view(view_of(timing))
     pages: list[str] = []
     panel.guide_wanted.connect(pages.append)
     for tab in ("bars", "rows", "roofline", "advice"):
@@ -122,23 +125,21 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
 
 
 def test_a_view_is_filled_when_it_is_looked_at(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    panel.show_view(view_of(timing))
     assert panel.bars.bars is not None and panel.roofline.roofline is None
     panel.tabs.open("roofline")
     assert panel.roofline.roofline is not None
     of_one = Timing(sides=timing.sides[:1])
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=of_one))
+    panel.show_view(view_of(of_one))
     panel.tabs.open("bars")
     assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
 
 
 def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    panel.show_view(view_of(timing))
     assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
     noted = timing.profiles()[1].model_copy(update={"notes": ("It was short.",)})
-    panel.show_view(
-        TimingView(key="abc", created=datetime.now(UTC), timing=timing.with_side(1, profile=noted))
-    )
+    panel.show_view(view_of(timing.with_side(1, profile=noted)))
     assert panel.notes.whole_text().endswith("FP16 AMP: It was short.")
 
 

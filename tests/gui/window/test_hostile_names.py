@@ -18,9 +18,10 @@ from engine.experiment.sweep.grid import grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
 from engine.protocol.timing.timing import Timing
-from engine.protocol.trials import ProbeResult, Trial
+from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue.waiting import WaitingItem
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.setup.question import QUESTIONS
 from gui.window.main_window import MainWindow
@@ -87,49 +88,37 @@ def fill(store: Store, timing: Timing) -> None:
     for cell in range(2):
         add_run(store, FP32, sweep=sweep, cell=cell)
     store.sweeps.end(sweep, PROBLEM)
-    hostile = poisoned(timing)
-    saved = store.timings.add(hostile, device_name=MARKUP)
-    for place, side in enumerate(hostile.sides):
-        store.timings.record(saved, place, side)
-    store.timings.end(saved)
-    probe = store.probes.add(
-        Experiment.model_validate(NAMED), granularity=1, margin_fraction=0.1, device_name=MARKUP
-    )
+    named = Experiment.model_validate(NAMED)
     trials = (
         Trial(batch_size=8, fits=True, peak_mib=10.0, note=MARKUP),
         Trial(batch_size=16, fits=False, cause="error", note=MARKUP),
     )
-    for trial in trials:
-        store.probes.record(probe, trial, 100.0)
-    store.probes.end(
-        probe,
-        ProbeResult.model_validate(
-            {
-                "largest_batch": 8, "recommended_batch": 7, "first_failure": 16, "verified": True,
-                "bound_by": "error", "precision": "fp32", "budget_mib": 100.0, "seconds": 1.0, "note": MARKUP,
-            }
-        ),
+    result = ProbeResult.model_validate(
+        {
+            "largest_batch": 8, "recommended_batch": 7, "first_failure": 16, "verified": True,
+            "bound_by": "error", "precision": "fp32", "budget_mib": 100.0, "seconds": 1.0, "note": MARKUP,
+        }
     )  # fmt: skip
+    side = LimitSide(label=MARKUP, experiment=named, trials=trials, budget_mib=100.0, result=result)
     changes = {"precision": "bf16"}
     trial = TuningTrial(
         round=1, steps=10, seconds=1.0, changes=changes, words=MARKUP, samples_per_second=10.0
     )
     wrong = trial.model_copy(update={"problem": PROBLEM, "words": f"{MARKUP}2"})
-    store.tunings.add(
-        Tuning(
-            experiment=Experiment.model_validate(NAMED),
-            phase="over",
-            candidates=2,
-            rounds=1,
-            trials=(trial, wrong),
-            winner=Experiment.model_validate(NAMED),
-            winner_changes=changes,
-            gains=(Gain(words=MARKUP, changes=changes, speedup=2.0),),
-            proof=Proof(sentence=MARKUP, speedup=2.0),
-            not_tried=(MARKUP,),
-        ),
-        device_name=MARKUP,
+    tuning = Tuning(
+        experiment=named,
+        phase="over",
+        candidates=2,
+        rounds=1,
+        trials=(trial, wrong),
+        winner=named,
+        winner_changes=changes,
+        gains=(Gain(words=MARKUP, changes=changes, speedup=2.0),),
+        proof=Proof(sentence=MARKUP, speedup=2.0),
+        not_tried=(MARKUP,),
     )
+    for answer in (poisoned(timing), Limit(sides=(side,)), tuning):
+        store.studies.end(store.studies.begin(Study(answer=answer, device_name=MARKUP)))
 
 
 def machine() -> Catalog:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode, UntrustedCodeError, is_untrusted
 from engine.experiment.paths import trust_path
 from engine.experiment.problem import Kind
-from engine.store import schema
-from engine.store.store import Store
 
 TEXT = "from layers import Net\n\ndef model():\n    return Net()\n"
 CODE = Code(file="net.py", folder="/there", text=TEXT, beside={"layers.py": "class Net: pass\n"})
@@ -107,18 +103,3 @@ def test_where_nothing_can_be_kept_it_holds_for_the_program() -> None:
     trusted.name(CODE)
     assert trusted.has(CODE) and trusted.is_named(CODE.place)
     assert not TrustedCode().has(CODE)
-
-
-def test_trust_that_a_store_brings_is_not_believed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    version = schema.MIGRATIONS.index(schema._NO_TRUSTED_CODE)
-    with monkeypatch.context() as then:
-        then.setattr("engine.store.database.MIGRATIONS", schema.MIGRATIONS[:version])
-        then.setattr("engine.store.database.VERSION", version)
-        Store(path).close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("INSERT INTO trusted_code VALUES (?, ?, 0)", (CODE.sha256, CODE.folder))
-    with Store(path):
-        assert not TrustedCode().has(CODE)
-    with closing(sqlite3.connect(path)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    assert "runs" in tables and "trusted_code" not in tables

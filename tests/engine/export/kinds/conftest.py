@@ -14,7 +14,7 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
-from engine.protocol.numerics.diagnosis import PartResult
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics, PartResult
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, Rung
@@ -22,11 +22,9 @@ from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteS
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.protocol.timing.timing import Timing, TimingSide
-from engine.protocol.trials import ProbeResult, Trial
-from engine.store.saved.diagnoses import DiagnosisRecord
-from engine.store.saved.searches import ProbeRecord
+from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
+from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
-from engine.store.saved.timings import TimingRecord
 from engine.store.store import Store
 
 FORMULA = "=cmd|'/c calc'!A1"
@@ -133,39 +131,29 @@ PARTS: tuple[PartResult, ...] = (
 
 
 @pytest.fixture
-def saved() -> DiagnosisRecord:
-    return DiagnosisRecord(
-        id="0123456789ab",
-        number=7,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
+def saved() -> Study[Numerics]:
+    diagnosis = Diagnosis()
+    for part in PARTS:
+        diagnosis = diagnosis.with_part(part)
+    answer = Numerics(
         experiment=Experiment(precision=Precision.FP16),
-        device_name="a card",
-        run_id=None,
         parts=("map", "range", "nan", "ladder", "islands"),
-        problem=None,
-        is_over=True,
-        results=tuple(part.model_dump_json() for part in PARTS),
+        diagnosis=diagnosis,
     )
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return Study(id="0123456789ab", created=created, device_name="a card", answer=answer)
 
 
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message=f"No room {MARKUP}.", remedy="Use a smaller batch.")
 
 
-def record_of(timing: Timing, folder: Path) -> TimingRecord:
-    return TimingRecord(
-        id="0123456789ab",
-        number=7,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
-        device_name="a card",
-        is_over=True,
-        bare=Timing(sides=tuple(side.model_copy(update={"profile": None}) for side in timing.sides)),
-        profiles=tuple(side.profile and side.profile.model_dump_json() for side in timing.sides),
-        folder=folder,
-    )
+def record_of(timing: Timing, folder: Path) -> Study[Timing]:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return Study(id="0123456789ab", created=created, device_name="a card", answer=timing, folder=folder)
 
 
 @pytest.fixture
-def profiled(timing: Timing, tmp_path: Path) -> TimingRecord:
+def profiled(timing: Timing, tmp_path: Path) -> Study[Timing]:
     """Two sides with traces, and one that failed."""
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -202,28 +190,21 @@ def swept(store: Store) -> SweepRecord:
 
 
 @pytest.fixture
-def searched() -> tuple[ProbeRecord, ...]:
-    """Searches in two precisions, both proven."""
-    return tuple(
-        _search(number, precision, batch)
-        for number, precision, batch in ((1, Precision.FP32, 64), (2, Precision.BF16, 128))
-    )
+def searched() -> Study[Limit]:
+    """A search in two precisions, both proven."""
+    sides = (_side(Precision.FP32, 64), _side(Precision.BF16, 128))
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return Study(id="0123456789a1", created=created, device_name="a card", answer=Limit(sides=sides))
 
 
-def _search(number: int, precision: Precision, batch: int) -> ProbeRecord:
+def _side(precision: Precision, batch: int) -> LimitSide:
     trials = (
         Trial(batch_size=batch, fits=True, peak_mib=900.25, seconds=1.5, steps=3),
         Trial(batch_size=batch + 1, fits=False, cause="memory", seconds=0.5, note=FORMULA),
     )
-    return ProbeRecord(
-        id=f"0123456789a{number}",
-        number=number,
-        series="0123456789a1",
-        created=datetime(2026, 1, 1, tzinfo=UTC),
+    return LimitSide(
+        label=precision.label,
         experiment=Experiment(precision=precision, batch_size=1),
-        granularity=1,
-        margin_fraction=0.1,
-        device_name="a card",
         budget_mib=1_000.0,
         trials=trials,
         result=ProbeResult(

@@ -19,11 +19,12 @@ from engine import __version__
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.timing.timing import Timing
+from engine.protocol.trials import Limit
 from engine.protocol.tuning import Tuning
-from engine.store.saved.diagnoses import DiagnosisRecord
-from engine.store.saved.searches import ProbeRecord
+from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
-from engine.store.saved.timings import TimingRecord
 from engine.store.store import Store
 from tests.engine.sweep.fastest.test_outcome import CHANGES, TUNING, WINNER
 
@@ -39,15 +40,15 @@ class Made(NamedTuple):
 @pytest.fixture
 def made(
     request: pytest.FixtureRequest,
-    saved: DiagnosisRecord,
-    profiled: TimingRecord,
+    saved: Study[Numerics],
+    profiled: Study[Timing],
     swept: SweepRecord,
-    searched: tuple[ProbeRecord, ...],
+    searched: Study[Limit],
     store: Store,
     pair: Content,
 ) -> Made:
     tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
-    tuned = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    tuned = store.studies.begin(Study(answer=tuning, device_name="a card"))
     known = {
         "comparison": Made(COMPARISON, pair, ("2.50 times", "2,500", "2.50×", "a card", "Label smoothing")),
         "limit": Made(LIMIT, searched, ("FP32 fits 64, BF16 AMP fits 128: 2.00 times", "out of memory")),
@@ -178,7 +179,7 @@ def test_csv_has_a_file_for_each_table_and_no_formulas(
         assert {"part", "sentence"} == set(rows_in(tmp_path / "x.csv")[0])
 
 
-def test_the_trials_of_a_limit_are_rows_in_full(searched: tuple[ProbeRecord, ...], tmp_path: Path) -> None:
+def test_the_trials_of_a_limit_are_rows_in_full(searched: Study[Limit], tmp_path: Path) -> None:
     rows = rows_in(LIMIT.export(searched, tmp_path / "x.csv"))
     assert list(rows[0]) == [
         *("precision", "batch_size", "fits", "cause", "peak_mib", "reserved_mib", "budget_mib", "seconds"),
@@ -195,11 +196,11 @@ def test_the_trials_of_a_limit_are_rows_in_full(searched: tuple[ProbeRecord, ...
 
 def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: Path) -> None:
     tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
-    record = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    record = store.studies.begin(Study(answer=tuning, device_name="a card"))
     found = json.loads(TUNE.export(record, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert found["winner_changes"] == CHANGES and found["command"].startswith("ammeter run")
     assert "bfloat16" in TUNE.export(record, tmp_path / "x.py").read_text(encoding="utf-8")
-    begun = store.tunings.find(store.tunings.add(Tuning(experiment=WINNER), device_name="a card"))
+    begun = store.studies.begin(Study(answer=Tuning(experiment=WINNER), device_name="a card"))
     with pytest.raises(ProblemError, match="no winner yet"):
         TUNE.export(begun, tmp_path / "y.py")
     assert "no gains to draw: the search is not over" in TUNE.export(begun, tmp_path / "y.svg").read_text()

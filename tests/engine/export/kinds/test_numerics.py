@@ -9,24 +9,24 @@ from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.diagnosis import Diagnosis
-from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
+from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 
 
-def by_title(saved: DiagnosisRecord) -> dict[str, Section]:
-    return {section.title: section for section in sections(saved.diagnosis)}
+def by_title(saved: Study[Numerics]) -> dict[str, Section]:
+    return {section.title: section for section in sections(saved.answer.diagnosis)}
 
 
-def test_every_known_part_has_its_section_and_no_other(saved: DiagnosisRecord) -> None:
+def test_every_known_part_has_its_section_and_no_other(saved: Study[Numerics]) -> None:
     assert list(by_title(saved)) == [
         *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
     ]
     assert sections(Diagnosis()) == ()
-    assert [one.title for one in sections(Diagnosis(map=saved.diagnosis.map))] == ["Precision map"]
+    assert [one.title for one in sections(Diagnosis(map=saved.answer.diagnosis.map))] == ["Precision map"]
 
 
-def test_the_map_is_by_module_the_slowest_first(saved: DiagnosisRecord) -> None:
+def test_the_map_is_by_module_the_slowest_first(saved: Study[Numerics]) -> None:
     whole = by_title(saved)["Precision map"]
     assert whole.rows[0] == ("fc", "Linear", "FP16", "–", "1", "1.00", "2.00", "4.00")
     assert "99.5 %" in whole.sentences[0]
@@ -34,20 +34,20 @@ def test_the_map_is_by_module_the_slowest_first(saved: DiagnosisRecord) -> None:
     assert whole.first_rows(1) == (whole.rows[:1], len(whole.rows) - 1)
 
 
-def test_gradients_are_held_against_formats_at_the_loss_scale(saved: DiagnosisRecord) -> None:
+def test_gradients_are_held_against_formats_at_the_loss_scale(saved: Study[Numerics]) -> None:
     first, second = by_title(saved)["Ranges"].rows
     # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
     assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
     assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
 
 
-def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: DiagnosisRecord) -> None:
-    found = Diagnosis(nan=saved.diagnosis.nan, advice=Advices())
+def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: Study[Numerics]) -> None:
+    found = Diagnosis(nan=saved.answer.diagnosis.nan, advice=Advices())
     assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
     assert sections(Diagnosis(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
 
 
-def test_csv_has_the_figures_in_full(saved: DiagnosisRecord, tmp_path: Path) -> None:
+def test_csv_has_the_figures_in_full(saved: Study[Numerics], tmp_path: Path) -> None:
     NUMERICS.export(saved, tmp_path / "x.csv")
     operations = rows_in(tmp_path / "x-map.csv")
     assert [row["module"] for row in operations] == ["fc", "fc", "'=cmd|'/c calc'!A1", "(loss)"]
@@ -64,7 +64,7 @@ def test_csv_has_the_figures_in_full(saved: DiagnosisRecord, tmp_path: Path) -> 
     assert "Keep fc in FP32." in sentences and "Only FP16 parts." in sentences
 
 
-def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord, tmp_path: Path) -> None:
+def test_json_has_what_the_verb_prints_and_the_experiment(saved: Study[Numerics], tmp_path: Path) -> None:
     value = json.loads(NUMERICS.export(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert value["first_nonfinite"]["module"] == "fc" and value["first_nonfinite"]["most"] == "Infinity"
     assert value["fp32_modules"] == ["fc"] and len(value["map"]) == 4 and value["advice"]

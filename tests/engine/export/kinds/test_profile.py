@@ -12,7 +12,7 @@ from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.store.saved.timings import TimingRecord
+from engine.store.saved.study import Study
 from engine.timing.names import failures
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 from tests.engine.export.kinds.test_kinds import rows_in
@@ -76,7 +76,7 @@ def test_a_timing_without_a_profile_is_a_page_all_the_same(timing: Timing, tmp_p
     assert "No part of the timing was finished." in document(record_of(failed, tmp_path)).nothing
 
 
-def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: TimingRecord, tmp_path: Path) -> None:
+def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Timing], tmp_path: Path) -> None:
     PROFILE.export(profiled, tmp_path / "x.csv")
     sides = rows_in(tmp_path / "x-sides.csv")
     assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
@@ -91,7 +91,7 @@ def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: TimingRecord
     assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
 
 
-def test_traces_are_copied_the_second_beside_the_first(profiled: TimingRecord, tmp_path: Path) -> None:
+def test_traces_are_copied_the_second_beside_the_first(profiled: Study[Timing], tmp_path: Path) -> None:
     path = TRACES.export(profiled, tmp_path / "x.json.gz")
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()

@@ -11,6 +11,7 @@ from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.html import page
 from engine.protocol.timing.timing import Timing
+from engine.store.saved.study import Study
 from engine.store.store import Store
 
 
@@ -18,9 +19,7 @@ def save(store: Store, timing: Timing, *run_ids: str | None) -> None:
     for place, run_id in enumerate(run_ids):
         timing = timing.with_side(place, run_id=run_id)
     timing = Timing(sides=timing.sides[: len(run_ids)])
-    timing_id = store.timings.add(timing, device_name="a card")
-    for place, side in enumerate(timing.sides):
-        store.timings.record(timing_id, place, side)
+    store.studies.begin(Study(answer=timing, device_name="a card"))
 
 
 def test_the_newest_timing_of_the_runs_and_no_others_is_in_the_report(

@@ -10,7 +10,7 @@ import probe
 from day.work import StepError, Work
 from engine.experiment.experiment import experiment_from, layered
 from engine.experiment.problem import ProblemError
-from engine.limit.prober import Prober
+from engine.limit.driver import LimitDriver
 from engine.protocol.trials import ProbeResult, Tried
 from engine.runner import Runner
 from engine.store.store import Store
@@ -34,7 +34,7 @@ def limit(work: Work) -> None:
     }
     cases = [("fp32", "plain"), ("fp16", "plain"), ("fp16", "fused+capture"), ("fp32", "fused+capture")]
     with _store(work) as store, work.launcher() as launcher:
-        prober = Prober(store, launcher, Runner(store, launcher).catalog())
+        prober = LimitDriver(store, launcher, Runner(store, launcher).catalog())
         for precision, recipe in work.small(cases, cases[:1]):
             if not work.has_time(40, f"{precision} {recipe}"):
                 continue

@@ -1,4 +1,4 @@
-"""A diagnosis is recorded part by part; workers here only say what a script has them say."""
+"""Numerics are saved part by part; workers here only say what a script has them say."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.numerics.diagnoser import Diagnoser, trouble_step
-from engine.protocol.events import Diagnosed, Failed, Finished, Phase, Skipped, Summary
-from engine.protocol.numerics.diagnosis import DiagnosisStarted
+from engine.numerics.driver import NumericsDriver, trouble_step
+from engine.protocol.events import Event, Failed, Finished, Phase, Skipped, Summary
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher
@@ -31,63 +32,74 @@ def catalog() -> Catalog:
     return read_catalog()
 
 
+def ask(answer: Numerics | Experiment = TINY) -> Study[Numerics]:
+    return Study(answer=answer if isinstance(answer, Numerics) else Numerics(experiment=answer))
+
+
+def saved(store: Store) -> Study[Numerics]:
+    (entry,) = store.studies.newest("numerics")
+    return store.studies.find(entry.id)
+
+
 def failed(kind: str) -> str:
     return f"say(event='failed', problem=dict(kind='{kind}', message='It failed.', remedy='Try again.'))\n"
 
 
 def test_each_part_is_saved_as_it_comes(store: Store, catalog: Catalog, scripted: Scripted) -> None:
     launcher = scripted(f"say(event='phase', name='diagnosing', fraction=0.5)\n{SEARCHED}{FINISHED}")
-    seen = []
-    for event in Diagnoser(store, launcher, catalog).diagnose(TINY, ("nan",)):
-        (saved,) = store.diagnoses.newest()
-        seen.append((type(event), saved.diagnosis.nan is not None, saved.is_over))
+    study, seen = ask(Numerics(experiment=TINY, parts=("nan",))), list[object]()
+    for known in NumericsDriver(store, launcher, catalog).follow(study):
+        now = store.studies.find(study.id)
+        seen += [(type(known), now.answer.has("nan"), now.is_over)] * isinstance(
+            known, Study | Phase | Finished
+        )
     assert seen == [
-        (DiagnosisStarted, False, False),
+        (Study, False, False),
         (Phase, False, False),
-        (Diagnosed, True, False),
-        (Finished, True, False),
+        (Study, True, False),
+        (Study, True, True),
+        (Finished, True, True),
     ]
-    (saved,) = store.diagnoses.newest()
-    assert saved.is_over and saved.parts == ("nan",)
+    assert saved(store).answer.parts == ("nan",)
 
 
 def test_parts_known_before_a_failure_are_kept_with_its_problem(
     store: Store, catalog: Catalog, scripted: Scripted
 ) -> None:
-    diagnoser = Diagnoser(store, scripted(SEARCHED + failed("request")), catalog)
-    *_, last = diagnoser.diagnose(TINY)
-    (saved,) = store.diagnoses.newest()
-    assert isinstance(last, Failed) and saved.problem == last.problem
-    assert saved.diagnosis.nan is not None
+    *_, last = NumericsDriver(store, scripted(SEARCHED + failed("request")), catalog).follow(ask())
+    assert isinstance(last, Failed) and saved(store).problem == last.problem
+    assert saved(store).answer.has("nan")
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])
 def test_what_is_refused_before_any_part_leaves_nothing_behind(
     store: Store, catalog: Catalog, scripted: Scripted, kind: str, kept: int
 ) -> None:
-    list(Diagnoser(store, scripted(failed(kind)), catalog).diagnose(TINY))
-    assert len(store.diagnoses.newest()) == kept
+    list(NumericsDriver(store, scripted(failed(kind)), catalog).follow(ask()))
+    assert len(store.studies.newest()) == kept
 
 
 def test_one_that_is_left_at_its_first_event_leaves_nothing_behind(
     store: Store, catalog: Catalog, scripted: Scripted
 ) -> None:
-    events = Diagnoser(store, scripted(FINISHED), catalog).diagnose(TINY)
-    assert isinstance(events, Generator) and isinstance(next(events), DiagnosisStarted)
+    study = ask()
+    events = NumericsDriver(store, scripted(FINISHED), catalog).follow(study)
+    assert isinstance(events, Generator) and isinstance(next(events), Study)
     events.close()
-    assert store.diagnoses.newest() == ()
+    with pytest.raises(ProblemError, match="no study"):
+        store.studies.find(study.id)
 
 
 def test_a_stop_ends_it_with_the_parts_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
     stopped = "assert json.loads(sys.stdin.readline())['job'] == 'stop'\n"
     launcher = scripted(SEARCHED + stopped + "say(event='finished', summary={}, stopped=True)\n")
-    diagnoser = Diagnoser(store, launcher, catalog)
-    for event in diagnoser.diagnose(TINY):
-        if isinstance(event, Diagnosed):
-            diagnoser.stop()
-    assert isinstance(event, Finished) and event.stopped
-    (saved,) = store.diagnoses.newest()
-    assert saved.is_over and saved.diagnosis.nan is not None
+    driver = NumericsDriver(store, launcher, catalog)
+    last: Study[Numerics] | Event | None = None
+    for last in driver.follow(ask()):
+        if isinstance(last, Study) and last.is_known:
+            driver.stop()
+    assert isinstance(last, Finished) and last.stopped
+    assert saved(store).is_over and saved(store).answer.has("nan")
 
 
 def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
@@ -96,13 +108,13 @@ def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
     run = store.add(TINY.model_copy(update={"seed": 7}))
     store.begin(run.id)
     store.record(run.id, [Finished(summary=Summary(first_nan_step=3))])
-    diagnoser = Diagnoser(store, scripted(FINISHED), catalog)
-    list(diagnoser.diagnose(Experiment(), ("nan",), steps=9, run_id=run.id))
+    driver = NumericsDriver(store, scripted(FINISHED), catalog)
+    list(driver.follow(ask(Numerics(experiment=Experiment(), parts=("nan",), steps=9, run_id=run.id))))
     job = json.loads((tmp_path / "job.json").read_text())
     assert (job["experiment"]["seed"], job["trouble_step"], job["steps"]) == (7, 3, 9)
     assert job["checkpoints"] == str(store.checkpoints_folder(run.id))
     with pytest.raises(ProblemError, match="no run"):
-        list(diagnoser.diagnose(TINY, run_id="f" * 12))
+        list(driver.follow(ask(Numerics(experiment=TINY, run_id="f" * 12))))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +145,7 @@ def test_code_from_elsewhere_is_not_run(store: Store, catalog: Catalog, scripted
     code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
     experiment = TINY.model_copy(update={"model": "net.py", "code": code.to_json()})
     with pytest.raises(ProblemError) as caught:
-        list(Diagnoser(store, scripted(FINISHED), catalog).diagnose(experiment))
+        list(NumericsDriver(store, scripted(FINISHED), catalog).follow(ask(experiment)))
     problem: Problem = caught.value.problem
     assert problem.kind is Kind.REQUEST and problem.key == "trust_code"
-    assert store.diagnoses.newest() == ()
+    assert store.studies.newest() == ()

@@ -1,12 +1,14 @@
-"""Searches for the largest batch that fits, trial by trial, and saves the search in the store."""
+"""Searches for the largest batch that fits, trial by trial, in one precision after the other."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from threading import Event as Flag
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
+from engine.driver import Driver
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, dataset_of, problems, resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import DATASET, OWN
@@ -14,19 +16,18 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_probl
 from engine.experiment.settings import joined
 from engine.experiment.titles import setting_problem
 from engine.experiment.value import MIB_PER_GIB
-from engine.limit.result import result_of
+from engine.limit.result import outcome, result_of
 from engine.limit.search import Search
 from engine.limit.trial_runner import TrialRunner
 from engine.protocol.events import Event, Failed, Finished, Log, Phase
 from engine.protocol.memory_lines import MemoryLine, line_near
-from engine.protocol.trials import Cause, ProbeEnded, ProbeStarted, Trial, TrialBegun, TrialEnded, Tried
-from engine.runner import Runner
+from engine.protocol.trials import Cause, Limit, LimitSide, Trial, Tried
 from engine.store.forecasts import Forecasts
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher
 
-ProbeEvent = ProbeStarted | TrialBegun | TrialEnded | ProbeEnded | Phase | Log | Failed
 DEFAULT_MARGIN = 0.1
 TOLERATED_LEAK_MIB = 1.0
 _LOOK_SECONDS = 0.05
@@ -38,70 +39,78 @@ _DIED_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 
+_Steps = Iterator[Study[Limit] | Event]
 
-class Prober:
-    """Searches in the thread that iterates; by default with the catalog of this machine."""
+
+class LimitDriver(Driver[Limit]):
+    """The other precisions are searched even if one fails."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
-        self._store = store
-        self._launcher = launcher
-        self._catalog = catalog
+        super().__init__(store, launcher, catalog)
         self._forecasts = Forecasts(store.path.parent)
         self._trial_runner: TrialRunner | None = None
-        self._stop_asked = Flag()
 
     def stop(self) -> None:
-        """Ends the current search with what it knows by then. Any thread may ask."""
-        self._stop_asked.set()
+        super().stop()
         runner = self._trial_runner
         if runner is not None:
             runner.stop()
 
-    def probe(
-        self,
-        experiment: Experiment,
-        granularity: int = 1,
-        margin_fraction: float = DEFAULT_MARGIN,
-        *,
-        first_guess: MemoryLine | None = None,
-        series: str | None = None,
-    ) -> Iterator[ProbeEvent]:
-        """Searches in the experiment's precision; ProbeEnded or Failed is the last event.
+    def prepare(self, study: Study[Limit]) -> Study[Limit]:
+        for experiment in study.experiments:
+            self._launcher.trusted_code.check(experiment)
+        first, *_ = study.experiments
+        device = self._known_catalog().device(first.device)
+        return study if device is None else replace(study, device_name=device.title)
 
-        `first_guess` is a forecast's line for the experiment, instead of the known one; searches that belong
-        together share a `series`. Failed means that training fails whatever the batch. Raises ProblemError
-        before any event if the experiment cannot be searched on this machine, or its code is not trusted.
-        """
-        self._stop_asked.clear()
-        self._launcher.trusted_code.check(experiment)
-        catalog = self._catalog or Runner(self._store, self._launcher).catalog()
-        experiment = _resolved(experiment, granularity, catalog)
+    def steps(self, study: Study[Limit], is_to_end: Callable[[], bool]) -> _Steps:
+        first: Problem | None = None
+        for place in range(len(study.answer.sides)):
+            if is_to_end():
+                break
+            study = replace(study, place=place)
+            try:
+                for known in self._side(study, place):
+                    study = known if isinstance(known, Study) else study
+                    yield known
+            except ProblemError as error:
+                side = study.answer.sides[place].model_copy(update={"problem": error.problem, "trying": None})
+                study = replace(study, answer=study.answer.with_side(place, side))
+                yield study
+            first = first or study.answer.sides[place].problem
+        yield self._end(first)
+
+    def _side(self, study: Study[Limit], place: int) -> _Steps:
+        """Searches in one precision. Raises ProblemError if it cannot be searched on this machine."""
+        side, catalog = study.answer.sides[place], self._known_catalog()
+        experiment = _resolved(side.experiment, side.granularity, catalog)
         device = _searchable(experiment, catalog)
-        guess = first_guess or self._known_line(experiment, device)
-        search = _search(experiment, granularity, guess, device, catalog)
-        probe_id = self._store.probes.add(
-            experiment,
-            granularity=granularity,
-            margin_fraction=margin_fraction,
-            device_name=device.title,
-            series=series,
+        guess = self._known_line(experiment, device)
+        search = _search(experiment, side.granularity, guess, device, catalog)
+        state = _SideSearch(
+            side.model_copy(update={"experiment": experiment, "budget_mib": search.budget_mib or None}),
+            search,
+            study.answer.margin_fraction,
         )
-        record = _SearchRecord(self._store, probe_id, experiment, search, margin_fraction)
+
+        def known() -> Study[Limit]:
+            answer = study.answer.with_side(place, state.side)
+            return replace(study, answer=answer, doing=state.doing)
+
+        yield known()
+        yield Log(message=f"Searching for the largest batch of {experiment.model} in {side.label}.")
         runner = self._trial_runner = TrialRunner(self._launcher, experiment.device)
         try:
-            yield ProbeStarted(
-                probe_id=probe_id,
-                experiment=experiment,
-                precision=experiment.precision,
-                granularity=granularity,
-                budget_mib=search.budget_mib or 0.0,
-            )
-            yield from self._trials(runner, record)
+            for event in self._trials(runner, state):
+                yield known() if event is None else event
         finally:
             self._trial_runner = None
             runner.close()
-            record.close()
-        yield record.outcome
+        state.close()
+        yield known()
+        if (result := state.side.result) is not None and state.side.problem is None:
+            proof = "proven" if result.verified else "not proven"
+            yield Log(message=f"The largest batch that passed is {result.largest_batch:,}, {proof}.")
 
     def _known_line(self, experiment: Experiment, device: DeviceEntry) -> MemoryLine | None:
         # on a CPU trials and forecasts count different quantities
@@ -123,14 +132,16 @@ class Prober:
             if self._stop_asked.wait(_LOOK_SECONDS):
                 return
 
-    def _trials(self, runner: TrialRunner, record: _SearchRecord) -> Iterator[ProbeEvent]:
+    def _trials(self, runner: TrialRunner, state: _SideSearch) -> Iterator[Event | None]:
+        """The trials' events; None where more is known."""
         self._await_worker(runner)
-        record.begin()
-        while not self._stop_asked.is_set() and (size := record.next_batch()) is not None:
-            yield TrialBegun(batch_size=size)
-            experiment = record.experiment_of(size)
+        state.begin()
+        while not self._stop_asked.is_set() and (size := state.next_batch()) is not None:
+            state.keep(trying=size)
+            yield None
+            experiment = state.experiment_of(size)
             last: Event | None = None
-            for last in runner.run(experiment, is_last=record.ends_with_next):
+            for last in runner.run(experiment, is_last=state.ends_with_next):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
@@ -139,36 +150,47 @@ class Prober:
             if isinstance(last, Finished):
                 return
             assert isinstance(last, Tried | Failed)
-            ended = record.take(size, last)
-            if ended is None:
+            trial, why_replaced = state.take(size, last)
+            if trial is None:
                 return
-            self._learn(experiment, ended.trial)
-            if ended.replaced_worker:
+            self._learn(experiment, trial)
+            yield None
+            text = f"Batch {trial.batch_size:,}: {outcome(trial)}."
+            yield Log(message=f"{text} {trial.note}" if trial.note else text)
+            if why_replaced is not None:
                 runner.replace_worker()
-            yield ended
+                yield Log(level="warning", message=f"Its worker was replaced: {why_replaced}")
 
 
-class _SearchRecord:
-    """The state of one search, and what is saved of it.
+class _SideSearch:
+    """The state of the search in one precision, and the `side` as far as it is known.
 
     Every batch compiles anew, so a recipe that compiles is first searched uncompiled. A compiled step needs
     different memory, mostly less: compiled trials then start at the uncompiled answer and prove their own.
     """
 
-    def __init__(
-        self, store: Store, probe_id: str, experiment: Experiment, search: Search, margin_fraction: float
-    ) -> None:
-        self.search = search
-        self.outcome: ProbeEnded | Failed
-        self._store = store
-        self._probe_id = probe_id
+    def __init__(self, side: LimitSide, search: Search, margin_fraction: float) -> None:
+        self.side, self.search = side, search
         self._margin_fraction = margin_fraction
-        self._experiment = experiment
-        self._compiles_later = "compile" in experiment.step.parts
+        self._experiment = side.experiment
+        self._compiles_later = "compile" in side.experiment.step.parts
         self._uncompiled: Search | None = None
         self._began: float | None = None
         self._tried: Tried | None = None
         self._failed: Failed | None = None
+
+    def keep(self, **changes: Any) -> None:
+        """Keeps what has become known of the side."""
+        self.side = self.side.model_copy(update=changes)
+
+    @property
+    def doing(self) -> str:
+        """What is tried now: "FP32: trial 3, 64 fits, trying 128"."""
+        side = self.side
+        if side.trying is None:
+            return f"{side.label}: getting ready"
+        fits = f", {side.largest_batch:,} fits" if side.largest_batch else ""
+        return f"{side.label}: trial {len(side.trials) + 1}{fits}, trying {side.trying:,}"
 
     def begin(self) -> None:
         """Counts the time from here on."""
@@ -196,8 +218,9 @@ class _SearchRecord:
             step = step.model_copy(update={"recipe": parts})
         return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
 
-    def take(self, batch_size: int, last: Tried | Failed) -> TrialEnded | None:
-        """Takes in a trial's end; None if it shows that the search is pointless."""
+    def take(self, batch_size: int, last: Tried | Failed) -> tuple[Trial | None, str | None]:
+        """Takes in a trial's end. Returns the trial, None if it shows that the search is pointless, and why
+        the next one gets another process, if it does."""
         if isinstance(last, Tried):
             self._tried = last
             trial = last.trial
@@ -209,23 +232,18 @@ class _SearchRecord:
             trial, why = self._failed_trial(batch_size, last), last.problem.message
             if self._is_pointless(trial, last.problem):
                 self._failed = last
-                return None
+                return None, None
         trial = trial.model_copy(update={"uncompiled": self._compiles_later})
         budget_mib = self._budget_mib()
         self.search.learn(trial, budget_mib)
-        self._store.probes.record(self._probe_id, trial, budget_mib)
-        others = None if self._tried is None else self._tried.other_programs_mib
-        return TrialEnded(trial=trial, budget_mib=budget_mib, other_programs_mib=others, replaced_worker=why)
+        self.keep(trials=(*self.side.trials, trial), budget_mib=budget_mib or None, trying=None)
+        return trial, why
 
     def close(self) -> None:
-        """Saves what is known, whether the search is complete or not."""
+        """Takes in the result, whether the search is complete or not."""
         search, before = self.search, self._uncompiled
         if before is not None and not search.trials:
             search, before = before, None
-        if self._failed is not None and self._failed.problem.kind is Kind.REQUEST and not search.trials:
-            self._store.probes.delete(self._probe_id)
-            self.outcome = self._failed
-            return
         result = result_of(
             search,
             self._experiment,
@@ -234,10 +252,10 @@ class _SearchRecord:
             seconds=0.0 if self._began is None else time.monotonic() - self._began,
             uncompiled=() if before is None else before.trials,
         )
-        if self._failed is not None:
-            result = result.model_copy(update={"bound_by": "error", "note": self._failed.problem.message})
-        self._store.probes.end(self._probe_id, result)
-        self.outcome = self._failed or ProbeEnded(probe_id=self._probe_id, result=result)
+        failed = self._failed
+        if failed is not None:
+            result = result.model_copy(update={"bound_by": "error", "note": failed.problem.message})
+        self.keep(result=result, trying=None, problem=None if failed is None else failed.problem)
 
     def _budget_mib(self) -> float:
         return (self._tried.budget_mib if self._tried is not None else self.search.budget_mib) or 0.0

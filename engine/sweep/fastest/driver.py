@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 
 from engine.compare.evidence import doubts_of, is_disturbed
 from engine.compare.sides import Side
+from engine.driver import Driver
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.settings import RECIPE_PARTS, joined
-from engine.inspector import Inspector
 from engine.protocol import jobs
-from engine.protocol.events import Event, Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.tuning import Proof, Tuning, TuningPlan, TuningTrial
+from engine.protocol.events import Event, Failed, Finished, Phase, PhaseName
+from engine.protocol.tuning import Proof, Tuning, TuningTrial
 from engine.runner import Runner
 from engine.store.record import Status
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.fastest.candidates import Space, baseline_of, changed, space_of
-from engine.sweep.fastest.events import TuningEvent, TuningStarted
 from engine.sweep.fastest.gains import gains, in_order, path
 from engine.sweep.fastest.halving import SHORT, Ask, Outcome, search
 from engine.sweep.fastest.known import SEARCH_FRACTION, Known
@@ -28,95 +28,64 @@ from engine.sweep.fastest.trials import known_speed, outcome_of, short_run, show
 from engine.sweep.pilot import PilotWatch
 from engine.worker.launcher import Launcher
 
-Steps = Generator[TuningEvent, None, Problem | None]
+_Known = Study[Tuning] | Event
+Steps = Generator[_Known, None, Problem | None]
 
 
-class Tuner(Inspector):
-    """Tunes in the thread that iterates; what is known by then is saved where it is stopped."""
+class TuneDriver(Driver[Tuning]):
+    """Tunes from wherever a study stands."""
+
+    keeps_place = True
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
         self._runner: Runner | None = None
 
     def stop(self) -> None:
-        """Ends the work after the step in flight; what is known by then is kept. Any thread may ask."""
         super().stop()
         runner = self._runner
         if runner is not None:
             runner.stop()
 
-    def prepare(
-        self, experiment: Experiment, plan: TuningPlan | None = None, *, memory_cap_gib: float | None = None
-    ) -> str:
-        """Saves a tuning to be carried on, and returns its id.
+    def prepare(self, study: Study[Tuning]) -> Study[Tuning]:
+        """A new study gets its plain FP32 loop and its candidates; one that is over is refused.
 
-        The cap is the experiment's own unless another is given. Raises ProblemError if the experiment cannot
-        be trained on this machine, or if its code is not trusted.
+        The cap is the experiment's own unless the study has another.
         """
-        cap = memory_cap_gib or experiment.memory_cap_gib
-        capped = baseline_of(experiment.model_copy(update={"memory_cap_gib": cap}))
+        tuning = study.answer
+        if tuning.phase == "over":
+            message = f"{study.name} is over."
+            raise ProblemError(request_problem(message, "Begin another.", key="tuning", value=study.id))
+        if tuning.phase != "candidates":
+            self._prepared([tuning.experiment])
+            return study
+        cap = tuning.memory_cap_gib or tuning.experiment.memory_cap_gib
+        capped = baseline_of(tuning.experiment.model_copy(update={"memory_cap_gib": cap}))
         ((baseline, device),) = self._prepared([capped])
         if not device.is_gpu:
             # a cap slows training on a CPU down; the peak is compared with it instead
             baseline = baseline.model_copy(update={"memory_cap_gib": None})
-        tuning = Tuning(experiment=baseline, plan=plan or TuningPlan(), memory_cap_gib=cap)
+        tuning = tuning.model_copy(update={"experiment": baseline, "memory_cap_gib": cap})
         space = self._space(tuning)
-        known = {"candidates": space.size, "not_tried": space.not_tried}
-        return self._store.tunings.add(tuning.model_copy(update=known), device_name=device.title)
+        begun = study.knowing(
+            experiment=baseline, memory_cap_gib=cap, candidates=space.size, not_tried=space.not_tried
+        )
+        return replace(begun, device_name=device.title)
 
-    def tune(
-        self,
-        experiment: Experiment,
-        plan: TuningPlan | None = None,
-        *,
-        memory_cap_gib: float | None = None,
-        gives_way: Callable[[], bool] = lambda: False,
-    ) -> Iterator[TuningEvent]:
-        """Prepares a tuning and carries it on. Raises ProblemError as `prepare` does."""
-        return self.carry_on(self.prepare(experiment, plan, memory_cap_gib=memory_cap_gib), gives_way)
-
-    def carry_on(
-        self, tuning_id: str, gives_way: Callable[[], bool] = lambda: False
-    ) -> Iterator[TuningEvent]:
-        """TuningStarted, the events of trials and runs, and Finished; Failed where plain FP32 fails.
-
-        Each process that trains begins with TrialStarted, and TuningKnown follows whatever it showed. It
-        goes on where it stands; between processes it ends early if `gives_way`. Raises ProblemError if there
-        is no such tuning, if it is over, if another process carries it on, or if its experiment cannot be
-        trained here any more.
-        """
-        record = self._store.tunings.find(tuning_id)
-        if record.tuning.phase == "over":
-            message = f"Tuning {record.number:,} is over."
-            raise ProblemError(request_problem(message, "Begin another.", key="tuning", value=tuning_id))
-        self._prepared([record.tuning.experiment])
-        known = Known(self._store, tuning_id, record.tuning, self._space(record.tuning))
-        return self._carried_on(known, lambda: self._stop_asked.is_set() or gives_way())
+    def steps(self, study: Study[Tuning], is_to_end: Callable[[], bool]) -> Iterator[Study[Tuning] | Event]:
+        known = Known(study, self._space(study.answer))
+        problem = yield from self._phases(known, is_to_end)
+        end = self._end(problem)
+        if isinstance(end, Finished):
+            end = end.model_copy(update={"stopped": not known.is_over})
+        yield end
 
     def _space(self, tuning: Tuning) -> Space:
         return space_of(
             tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib, tuning.left_out
         )
 
-    def _carried_on(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
-        problem: Problem | None = None
-        tunings = self._store.tunings
-        tunings.claim(known.tuning_id)
-        try:
-            yield TuningStarted(tuning_id=known.tuning_id, tuning=known.tuning)
-            problem = yield from self._steps(known, is_to_end)
-        finally:
-            if not known.tuning.trials and (problem is not None or self._stop_asked.is_set()):
-                tunings.delete(known.tuning_id)
-            elif problem is not None or known.is_over or self._stop_asked.is_set():
-                tunings.end(known.tuning_id, problem)
-            tunings.release(known.tuning_id)
-        if problem is not None:
-            yield Failed(problem=problem)
-        else:
-            yield Finished(summary=Summary(), stopped=not known.is_over)
-
-    def _steps(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
+    def _phases(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
         if known.tuning.phase == "candidates":
             yield from self._looked_at(known)
             if is_to_end():
@@ -139,7 +108,7 @@ class Tuner(Inspector):
             yield known.keep(phase="over")
         return None
 
-    def _looked_at(self, known: Known) -> Iterator[TuningEvent]:
+    def _looked_at(self, known: Known) -> Iterator[_Known]:
         """Drops the parts of the recipe that are not possible, before anything is trained.
 
         A worker that builds a step with all of them knows; it is stopped before the first step. Compiling,
@@ -185,9 +154,10 @@ class Tuner(Inspector):
                     return None
                 outcome = outcome_of(trial)
                 if trial.problem is not None and known.is_hopeless:
-                    return known.forget()
+                    yield known.keep(trials=())
+                    return trial.problem
 
-    def _trial(self, known: Known, ask: Ask) -> Generator[TuningEvent, None, TuningTrial | None]:
+    def _trial(self, known: Known, ask: Ask) -> Generator[_Known, None, TuningTrial | None]:
         """A trial in a fresh worker, saved; None where it was stopped."""
         changes, words = known.space.changes(ask.places), known.space.words(ask.places)
         trial = TuningTrial(round=ask.round, changes=changes, steps=0, seconds=0.0, words=words)
@@ -197,7 +167,7 @@ class Tuner(Inspector):
             yield known.add(trial.model_copy(update={"problem": error.problem}))
             return known.tuning.trials[-1]
         experiment = short_run(experiment, ask.seconds, known_speed(known.tuning.trials, changes))
-        yield known.begun(words)
+        yield from known.begun(words)
         watch, last = PilotWatch(), None
         for last in self._events(jobs.Train(experiment=experiment)):
             watch.take(last)
@@ -211,7 +181,7 @@ class Tuner(Inspector):
         yield known.add(shown(trial, experiment, watch.pilot(), last, known.tuning))
         return known.tuning.trials[-1]
 
-    def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
+    def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
         """Proves the fastest, or where it breaks the guard the next that differs in what the losses see."""
         for changes in worth_proving(known.tuning):
             proof = known.tuning.proof
@@ -232,7 +202,7 @@ class Tuner(Inspector):
 
     def _runs(
         self, known: Known, proof: Proof, is_to_end: Callable[[], bool]
-    ) -> Generator[TuningEvent, None, Proof | None]:
+    ) -> Generator[_Known, None, Proof | None]:
         """The proof with its runs; None where it ended early."""
         proof = self._without_unfinished(proof)
         for turn in known.turns(proof.changes):
@@ -251,7 +221,7 @@ class Tuner(Inspector):
             )
             proof = proof.model_copy(update={side: (*getattr(proof, side), run.id)})
             yield known.keep(proof=proof)
-            yield known.begun(turn.label, run.id)
+            yield from known.begun(turn.label, run.id)
             last = yield from self._run(run.id)
             if isinstance(last, Failed):
                 # what failed here fails again, with the same words
@@ -263,7 +233,7 @@ class Tuner(Inspector):
                 return None
         return proven(proof, self._side(proof.baseline_ids), self._side(proof.winner_ids))
 
-    def _run(self, run_id: str) -> Generator[TuningEvent, None, Event | None]:
+    def _run(self, run_id: str) -> Generator[_Known, None, Event | None]:
         """The events of a saved run but its last, which is returned."""
         last: Event | None = None
         self._runner = runner = Runner(self._store, self._launcher)
@@ -299,7 +269,7 @@ class Tuner(Inspector):
             is_disturbed=is_disturbed(doubts_of(side, side, {})),
         )
 
-    def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[TuningEvent]:
+    def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
         """Measures what each change gained, and saves it."""
         tuning, space = known.tuning, known.space
         if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:

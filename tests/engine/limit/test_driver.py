@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import OWN, Code
 from engine.experiment.own.trust import TrustedCode
-from engine.experiment.problem import Kind, ProblemError
-from engine.limit.prober import ProbeEvent, Prober
-from engine.protocol.events import Failed
-from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialBegun, TrialEnded
+from engine.experiment.problem import Kind
+from engine.limit.driver import LimitDriver
+from engine.protocol.events import Event, Failed, Log
+from engine.protocol.trials import Limit, LimitSide, ProbeResult
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits
@@ -41,16 +43,47 @@ def tiny(**changes: Any) -> Experiment:
     return experiment_from(layered(TINY, changes))
 
 
-def result_of(events: list[ProbeEvent]) -> ProbeResult:
-    last = events[-1]
-    assert isinstance(last, ProbeEnded)
-    return last.result
+Known = Study[Limit] | Event
+
+
+def ask(experiment: Experiment, granularity: int = 1, margin_fraction: float = 0.1) -> Study[Limit]:
+    side = LimitSide(label="FP32", experiment=experiment, granularity=granularity)
+    return Study(answer=Limit(sides=(side,), margin_fraction=margin_fraction))
+
+
+def follow(driver: LimitDriver, experiment: Experiment, *options: Any) -> list[Known]:
+    return list(driver.follow(ask(experiment, *options)))
+
+
+def sides(known: list[Known]) -> list[LimitSide]:
+    """The side in each snapshot."""
+    return [study.answer.sides[0] for study in known if isinstance(study, Study)]
+
+
+def result_of(known: list[Known]) -> ProbeResult:
+    result = sides(known)[-1].result
+    assert result is not None
+    return result
+
+
+def tried(known: list[Known]) -> list[int]:
+    """The batches whose trials began."""
+    trying = [side.trying for side in sides(known)]
+    return [batch for before, batch in pairwise([None, *trying]) if batch is not None and batch != before]
+
+
+def saved(store: Store) -> LimitSide:
+    (entry,) = store.studies.newest("limit")
+    side: LimitSide = store.studies.find(entry.id).answer.sides[0]
+    return side
 
 
 @pytest.mark.timeout(300)
-def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(prober: Prober, store: Store) -> None:
+def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
+    driver: LimitDriver, store: Store
+) -> None:
     # pictures so large that what each thread takes is little beside eight of them
-    events = list(prober.probe(tiny(image_size=64, memory_cap_gib=0.085), granularity=8, margin_fraction=0.2))
+    events = follow(driver, tiny(image_size=64, memory_cap_gib=0.085), 8, 0.2)
     result = result_of(events)
     outcomes = {each.batch_size: each for each in result.trials}
     assert result.verified and result.bound_by == "memory"
@@ -61,20 +94,15 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(prober: 
     assert result.peak_mib is not None and 0.8 * result.budget_mib < result.peak_mib <= result.budget_mib
     assert result.recommended_batch is not None and result.recommended_batch < result.largest_batch
 
-    started = events[0]
-    assert isinstance(started, ProbeStarted) and started.granularity == 8
-    begun = [event.batch_size for event in events if isinstance(event, TrialBegun)]
-    assert begun == [event.trial.batch_size for event in events if isinstance(event, TrialEnded)]
-    saved = store.probes.find(started.probe_id)
-    assert saved.result == result and saved.trials == result.trials
-    assert store.probes.newest() == (saved,)
+    assert tried(events) == [trial.batch_size for trial in result.trials]
+    assert saved(store).result == result and saved(store).trials == result.trials
 
 
 @pytest.mark.timeout(300)
-def test_a_cap_smaller_than_the_model_names_what_the_model_needs(prober: Prober) -> None:
+def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDriver) -> None:
     # of so many classes that the last layer is nearly all of it
     wide = tiny(num_classes=2_000, samples=1, memory_cap_gib=0.03)
-    result = result_of(list(prober.probe(wide)))
+    result = result_of(follow(driver, wide))
     assert (result.largest_batch, result.verified, result.bound_by) == (0, False, "memory")
     assert result.note is not None
     assert result.note.startswith("Not even one sample fits: the model alone needs 66 MiB")
@@ -90,12 +118,11 @@ def test_a_cap_smaller_than_the_model_names_what_the_model_needs(prober: Prober)
     ],
 )
 def test_what_cannot_be_searched_is_refused_and_leaves_nothing(
-    prober: Prober, store: Store, changes: dict[str, Any], granularity: int, key: str
+    driver: LimitDriver, store: Store, changes: dict[str, Any], granularity: int, key: str
 ) -> None:
-    with pytest.raises(ProblemError) as caught:
-        list(prober.probe(tiny(**changes), granularity))
-    assert (caught.value.problem.kind, caught.value.problem.key) == (Kind.REQUEST, key)
-    assert store.probes.newest() == ()
+    last = follow(driver, tiny(**changes), granularity)[-1]
+    assert isinstance(last, Failed) and (last.problem.kind, last.problem.key) == (Kind.REQUEST, key)
+    assert store.studies.newest() == ()
 
 
 PRELUDE = """
@@ -121,36 +148,36 @@ def with_a_card(catalog: Catalog) -> Catalog:
 
 
 @pytest.fixture
-def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callable[[str], Prober]]:
-    """Makes a prober whose workers are processes that behave as a script says, for the batch they get."""
+def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callable[[str], LimitDriver]]:
+    """Makes a driver whose workers are processes that behave as a script says, for the batch they get."""
     launchers: list[Launcher] = []
 
-    def make(body: str, catalog: Catalog = catalog) -> Prober:
+    def make(body: str, catalog: Catalog = catalog) -> LimitDriver:
         script = tmp_path / "worker.py"
         script.write_text(PRELUDE + textwrap.indent(textwrap.dedent(body), "    "))
         limits = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
         launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
-        return Prober(store, launchers[-1], catalog)
+        return LimitDriver(store, launchers[-1], catalog)
 
     yield make
     for launcher in launchers:
         launcher.close()
 
 
-def test_the_data_may_end_before_the_memory(scripted: Callable[[str], Prober]) -> None:
-    result = result_of(list(scripted("tried(batch)").probe(tiny(samples=12))))
+def test_the_data_may_end_before_the_memory(scripted: Callable[[str], LimitDriver]) -> None:
+    result = result_of(follow(scripted("tried(batch)"), tiny(samples=12)))
     assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
     assert result.first_failure is None
     assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
 
 
 def test_how_many_samples_a_file_has_only_a_trial_shows(
-    scripted: Callable[[str], Prober], store: Store
+    scripted: Callable[[str], LimitDriver], store: Store
 ) -> None:
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
     TrustedCode().add(code)
     experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
-    result = result_of(list(scripted("tried(batch, train_samples=12)").probe(experiment)))
+    result = result_of(follow(scripted("tried(batch, train_samples=12)"), experiment))
     assert (result.largest_batch, result.bound_by) == (12, "data")
     assert result.note is not None and "not the memory: its own data has no more samples." in result.note
 
@@ -165,28 +192,28 @@ else:
 
 
 def test_a_search_that_is_stopped_keeps_what_it_knows(
-    scripted: Callable[[str], Prober], store: Store
+    scripted: Callable[[str], LimitDriver], store: Store
 ) -> None:
-    prober = scripted(WAITS_TO_BE_STOPPED)
-    events: list[ProbeEvent] = []
-    for event in prober.probe(tiny()):
+    driver = scripted(WAITS_TO_BE_STOPPED)
+    events: list[Known] = []
+    for event in driver.follow(ask(tiny())):
         events.append(event)
-        if sum(isinstance(each, TrialBegun) for each in events) == 2:
-            prober.stop()
+        if len(tried(events)) == 2:
+            driver.stop()
     result = result_of(events)
     assert (result.largest_batch, result.verified, result.bound_by) == (8, False, "stopped")
-    assert store.probes.newest()[0].result == result
+    assert saved(store).result == result
 
 
 def test_a_search_that_is_left_is_saved_with_what_it_knows(
-    scripted: Callable[[str], Prober], store: Store
+    scripted: Callable[[str], LimitDriver], store: Store
 ) -> None:
-    search = scripted("tried(batch)").probe(tiny())
-    next(event for event in search if isinstance(event, TrialEnded))
+    search = scripted("tried(batch)").follow(ask(tiny()))
+    assert isinstance(search, Generator)
+    next(known for known in search if isinstance(known, Study) and known.is_known)
     search.close()
-    (saved,) = store.probes.newest()
-    assert saved.result is not None and saved.result.bound_by == "stopped"
-    assert [each.batch_size for each in saved.trials] == [8]
+    assert [trial.batch_size for trial in saved(store).trials] == [8] and not saved(store).is_proven
+    assert store.studies.newest()[0].is_over
 
 
 @pytest.mark.parametrize(
@@ -206,7 +233,7 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(
     ],
 )
 def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
-    ends: str, bound: str, verified: bool, scripted: Callable[[str], Prober]
+    ends: str, bound: str, verified: bool, scripted: Callable[[str], LimitDriver]
 ) -> None:
     body = f"""
     if batch <= 77:
@@ -214,15 +241,15 @@ def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
     else:
         {ends}
     """
-    result = result_of(list(scripted(body).probe(tiny())))
+    result = result_of(follow(scripted(body), tiny()))
     assert (result.largest_batch, result.first_failure) == (77, 78)
     assert (result.bound_by, result.verified) == (bound, verified)
 
 
 def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(
-    scripted: Callable[[str], Prober],
+    scripted: Callable[[str], LimitDriver],
 ) -> None:
-    result = result_of(list(scripted("tried(batch, 'memory') if batch > 1 else os.abort()").probe(tiny())))
+    result = result_of(follow(scripted("tried(batch, 'memory') if batch > 1 else os.abort()"), tiny()))
     assert (result.largest_batch, result.first_failure, result.bound_by) == (0, 1, "memory")
     assert result.note == "Not even one sample fits."
 
@@ -231,29 +258,30 @@ KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
 
 
 def test_a_worker_that_keeps_memory_is_replaced_and_named(
-    scripted: Callable[..., Prober], catalog: Catalog
+    scripted: Callable[..., LimitDriver], catalog: Catalog
 ) -> None:
-    prober = scripted(KEEPS_MEMORY, with_a_card(catalog))
-    ended = [event for event in prober.probe(tiny(device="cuda:0")) if isinstance(event, TrialEnded)]
-    assert ended and all("30 MiB" in (event.replaced_worker or "") for event in ended)
+    driver = scripted(KEEPS_MEMORY, with_a_card(catalog))
+    events = follow(driver, tiny(device="cuda:0"))
+    replaced = [log.message for log in events if isinstance(log, Log) and log.level == "warning"]
+    assert len(replaced) == len(tried(events)) and all("30 MiB" in message for message in replaced)
 
 
 def test_what_a_worker_keeps_that_ends_with_its_trial_is_no_matter(
-    scripted: Callable[[str], Prober],
+    scripted: Callable[[str], LimitDriver],
 ) -> None:
-    ended = [event for event in scripted(KEEPS_MEMORY).probe(tiny()) if isinstance(event, TrialEnded)]
-    assert ended and all(event.replaced_worker is None for event in ended)
+    events = follow(scripted(KEEPS_MEMORY), tiny())
+    assert tried(events) and not any(isinstance(log, Log) and log.level == "warning" for log in events)
 
 
 def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
-    scripted: Callable[[str], Prober], store: Store
+    scripted: Callable[[str], LimitDriver], store: Store
 ) -> None:
     problem = "dict(kind='internal', message='The shapes do not fit.', remedy='Choose another model.')"
-    events = list(scripted(f"say(event='failed', problem={problem})").probe(tiny()))
+    events = follow(scripted(f"say(event='failed', problem={problem})"), tiny())
     last = events[-1]
     assert isinstance(last, Failed) and last.problem.message == "The shapes do not fit."
-    assert sum(isinstance(event, TrialBegun) for event in events) == 1
-    result = store.probes.newest()[0].result
+    assert len(tried(events)) == 1
+    result = saved(store).result
     assert result is not None and (result.largest_batch, result.note) == (0, "The shapes do not fit.")
 
 
@@ -266,9 +294,10 @@ def test_the_first_trial_begins_when_its_worker_is_ready(
         PRELUDE.replace('say(event="ready"', f'{getting_ready}\nsay(event="ready"') + "    tried(batch)"
     )
     with Launcher(command=(sys.executable, str(script))) as launcher:
-        search = Prober(store, launcher, catalog).probe(tiny(samples=12))
-        assert isinstance(next(search), ProbeStarted)
-        assert isinstance(next(search), TrialBegun) and ready.exists()
+        search = LimitDriver(store, launcher, catalog).follow(ask(tiny(samples=12)))
+        assert isinstance(search, Generator)
+        begun = next(known for known in search if isinstance(known, Study) and known.answer.sides[0].trying)
+        assert "trying" in begun.doing and ready.exists()
         search.close()
 
 
@@ -281,10 +310,10 @@ tried(batch, None if batch <= ({compiled} if compiled else {uncompiled}) else 'm
 
 @pytest.mark.parametrize(("uncompiled", "compiled"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
 def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
-    uncompiled: int, compiled: int, scripted: Callable[..., Prober], store: Store, catalog: Catalog
+    uncompiled: int, compiled: int, scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
 ) -> None:
-    prober = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled), with_a_card(catalog))
-    result = result_of(list(prober.probe(tiny(device="cuda:0", step={"recipe": "fast"}))))
+    driver = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled), with_a_card(catalog))
+    result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fast"})))
     assert (result.largest_batch, result.first_failure) == (compiled, compiled + 1)
     assert result.verified is (compiled > 0) and result.bound_by == "memory"
     later = [trial.uncompiled for trial in result.trials].index(False)
@@ -293,14 +322,14 @@ def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
     first = f"{later} trials" if later > 1 else "trial"
     told = f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
     assert result.note is not None and result.note.endswith(told)
-    assert store.probes.newest()[0].result == result
+    assert saved(store).result == result
 
 
 def test_a_recipe_that_does_not_compile_is_searched_once(
-    scripted: Callable[..., Prober], catalog: Catalog
+    scripted: Callable[..., LimitDriver], catalog: Catalog
 ) -> None:
-    prober = scripted(COMPILES.format(uncompiled=77, compiled=0), with_a_card(catalog))
-    result = result_of(list(prober.probe(tiny(device="cuda:0", step={"recipe": "fused+capture"}))))
+    driver = scripted(COMPILES.format(uncompiled=77, compiled=0), with_a_card(catalog))
+    result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fused+capture"})))
     assert result.largest_batch == 77 and result.note is None
     assert not any(trial.uncompiled for trial in result.trials)
 
@@ -313,32 +342,31 @@ else:
 
 
 def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
-    scripted: Callable[..., Prober], catalog: Catalog
+    scripted: Callable[..., LimitDriver], catalog: Catalog
 ) -> None:
     waits = """
     say(event='phase', name='compiling')
     json.loads(sys.stdin.readline())
     say(event='finished', summary={}, stopped=True)
 """
-    prober = scripted(NEVER_COMPILES + waits, with_a_card(catalog))
-    events: list[ProbeEvent] = []
-    for event in prober.probe(tiny(device="cuda:0", step={"recipe": "fast"})):
+    driver = scripted(NEVER_COMPILES + waits, with_a_card(catalog))
+    events: list[Known] = []
+    for event in driver.follow(ask(tiny(device="cuda:0", step={"recipe": "fast"}))):
         events.append(event)
-        tried = [each.batch_size for each in events if isinstance(each, TrialBegun)]
-        if tried.count(77) == 2:
-            prober.stop()
+        if tried(events).count(77) == 2:
+            driver.stop()
     result = result_of(events)
     assert (result.largest_batch, result.verified, result.bound_by) == (77, False, "stopped")
     assert result.note is not None and "compiled, the largest batch may differ" in result.note
 
 
 def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(
-    scripted: Callable[..., Prober], store: Store, catalog: Catalog
+    scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
 ) -> None:
     problem = "dict(kind='internal', message='No such kernel.', remedy='Go without.')"
-    prober = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})", with_a_card(catalog))
-    last = list(prober.probe(tiny(device="cuda:0", step={"recipe": "fast"})))[-1]
+    driver = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})", with_a_card(catalog))
+    last = follow(driver, tiny(device="cuda:0", step={"recipe": "fast"}))[-1]
     assert isinstance(last, Failed) and last.problem.message == "No such kernel."
-    result = store.probes.newest()[0].result
+    result = saved(store).result
     assert result is not None and not result.verified
     assert (result.largest_batch, result.bound_by, result.note) == (77, "error", "No such kernel.")

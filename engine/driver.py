@@ -1,0 +1,147 @@
+"""What answers studies: jobs in workers, whose results are kept as snapshots in the store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from threading import Event as Flag
+from typing import ClassVar, Generic, TypeVar
+
+from engine.experiment.checks import Catalog, DeviceEntry, resolve
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol import jobs
+from engine.protocol.answer import Answer
+from engine.protocol.events import Event, Failed, Finished, Summary
+from engine.runner import Runner
+from engine.store.saved.study import Study
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Session, iterate
+
+A = TypeVar("A", bound=Answer)
+
+
+class Inspector:
+    """Runs jobs in the thread that iterates; by default with the catalog of this machine."""
+
+    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+        self._store = store
+        self._launcher = launcher
+        self._catalog = catalog
+        self._session: Session | None = None
+        self._stop_asked = Flag()
+
+    def stop(self) -> None:
+        """Ends the work after the step in flight; what is known by then is kept. Any thread may ask."""
+        self._stop_asked.set()
+        session = self._session
+        if session is not None:
+            session.stop()
+
+    def _prepared(self, experiments: Iterable[Experiment]) -> list[tuple[Experiment, DeviceEntry]]:
+        """The experiments as resolved, with their devices.
+
+        Raises ProblemError where one cannot be trained on this machine, or its code is not trusted.
+        """
+        wanted = tuple(experiments)
+        for experiment in wanted:
+            self._launcher.trusted_code.check(experiment)
+        catalog = self._known_catalog()
+        prepared = []
+        for experiment in wanted:
+            resolved = resolve(experiment, catalog)
+            device = catalog.device(resolved.device)
+            assert device is not None  # the experiment is resolved
+            prepared.append((resolved, device))
+        return prepared
+
+    def _known_catalog(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = Runner(self._store, self._launcher).catalog()
+        return self._catalog
+
+    def _events(self, job: jobs.Job) -> Iterator[Event]:
+        """The events of a job. Raises ProblemError where no worker can be started."""
+        session = self._session = self._launcher.start(job)
+        try:
+            for event in iterate(session):
+                if event is not None:
+                    yield event
+                if self._stop_asked.is_set() and not session.is_over:
+                    # stop() may have come before there was a session; asking twice does no harm
+                    session.stop()
+        finally:
+            self._session = None
+            session.close()
+
+
+class Driver(Inspector, ABC, Generic[A]):
+    """Answers studies of one kind in the thread that iterates; any thread may stop it."""
+
+    keeps_place: ClassVar[bool] = False
+    """Whether a study waits in the queue until it is over, so that it goes on after its program ended."""
+
+    def follow(
+        self, study: Study[A], gives_way: Callable[[], bool] = lambda: False
+    ) -> Iterator[Study[A] | Event]:
+        """Each snapshot of the study, saved, and events between them; Finished or Failed is the last.
+
+        Between its parts it ends early if `gives_way`. A study of which nothing became known is deleted,
+        unless it failed for another reason than a refused request. Raises ProblemError before any event if
+        the study cannot be made on this machine, if its code is not trusted, or if another process carries it
+        on.
+        """
+        self._stop_asked.clear()
+        study = self._store.studies.begin(self.prepare(study), keeps_place=self.keeps_place)
+        has_given_way, problem = False, None
+
+        def is_to_end() -> bool:
+            nonlocal has_given_way
+            has_given_way = has_given_way or gives_way()
+            return has_given_way or self._stop_asked.is_set()
+
+        last: Event = Finished(summary=Summary(), stopped=True)
+        try:
+            yield study
+            for known in self.steps(study, is_to_end):
+                if isinstance(known, Study):
+                    study = known
+                    self._store.studies.save(study)
+                elif isinstance(known, Finished | Failed):
+                    last = known
+                    problem = known.problem if isinstance(known, Failed) else None
+                    continue
+                yield known
+        finally:
+            is_put_off = has_given_way and problem is None and not self._stop_asked.is_set()
+            study = self._left(replace(study, problem=problem), is_put_off=is_put_off)
+        yield study
+        yield last
+
+    def prepare(self, study: Study[A]) -> Study[A]:
+        """The study with its experiments as resolved here, and its device. Raises ProblemError."""
+        return study
+
+    @abstractmethod
+    def steps(self, study: Study[A], is_to_end: Callable[[], bool]) -> Iterator[Study[A] | Event]:
+        """Makes the study: its snapshots, events between them, and Finished or Failed as the last one."""
+
+    def _left(self, study: Study[A], *, is_put_off: bool) -> Study[A]:
+        """The study as it is left in the store."""
+        studies = self._store.studies
+        if is_put_off:
+            studies.release(study.id)
+            return replace(study, doing="", trains=None)
+        is_refused = study.problem is None or study.problem.kind is Kind.REQUEST
+        if not study.answer.is_known and is_refused:
+            studies.release(study.id)
+            studies.delete(study.id)
+            return replace(study, is_over=True, doing="", trains=None)
+        return studies.end(study)
+
+    def _end(self, problem: Problem | None) -> Finished | Failed:
+        """The last event."""
+        if problem is not None:
+            return Failed(problem=problem)
+        return Finished(summary=Summary(), stopped=self._stop_asked.is_set())

@@ -1,0 +1,80 @@
+"""Looks at an experiment's numerics in a worker, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from engine.driver import Driver
+from engine.protocol import jobs
+from engine.protocol.events import Diagnosed, Event, Failed, Finished, Log, Phase, Skipped
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
+from engine.store.record import RunRecord
+from engine.store.saved.study import Study
+from engine.store.store import Store
+
+
+class NumericsDriver(Driver[Numerics]):
+    """Looks at one experiment, or at that of a run.
+
+    The search for a run's first NaN or Inf begins at its newest checkpoint from before it went wrong.
+    """
+
+    def prepare(self, study: Study[Numerics]) -> Study[Numerics]:
+        run_id = study.answer.run_id
+        wanted = study.answer.experiment if run_id is None else self._store.run(run_id).experiment
+        ((experiment, device),) = self._prepared([wanted])
+        return replace(study.knowing(experiment=experiment), device_name=device.title)
+
+    def steps(
+        self, study: Study[Numerics], is_to_end: Callable[[], bool]
+    ) -> Iterator[Study[Numerics] | Event]:
+        experiment = study.answer.experiment
+        yield Log(message=f"Numerics of {experiment.model} in {experiment.precision.label}.")
+        for event in self._events(self._job(study.answer)):
+            if isinstance(event, Diagnosed):
+                study = study.knowing(diagnosis=study.answer.diagnosis.with_part(event.result))
+                yield study
+                yield Log(message=f"Done: {_PART_NAMES[event.result.part]}.")
+            elif isinstance(event, Phase | Log | Finished | Failed):
+                yield event
+
+    def _job(self, answer: Numerics) -> jobs.Diagnose:
+        run = None if answer.run_id is None else self._store.run(answer.run_id)
+        return jobs.Diagnose(
+            experiment=answer.experiment,
+            parts=answer.parts,
+            steps=answer.steps,
+            checkpoints=None if run is None else str(self._store.checkpoints_folder(run.id)),
+            trouble_step=None if run is None else trouble_step(self._store, run),
+        )
+
+
+_PART_NAMES = {
+    "map": "precision map",
+    "range": "ranges",
+    "nan": "search for the first NaN",
+    "ladder": "ladder",
+    "islands": "search for FP32 modules",
+    "advice": "advice",
+}
+
+
+def trouble_step(store: Store, run: RunRecord) -> int | None:
+    """The step from which the run's loss is not finite, or its scaler skipped step after step; else None."""
+    summary = run.summary or store.summary_so_far(run.id)
+    if summary.first_nan_step:
+        return summary.first_nan_step
+    skipped = [step for event in store.events(run.id) if isinstance(event, Skipped) for step in event.steps]
+    return _first_in_a_row(skipped, most_skips(run.experiment.scaler), summary.steps)
+
+
+def _first_in_a_row(skipped: Sequence[int], most: int, last: int) -> int | None:
+    first, length = None, 0
+    for before, step in pairwise((-1, *skipped)):
+        first, length = (first, length + 1) if step == before + 1 else (step, 1)
+        if length >= (SKIPS_IN_A_ROW if step == last else most):
+            return first
+    return None

@@ -1,0 +1,117 @@
+"""A study: what was asked of experiments, and its answer as far as it is known."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from engine import __version__
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem
+from engine.protocol.answer import Answer, StudyKind
+from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.timing.timing import Timing
+from engine.protocol.trials import Limit
+from engine.protocol.tuning import Tuning
+
+
+def new_id() -> str:
+    """An id that no other record has."""
+    return secrets.token_hex(6)
+
+
+ANSWERS: Mapping[StudyKind, type[Answer]] = {
+    answer.kind: answer for answer in (Limit, Numerics, Timing, Tuning)
+}
+NAMES: Mapping[StudyKind, str] = {
+    "limit": "Limit",
+    "numerics": "Numerics",
+    "profile": "Profile",
+    "tune": "Tuning",
+}
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Generic[A]):
+    """A snapshot of a study.
+
+    It `is_over` once it was finished, stopped or failed; not while it goes on, nor if its program ended.
+    `problem` says why it failed. Not saved: what it is `doing`, in a clause, the `place` of the experiment in
+    work, the run `trains` that it trains meanwhile, and the `folder` of its traces.
+    """
+
+    answer: A
+    id: str = field(default_factory=new_id)
+    number: int = 0
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    device_name: str = ""
+    problem: Problem | None = None
+    is_over: bool = False
+    ammeter: str | None = __version__
+    doing: str = ""
+    place: int = 0
+    trains: str | None = None
+    folder: Path | None = field(default=None, compare=False)
+
+    @property
+    def kind(self) -> StudyKind:
+        return self.answer.kind
+
+    @property
+    def name(self) -> str:
+        return f"{NAMES[self.kind]} {self.number:,}"
+
+    @property
+    def title(self) -> str:
+        return self.answer.title
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return self.answer.experiments
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is something to show."""
+        return self.answer.is_known or self.problem is not None
+
+    def knowing(self, **changes: Any) -> Study[A]:
+        """The study with these fields of its answer changed."""
+        return replace(self, answer=self.answer.model_copy(update=changes))
+
+
+@dataclass(frozen=True)
+class StudyEntry:
+    """A saved study in a list, read without its answer."""
+
+    id: str
+    kind: StudyKind
+    number: int
+    title: str
+    digest: str
+    created: datetime
+    device_name: str
+    is_over: bool
+    run_ids: tuple[str | None, ...]
+
+
+def columns_of(study: Study[Any]) -> dict[str, object]:
+    """The columns of a row that change as the study goes on."""
+    return {
+        "name": study.name,
+        "title": study.title,
+        "digest": study.answer.digest,
+        "is_known": study.is_known,
+        "runs": json.dumps(list(study.answer.run_ids)),
+        "device_name": study.device_name,
+        "answer": study.answer.model_dump_json(),
+        "problem": None if study.problem is None else study.problem.model_dump_json(),
+        "ended": time.time() if study.is_over else None,
+    }
