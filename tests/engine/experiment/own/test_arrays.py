@@ -233,7 +233,7 @@ def test_broken_files_give_sentences(tmp_path: Path) -> None:
 def test_headers_are_read_without_torch(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npz", {"x": BYTES, "y": CLASSES})
     code = (
-        "import sys; from engine.experiment.own.arrays import samples_in; "
+        "import sys; from engine.experiment.own.arrays import samples_of_file; "
         f"samples_of_file({path!r}); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
