@@ -82,7 +82,7 @@ _ORDER = (
         ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice"),
     ),
     ("Timing and energy", ("step-time", "kernels", "roofline", "energy")),
-    ("Many runs", ("sweeps", "queue", "fastest")),
+    ("Many runs", ("results", "sweeps", "queue", "fastest")),
     ("This machine", ("engine",)),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )

@@ -58,11 +58,13 @@ class ResultsPlace(QSplitter):
     def _choose(self, width: int) -> None:
         self._chosen = width
 
-    def _settle(self) -> None:
-        if self._item is None:
-            return
-        room = self.width()
+    def table_width(self, room: int) -> int:
+        """The table's width in `room` pixels: the user's, else the wanted one, or less in little room."""
         steps = (width for width in (WIDE, MIDDLE, NARROW) if width <= self._wanted)
         fitting = next((width for width in steps if room - width >= _LEAST_ITEM + 40), NARROW)
-        table = min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))
-        self.setSizes([table, max(1, room - table)])
+        return min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))
+
+    def _settle(self) -> None:
+        if self._item is not None:
+            table = self.table_width(self.width())
+            self.setSizes([table, max(1, self.width() - table)])

@@ -1,4 +1,4 @@
-"""The guide's pictures of several runs at once: a grid, the queue, and the fastest settings."""
+"""The guide's pictures of several runs at once: results, a grid, the queue, and the fastest settings."""
 
 from __future__ import annotations
 
@@ -49,6 +49,35 @@ def sweeps() -> Drawing:
             drawing.arrow((x + 148, 164), (x + 165, 164))
     drawing.text(EDGE, 208, "the first answers come early, the exact ones last")
     drawing.text(WIDTH - EDGE, 226, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
+    return drawing
+
+
+def results() -> Drawing:
+    drawing = Drawing(190, "A table of results with one comparison opened, and its answer beside it")
+    drawing.text(EDGE, 30, "Today", color=LIGHT.text3, size=11)
+    drawing.box(1, 38, 269, 84, LIGHT.bg2, LIGHT.bg2)
+    drawing.line((2, 38), (2, 122), LIGHT.text, 2)
+    rows = (
+        (EDGE, "FP32 against FP16 AMP", "1.86×", 600),
+        (EDGE + 24, "FP32", "1.00×", 500),
+        (EDGE + 24, "FP16 AMP", "1.86×", 500),
+        (EDGE, "Profile of both", "1.86×", 500),
+        (EDGE, "Largest batch", "1.72×", 500),
+    )
+    for place, (x, name, ratio, weight) in enumerate(rows):
+        y = 56 + place * 28
+        drawing.text(x, y, name, color=LIGHT.text, weight=weight)
+        drawing.text(258, y, ratio, color=LIGHT.text, weight=600, anchor="end")
+    for place, look in enumerate((FULL, HALF)):
+        drawing.dot(EDGE + 14, 80 + 28 * place, look.color, 4)
+        drawing.box(290, 122 + 28 * place, (112, 170)[place], 18, look.color, look.color)
+        drawing.text((410, 468)[place], 135 + 28 * place, ("688", "1,280")[place], color=LIGHT.text)
+    drawing.line((270.5, 1), (270.5, 189), LIGHT.line)
+    drawing.text(290, 44, "FP16 AMP trained", color=HALF.color, size=16, weight=600)
+    drawing.text(290, 68, "1.86 times as fast", color=LIGHT.text, size=16, weight=600)
+    for x, name in ((290, "Figures"), (352, "Curves"), (410, "Profile")):
+        drawing.text(x, 98, name, color=LIGHT.text if x == 290 else LIGHT.text2)
+    drawing.line((290, 105), (334, 105), LIGHT.text, 2)
     return drawing
 
 
@@ -103,4 +132,9 @@ def fastest() -> Drawing:
     return drawing
 
 
-SWEEP_PICTURES: dict[str, Callable[[], Drawing]] = {"sweeps": sweeps, "queue": queue, "fastest": fastest}
+SWEEP_PICTURES: dict[str, Callable[[], Drawing]] = {
+    "results": results,
+    "sweeps": sweeps,
+    "queue": queue,
+    "fastest": fastest,
+}

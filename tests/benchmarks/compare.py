@@ -18,13 +18,13 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
-from gui.compare.column import ComparisonColumn
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.store.store import Store
 from gui.compare.controller import CompareReader
+from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -87,13 +87,13 @@ def fill(store: Store, runs: int, samples: int, *, are_repeats: bool) -> None:
 def measure(store: Store, frames: int) -> tuple[float, np.ndarray]:
     """Seconds until everything is shown and painted, and of each frame of a pan its milliseconds: by the
     clock, and of the processor, which other programs do not add to."""
-    column, panel, reading = ComparisonColumn(), ComparePanel(), Background()
+    head, panel, reading = ItemHead(), ComparePanel(), Background()
     saved = SavedRuns(store)
     saved.reload()
-    comparing = CompareReader(store.path, saved, column, panel, reading)
+    comparing = CompareReader(store.path, saved, head, panel, reading)
     panel.resize(1_120, 848)
     panel.show()
-    column.show()
+    head.show()
     QApplication.processEvents()
     there = []
     comparing.shown.connect(lambda: there.append(True))
@@ -114,7 +114,7 @@ def measure(store: Store, frames: int) -> tuple[float, np.ndarray]:
         QApplication.processEvents()
     reading.stop()
     panel.close()
-    column.close()
+    head.close()
     return opened, np.array(taken)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 from PySide6.QtCore import (
@@ -17,12 +16,11 @@ from PySide6.QtCore import (
 )
 
 from engine.store.record import RunRecord, Status
-from engine.words.numbers import times
-from gui.runs.table.cells import cell_text, cell_tip
-from gui.runs.table.columns import COMPARED, HEADINGS, PICTURES_HEADING, RIGHT, Column
-from gui.runs.table.line import RUNS_MIME_TYPE, Line, begun, dragged_runs, moment_words
+from gui.runs.table.columns import COMPARED, RIGHT, Column
+from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs
 from gui.runs.table.lines import RunsList
-from gui.runs.table.rows import KINDS, Heading, Item, ItemKind, Row, Study, failure_words, name_below
+from gui.runs.table.rows import Heading, Item, ItemKind, Row, Study
+from gui.runs.table.texts import RowTexts
 from gui.widgets.labels import plain_tip
 
 _DEFAULT_BASELINE = "the first run of its own comparison"
@@ -49,7 +47,7 @@ class RunsModel(QAbstractTableModel):
         self.sorted_by = (Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._checked: set[str] = set()
         self._progress: dict[str, float] = {}
-        self._paused: str | None = None
+        self._texts = RowTexts(self._runs)
 
     def take(self, runs: Iterable[RunRecord]) -> None:
         """Shows these runs and no others; ticks, progress and the views' places stay with their runs."""
@@ -58,7 +56,7 @@ class RunsModel(QAbstractTableModel):
             return
         running = {run_id for run_id in self._progress if self._is_running(run_id)}
         self._progress = {run_id: self._progress[run_id] for run_id in running}
-        self._paused = self._paused if self._paused in running else None
+        self._texts.paused = self._texts.paused if self._texts.paused in running else None
         self._show()
         # the end of a run can change what others say: who is next, and what they are measured against
         for column in (Column.WHEN, *COMPARED):
@@ -130,14 +128,17 @@ class RunsModel(QAbstractTableModel):
         """The item of that key, shown or not."""
         return next((item for item in self._runs.items if item.key == key), None)
 
+    def items(self) -> tuple[Item, ...]:
+        """The comparisons and studies, shown or not."""
+        return self._runs.items
+
     def studies(self) -> int:
         """How many items other than comparisons there are, shown or not."""
         return sum(item.kind != "comparison" for item in self._runs.items)
 
     def is_below(self, row: int) -> bool:
         """Whether a row is that of a run below its item."""
-        line = self._shown[row]
-        return isinstance(line, Line) and self._runs.is_tree and line.run.id in self._runs.owners
+        return self._texts.is_below(self._shown[row])
 
     def is_folded(self, item: Item) -> bool:
         """Whether the runs of an item are hidden."""
@@ -171,7 +172,7 @@ class RunsModel(QAbstractTableModel):
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
         """How far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
-        self._paused = run_id if is_paused else None
+        self._texts.paused = run_id if is_paused else None
         row = self.row_of(run_id)
         if row is not None:
             self.dataChanged.emit(self.index(row, Column.SPEED), self.index(row, Column.STATUS))
@@ -227,17 +228,11 @@ class RunsModel(QAbstractTableModel):
 
     def is_paused(self, run_id: str) -> bool:
         """Whether a run is paused."""
-        return run_id == self._paused
+        return run_id == self._texts.paused
 
     def is_spoiled(self, row: int, column: Column = Column.RATIO) -> bool:
         """Whether a comparison of times means nothing, since the run or its baseline was disturbed."""
-        shown = self._shown[row]
-        if isinstance(shown, Item):
-            return column is Column.RATIO and shown.is_spoiled
-        baselines, figure = self._runs.baselines, COMPARED.get(column)
-        if not isinstance(shown, Line) or figure is None or not figure.is_of_time:
-            return False
-        return baselines.change(shown, figure) is not None and bool(baselines.spoiled(shown))
+        return self._texts.is_spoiled(self._shown[row], column)
 
     def is_base(self, row: int) -> bool:
         """Whether the run in a row is what its ratio is against."""
@@ -246,77 +241,15 @@ class RunsModel(QAbstractTableModel):
 
     def result(self, row: int) -> str:
         """What stands across the columns of figures: the outcome of a study, or why a run has no figures."""
-        shown = self._shown[row]
-        if isinstance(shown, Item):
-            return shown.result
-        if isinstance(shown, Heading) or shown.run.status in (Status.FINISHED, Status.STOPPED):
-            return ""
-        if shown.run.status in (Status.FAILED, Status.INTERRUPTED):
-            return failure_words(shown.run) if shown.overview.samples_per_second is None else ""
-        return self._status(shown)
+        return self._texts.result(self._shown[row])
 
     def heading(self, column: Column) -> tuple[str, str]:
         """A column's heading, which names the baseline, and what the column means."""
-        if column is Column.SPEED and self._runs.only_pictures:
-            return PICTURES_HEADING
-        words, tip = HEADINGS[column]
-        if column not in COMPARED:
-            return words, tip
-        chosen = self._runs.baselines.chosen
-        if column is Column.RATIO and chosen is None:
-            return _RATIO, tip.format(_DEFAULT_BASELINE)
-        of = _DEFAULT_BASELINE if chosen is None else f"“{chosen.run.name}”"
-        return words.format(self._runs.baselines.name), tip.format(of)
+        return self._texts.heading(column)
 
     def text(self, row: int, column: Column) -> str:
         """The text of a cell."""
-        shown = self._shown[row]
-        if isinstance(shown, Heading):
-            return shown.words if column is Column.NAME else ""
-        if isinstance(shown, Item):
-            return self._item_text(shown, column)
-        if column is Column.STATUS:
-            return self._status(shown)
-        if column is Column.WHEN:
-            return self._when(shown, is_below=self.is_below(row))
-        if column is Column.NAME and self.is_below(row):
-            return name_below(shown, self._runs.owners[shown.run.id])
-        return cell_text(shown, column, self._runs.baselines)
-
-    def _status(self, line: Line) -> str:
-        is_paused = line.run.id == self._paused
-        return "Paused" if is_paused else cell_text(line, Column.STATUS, self._runs.baselines)
-
-    def _when(self, line: Line, *, is_below: bool) -> str:
-        if line.run.status is Status.QUEUED:
-            return "next" if self._runs.queue[:1] == [line.run.id] else "later"
-        if line.run.status is Status.RUNNING:
-            return "now"
-        return "" if is_below else self._moment(begun(line.run), is_pinned=line.run.is_pinned)
-
-    def _moment(self, moment: datetime, *, is_pinned: bool) -> str:
-        if self._runs.is_tree and not is_pinned:
-            # the heading above says the day
-            return f"{moment.astimezone():%H:%M}"
-        return moment_words(moment, datetime.now().astimezone())
-
-    def _item_text(self, item: Item, column: Column) -> str:
-        match column:
-            case Column.NAME:
-                return item.title
-            case Column.WHEN:
-                return self._moment(item.when, is_pinned=item.is_pinned)
-            case Column.MODEL:
-                return item.model
-            case Column.RATIO:
-                return f"{times(item.ratio)}×" if item.ratio is not None else ""
-            case Column.SPEED:
-                # it is painted across all figures
-                return item.result
-            case Column.FOLDER:
-                folders = {line.run.folder for line in item.lines}
-                return folders.pop() if len(folders) == 1 else ""
-        return ""
+        return self._texts.text(self._shown[row], column)
 
     # Overrides of Qt, by Qt's names.
 
@@ -355,9 +288,9 @@ class RunsModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK and self.runs_at(row):
             return self.tick(row)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self._tip(row, column)
+            return self._texts.tip(self._shown[row], column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return self._spoken(row, column)
+            return self._texts.spoken(self._shown[row], column, self.tick(row))
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
@@ -398,38 +331,6 @@ class RunsModel(QAbstractTableModel):
 
     def supportedDragActions(self) -> Qt.DropAction:
         return Qt.DropAction.CopyAction
-
-    def _tip(self, row: int, column: Column) -> str | None:
-        shown = self._shown[row]
-        if isinstance(shown, Line):
-            return cell_tip(shown, column, self._runs.baselines)
-        if isinstance(shown, Heading) or column is Column.TICK:
-            return None
-        parts = (shown.title, shown.model, shown.result, shown.study.device if shown.study else "")
-        return plain_tip("\n".join(filter(None, parts)))
-
-    def _spoken(self, row: int, column: Column) -> str:
-        shown = self._shown[row]
-        if isinstance(shown, Heading):
-            return shown.words
-        name = shown.title if isinstance(shown, Item) else shown.run.name
-        if column is Column.TICK:
-            state = {Qt.CheckState.Checked: "ticked", Qt.CheckState.PartiallyChecked: "ticked in part"}
-            return f"{name}, {state.get(self.tick(row), 'not ticked')}"
-        caution = ", not clean" if self.is_spoiled(row, column) else ""
-        told = f"{self.heading(column)[0]}: {self.text(row, column)}{caution}"
-        if column is not Column.NAME:
-            return told
-        if isinstance(shown, Item):
-            kind = KINDS[shown.kind][0]
-            folded = f", {'closed' if self.is_folded(shown) else 'open'}" if shown.lines else ""
-            return f"{told}, {shown.model}, {kind}{folded}"
-        run = shown.run
-        pinned = ", pinned" if run.is_pinned else ""
-        baseline = ", the baseline" if run.id == self.baseline else ""
-        note = f". Note: {run.note}" if run.note else ""
-        below = "" if run.name == self.text(row, column) else f" ({run.name})"
-        return f"{told}{below}, {shown.overview.precision.label}{pinned}{baseline}{note}"
 
     def _is_running(self, run_id: str) -> bool:
         run = self.known(run_id)

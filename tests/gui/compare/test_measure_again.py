@@ -125,7 +125,7 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
     cells = {model.row(row).key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
-    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "vs FP32: 0.12×, not clean"
+    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, not clean"
     assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
     assert not model.is_spoiled(cells[fine.id].row())
 

@@ -1,0 +1,278 @@
+"""What is opened in Results: comparisons, studies and failures, and what can be done with each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.experiment.sweep.plan import Plan
+from engine.protocol.events import Failed, Finished, Summary
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.timing.timing import Timing
+from engine.protocol.trials import ProbeResult, Trial
+from engine.protocol.tuning import Tuning, TuningTrial
+from engine.store.store import Store
+from gui.results.controller import ResultsController
+from gui.results.place import MIDDLE, NARROW, WIDE
+from gui.results.tabs import StudyTab
+from gui.runs.table.rows import Item, StudyKind
+from gui.window.main_window import MainWindow
+from tests.sweeps import small_grid
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+FAULT = Problem(kind=Kind.REQUEST, message="The shapes do not fit.", remedy="Look at that line.")
+FP16 = Experiment(precision=Precision.FP16)
+
+
+@dataclass
+class Results:
+    """A window at the place Results over a store."""
+
+    qtbot: QtBot
+    window: MainWindow
+
+    @property
+    def controller(self) -> ResultsController:
+        return self.window.others.results
+
+    def item(self, kind: str) -> Item:
+        model = self.window.runs.model
+        self.qtbot.waitUntil(lambda: any(item.kind == kind for item in model.items()))
+        return next(item for item in model.items() if item.kind == kind)
+
+    def open(self, item: Item) -> None:
+        """Clicks the item's row."""
+        row = self.window.runs.model.row_of(item.key)
+        assert row is not None
+        self.window.runs.table.setCurrentIndex(self.window.runs.model.index(row, 1))
+
+    def compare(self, item: Item) -> None:
+        with self.qtbot.waitSignal(self.window.others.comparisons.reader.shown):
+            self.open(item)
+
+
+@pytest.fixture
+def results(qtbot: QtBot, store: Store, pair: tuple[str, str], start: Callable[[], MainWindow]) -> Results:
+    window = start()
+    window.resize(1_440, 900)
+    window.experiments.load()
+    window.show_page("results")
+    return Results(qtbot, window)
+
+
+@pytest.fixture
+def pair(store: Store) -> tuple[str, str]:
+    """The ids of a comparison's two runs."""
+    comparison = store.add_comparison("A pair")
+    ids = []
+    for precision, speed in ((Precision.FP32, 500.0), (Precision.BF16, 1_000.0)):
+        experiment = Experiment(precision=precision, steps=200)
+        ids.append(store.add(experiment, comparison=comparison, label=precision.label).id)
+        store.begin(ids[-1])
+        store.record(ids[-1], [Finished(summary=Summary(samples_per_second=speed, steps=200))])
+    return ids[0], ids[1]
+
+
+def add_limit(store: Store) -> None:
+    series = None
+    for precision, size in ((Precision.FP32, 100), (Precision.FP16, 150)):
+        probe = store.probes.add(
+            Experiment(precision=precision),
+            granularity=1,
+            margin_fraction=0.1,
+            device_name="A card",
+            series=series,
+        )
+        series = series or probe
+        store.probes.record(probe, Trial(batch_size=size, fits=True, seconds=1.0, peak_mib=900.0), 1_000.0)
+        result = ProbeResult(
+            precision=precision, largest_batch=size, verified=True, bound_by="memory", seconds=1.0
+        )
+        store.probes.end(probe, result)
+
+
+def add_numerics(store: Store) -> None:
+    key = store.diagnoses.add(FP16, ("nan",), device_name="A card")
+    store.diagnoses.record(key, NonfiniteSearch(steps=1, sentence="Every number was finite."))
+    store.diagnoses.end(key)
+
+
+def add_tuning(store: Store) -> None:
+    trial = TuningTrial(round=1, changes={}, steps=9, seconds=1.0, samples_per_second=9.0, words="plain")
+    winner = FP16.model_copy(update={"batch_size": 256})
+    changes = {"precision": "fp16", "batch_size": 256}
+    tuning = Tuning(
+        experiment=Experiment(), phase="over", trials=(trial,), winner=winner, winner_changes=changes
+    )
+    store.tunings.end(store.tunings.add(tuning, device_name="A card"))
+
+
+def add_sweep(store: Store) -> None:
+    store.sweeps.add("Rates", small_grid(), Plan(), device_name="A card")
+
+
+STUDIES = {
+    "limit": (add_limit, "Largest batch", "100 → 150 samples", 1.5, MIDDLE),
+    "numerics": (add_numerics, "Numerics, FP16 AMP", "no NaN or Inf", None, NARROW),
+    "tune": (add_tuning, "Tune", "FP16 AMP, batch 256", None, MIDDLE),
+    "sweep": (add_sweep, "Rates", "2 × 3 × 2, 12 cells", None, MIDDLE),
+}
+
+
+def test_a_click_on_a_comparison_shows_its_answer_and_marks_its_rows(
+    results: Results, pair: tuple[str, str]
+) -> None:
+    item = results.item("comparison")
+    results.compare(item)
+    page = results.controller.page
+    assert page.head.title.whole_text() == "FP32 against BF16 AMP"
+    assert "BF16 AMP trained 2.00 times as fast as FP32" in page.comparison.headline.text()
+    assert results.window.runs.table.marked == {item.key, *pair}
+    assert results.window.runs.checked() == (), "a click opens, and does not tick"
+    assert results.window.results.table_width(1_440) == WIDE
+
+
+def test_ticking_compares_and_unticking_all_shows_nothing(results: Results, pair: tuple[str, str]) -> None:
+    reader = results.window.others.comparisons.reader
+    with results.qtbot.waitSignal(reader.shown):
+        results.window.runs.set_checked(pair[:1])
+    assert results.window.runs.table.marked == {pair[0]}
+    with results.qtbot.waitSignal(reader.shown):
+        results.window.runs.set_checked(())
+    assert reader.run_ids() == () and results.window.runs.table.marked == frozenset()
+
+
+def test_a_click_on_a_run_shows_its_comparison_with_the_sentence_about_it(
+    results: Results, pair: tuple[str, str], store: Store
+) -> None:
+    run = store.run(pair[0])
+    third = store.add(Experiment(precision=Precision.TF32), comparison=run.comparison, label="TF32").id
+    store.begin(third)
+    store.record(third, [Finished(summary=Summary(samples_per_second=750.0, steps=200))])
+    results.window.experiments.runs.reload()
+    model = results.window.runs.model
+    for run_id, words in ((pair[1], "BF16 AMP trained 2.00"), (third, "TF32 trained 1.50")):
+        row = model.row_of(run_id)
+        assert row is not None
+        with results.qtbot.waitSignal(results.window.others.comparisons.reader.shown):
+            results.window.runs.table.setCurrentIndex(model.index(row, 1))
+        assert words in results.controller.page.comparison.headline.text()
+
+
+@pytest.mark.parametrize("kind", list(STUDIES))
+def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
+    qtbot: QtBot, store: Store, start: Callable[[], MainWindow], kind: StudyKind
+) -> None:
+    add, title, result, ratio, width = STUDIES[kind]
+    add(store)
+    window = start()
+    window.resize(1_440, 900)
+    window.show_page("results")
+    results = Results(qtbot, window)
+    item = results.item(kind)
+    assert (item.title, item.result, item.ratio) == (title, result, ratio)
+    results.open(item)
+    page = results.controller.page
+    assert page.head.title.whole_text() == title and not page.is_comparison
+    assert window.runs.table.marked == {item.key} and window.results.table_width(1_440) == width
+    page.head.settings.click()
+    assert window.place == "experiment"
+    wanted = item.study.experiment if item.study is not None else None
+    assert wanted is not None
+    assert window.setup.text("batch_size") == f"{wanted.batch_size}"
+
+
+def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
+    qtbot: QtBot,
+    store: Store,
+    start: Callable[[], MainWindow],
+    timing: Timing,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = store.timings.add(timing, device_name="A card")
+    for place, side in enumerate(timing.sides):
+        store.timings.record(key, place, side)
+    store.timings.end(key)
+    window = start()
+    window.resize(1_440, 900)
+    window.show_page("results")
+    results = Results(qtbot, window)
+    item = results.item("profile")
+    assert item.title == "Profile of both" and item.result.endswith("ms a step") and item.ratio is not None
+    results.open(item)
+    assert window.results.table_width(1_440) == NARROW
+    monkeypatch.setattr("gui.results.controller.may_delete", lambda *_: True)
+    qtbot.keyClick(window.runs.table, Qt.Key.Key_Delete)
+    qtbot.waitUntil(lambda: not window.runs.model.items())
+    assert store.timings.newest() == ()
+
+
+def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
+    results: Results, store: Store, pair: tuple[str, str]
+) -> None:
+    comparison = store.add_comparison("Broken")
+    for label in ("FP32", "BF16 AMP"):
+        run_id = store.add(Experiment(), comparison=comparison, label=label).id
+        store.begin(run_id)
+        store.record(run_id, [Failed(problem=FAULT)])
+    results.window.experiments.runs.reload()
+    item = next(item for item in results.window.runs.model.items() if item.is_failed)
+    assert item.result == "failed" and results.window.runs.model.is_folded(item)
+    results.open(item)
+    page = results.controller.page
+    assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.accessibleName()
+    results.compare(next(item for item in results.window.runs.model.items() if not item.is_failed))
+    assert not page.failure.isVisibleTo(page)
+
+
+def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
+    results: Results, store: Store
+) -> None:
+    add_limit(store)
+    results.window.experiments.searches.ended.emit("")
+    results.item("limit")
+    results.compare(results.item("comparison"))
+    tabs = results.controller.page.comparison.tabs
+    assert [tabs.tabText(place) for place in range(tabs.count())] == [
+        *("Figures", "Curves", "Profile", "Numerics", "Memory"),
+    ]
+    tabs.setCurrentIndex(2)
+    profile = tabs.currentWidget()
+    assert isinstance(profile, StudyTab)
+    assert "Where does a step's time go?" in profile.empty.words()
+    tabs.setCurrentIndex(4)
+    memory = tabs.currentWidget()
+    assert isinstance(memory, StudyTab) and not memory.empty.isVisibleTo(memory)
+
+
+def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
+    add_numerics(store)
+    results.window.experiments.searches.ended.emit("")
+    item = results.item("numerics")
+    runs = results.window.runs
+    runs.choose_kind("numerics")
+    assert runs.model.row_of(item.key) is not None and runs.model.shown_runs() == 0
+    runs.choose_kind("comparison")
+    assert runs.model.row_of(item.key) is None and runs.model.shown_runs() == 2
+    runs.choose_kind("sweep")
+    assert runs.pages.currentIndex() == 1
+    runs.choose_kind(None)
+    runs.filter.setText("numerics fp16")
+    assert runs.model.row_of(item.key) is not None and runs.model.shown_runs() == 0
+
+
+def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> None:
+    place = results.window.results
+    place.splitterMoved.emit(400, 1)
+    results.compare(results.item("comparison"))
+    assert place.table_width(1_440) == 400 and place.state() == {"width": 400}
+    place.restore({"width": 0})
+    assert place.table_width(1_440) == WIDE
