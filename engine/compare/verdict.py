@@ -26,16 +26,21 @@ Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a side's `title`, a `strong` fact, `plain` words, or an `aside` in brackets."""
+    """A part of a sentence: a side's `title`, a `strong` fact, `plain` words, or an `aside` in brackets.
+
+    An aside is `about` a figure of the part before it.
+    """
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
     side: Side | None = None
+    about: str = ""
 
     @property
     def bare(self) -> str:
-        """An aside without its brackets."""
-        return self.text.removeprefix(" (").removesuffix(")")
+        """An aside that stands alone, without its brackets."""
+        words = self.text.removeprefix(" (").removesuffix(")")
+        return f"{self.about}: {words}" if self.about else words
 
 
 Pieces = tuple[Piece, ...]
@@ -277,6 +282,10 @@ def _listed(*parts: Pieces) -> Pieces:
     return tuple(running[1:])
 
 
+def _aside(words: str, about: str) -> Piece:
+    return Piece(f" ({words})", "aside", about=about)
+
+
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
     """The accuracy, or else the loss, against the baseline's and the spread over repeats."""
     for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
@@ -285,10 +294,10 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
             continue
         both = " against ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
-            return Piece(f"with the same {name}{where}"), Piece(f" ({both}, within spread)", "aside")
+            return Piece(f"with the same {name}{where}"), _aside(f"{both}, within spread", name)
         spread = "no spread known" if mine.within_spread is None else "further apart than repeats are"
         values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
-        return Piece(f"with {values}"), Piece(f" ({spread})", "aside")
+        return Piece(f"with {values}"), _aside(spread, name)
     return ()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
+from engine.experiment.own.code import Code
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import date_text
 from gui.compare.controller import CompareController
@@ -214,7 +215,7 @@ class ResultsController(QObject):
         title = run.name if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.show_failure(run.problem)
+        self.page.show_failure(run.problem, run.detail, _code_of(run))
         self._place.want_width(WIDE)
         self._tell_sight()
 
@@ -248,3 +249,11 @@ class ResultsController(QObject):
     def _delete(self, study: StudyRow) -> None:
         if may_delete(self._runs, _CONTENTS[study.kind]):
             self._experiments.orders[_ORDERS[study.kind]].delete(study.id)
+
+
+def _code_of(run: RunRecord) -> Code | None:
+    try:
+        return run.experiment.own_code
+    except ValueError:
+        # kept by another version; the message is shown without it
+        return None

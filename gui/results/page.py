@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
@@ -39,9 +40,9 @@ class ItemPage(QFrame):
         """Brings the opened study to the front."""
         self._pages.setCurrentWidget(self.studies)
 
-    def show_failure(self, problem: Problem) -> None:
-        """Says why a run failed."""
-        self.failure.tell(problem)
+    def show_failure(self, problem: Problem, detail: str, code: Code | None) -> None:
+        """Says why a run failed; `detail` is the whole message, `code` the model's own code."""
+        self.failure.tell(problem, detail, code)
         self._pages.setCurrentWidget(self._failed)
 
     @property

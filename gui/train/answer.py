@@ -12,9 +12,8 @@ from engine.compare.verdict import Pieces
 from gui.widgets import label, set_text
 from gui.widgets.boxes import in_column
 from gui.widgets.labels import plain_tip
-from gui.widgets.verdict import Sizes, VerdictLabel
+from gui.widgets.verdict import LARGE, VerdictLabel
 
-_SIZES: Sizes = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
 _QUIET_LINES = 2
 
 
@@ -42,7 +41,7 @@ class AnswerView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._large = VerdictLabel(_SIZES)
+        self._large = VerdictLabel()
         self._large.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._quiet = label("", "body")
         self._quiet.setWordWrap(True)
@@ -62,7 +61,7 @@ class AnswerView(QWidget):
 
     def set_low(self, is_low: bool) -> None:
         """Takes a smaller size in a low window."""
-        self._large.set_sizes(tuple(size for size in _SIZES if size[0] < 29) if is_low else _SIZES)
+        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_low else LARGE)
 
     def text(self) -> str:
         """The sentence and the quiet line."""

@@ -117,6 +117,8 @@ class LiveStrip(QWidget):
         self.why = Button("Why?", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, figures, curves or a script", "export")
         self._answer = (self.play, self.why, self.export)
+        for button in self._answer:
+            button.hide()
         parts = (
             self.step,
             self.progress,

@@ -107,7 +107,7 @@ class EmptyState(QWidget):
         set_text(self._hint, hint)
         self.button.setText(action)
         self.button.setAccessibleName(action or text)
-        self.button.setToolTip(plain_tip(tooltip or action))
+        self.button.setToolTip(plain_tip(tooltip or action or text))
         self.button.setVisible(bool(action))
         self.setAccessibleName(self.words())
         self._fit()

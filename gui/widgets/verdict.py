@@ -15,6 +15,7 @@ from gui.theme.theme import theme
 
 Sizes = tuple[tuple[int, int], ...]
 """Pixel sizes of the facts and of the asides, largest first."""
+LARGE: Sizes = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
 _HINT_SIZE = 20
 _BELOW = 3
 
@@ -22,7 +23,7 @@ _BELOW = 3
 class VerdictLabel(QLabel):
     """Rich text in pieces of different weight, size and colour, in the largest size whose lines fit."""
 
-    def __init__(self, sizes: Sizes, parent: QWidget | None = None) -> None:
+    def __init__(self, sizes: Sizes = LARGE, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sizes = sizes
         self._side: Side | None = None

@@ -29,13 +29,13 @@ class AnswerController(QObject):
         super().__init__(parent)
         self._store_path, self._experiments, self._live = store_path, experiments, live
         self._background = Background(self)
-        live.answer_wanted.connect(self._read)
 
     def stop(self) -> None:
         """Waits for what is being read, before the window closes."""
         self._background.stop()
 
-    def _read(self, run_ids: tuple[str, ...]) -> None:
+    def read(self, run_ids: tuple[str, ...]) -> None:
+        """Reads and compares these runs, with their repeats, and shows the answer."""
         runs = self._compared(run_ids)
         if len(runs) < 2:
             return

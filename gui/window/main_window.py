@@ -36,7 +36,6 @@ from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
 from gui.window.activity import activity_of, begins_text
-from gui.window.answers import AnswerController
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
 from gui.window.engine import EngineController
@@ -50,6 +49,7 @@ from gui.window.top_bar import PLACES, DeviceMemory, TopBar
 
 if TYPE_CHECKING:
     from gui.installation.setup import Means
+    from gui.window.answers import AnswerController
     from gui.window.pages import OtherPages
 
 FIRST_PRESET = "fashion"
@@ -105,7 +105,6 @@ class MainWindow(QMainWindow):
             means=means,
         )
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
-        self._answers = AnswerController(store.path, self.experiments, self.live, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self._notifications = Notifications(self)
@@ -171,6 +170,13 @@ class MainWindow(QMainWindow):
         self._offers.take(others.offers())
         return others
 
+    @cached_property
+    def _answers(self) -> AnswerController:
+        """What makes the answer of a comparison, made with the first one: it loads numpy."""
+        from gui.window.answers import AnswerController
+
+        return AnswerController(self._store_path, self.experiments, self.live, self)
+
     @property
     def _has_others(self) -> bool:
         return "others" in vars(self)
@@ -208,6 +214,7 @@ class MainWindow(QMainWindow):
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.why_not_explained = self.experiments.why_not_explained
+        self.live.answer_wanted.connect(lambda run_ids: self._answers.read(run_ids))
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
@@ -325,7 +332,8 @@ class MainWindow(QMainWindow):
             return
         self.hide()
         self._followed.stop()
-        self._answers.stop()
+        if "_answers" in vars(self):
+            self._answers.stop()
         self._queue_controller.stop()
         if self._has_others:
             self.others.stop()

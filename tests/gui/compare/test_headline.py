@@ -30,8 +30,9 @@ class TestHeadline:
             trained("fp16", 1_663.0, peak_allocated_mib=3_100.0, final_validation_accuracy=0.6),
         )
         assert workspace.words == (
-            "FP16 AMP trained 1.89 times as fast as FP32 (one run each, so no interval)"
-            " in 31 % of the memory, with 60.0 % against 61.3 % accuracy (no spread known)"
+            "FP16 AMP trained 1.89 times as fast as FP32"
+            " in 31 % of the memory, with 60.0 % against 61.3 % accuracy"
+            " One run each, so no interval · accuracy: no spread known"
         )
 
     def test_repeats_give_an_interval_and_a_spread(
@@ -49,7 +50,8 @@ class TestHeadline:
         ]
         workspace.show(*runs)
         assert "95 % interval" in workspace.words
-        assert "with the same accuracy (60.5 % against 61.0 %, within spread)" in workspace.words
+        assert "with the same accuracy" in workspace.words
+        assert "accuracy: 60.5 % against 61.0 %, within spread" in workspace.words
         assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
         assert [line.is_repeat for line in workspace.panel.curves.lines()] == [False, True] * 2
 

@@ -237,11 +237,11 @@ def test_the_multiples_have_their_label_and_nothing_is_cut_off(
     panel.resize(*size)
     panel.show_search(replace(searches.both(), is_live=True))
     steps = next(one for one in panel.findChildren(QLabel) if one.text() == "Multiples of")
-    controls = (steps, panel.forecast, panel.menu.button, panel.stop)
+    controls = (steps, panel.forecast, panel.stop)
     qtbot.waitUntil(
         lambda: all(one.isVisible() and one.width() >= one.minimumSizeHint().width() for one in controls)
     )
     assert panel.granularity_box.isVisible()
     assert panel.width() == size[0], "it asks for no more room than the window has"
-    rights = [one.mapTo(panel, one.rect().topRight()).x() for one in (panel.saved, panel.result)]
+    rights = [one.mapTo(panel, one.rect().topRight()).x() for one in (panel.stop, panel.result)]
     assert max(rights) < panel.width()

@@ -159,10 +159,10 @@ def test_the_filter_is_not_typed_into_unseen(
 ) -> None:
     window = open_window()
     keys = {action.shortcut().toString(): action for action in window.actions()}
-    for workspace, shown in (("show", "train"), ("compare", "compare")):
-        window.show_page(workspace)
+    for page in ("show", "compare", "results"):
+        window.show_page(page)
         keys["Ctrl+F"].trigger()
-        assert window.page == shown and window.runs.filter.isVisible()
+        assert window.page == "results" and window.runs.filter.isVisible()
 
 
 def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
