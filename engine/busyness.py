@@ -1,4 +1,4 @@
-"""How much of this machine other programs use before a run: processor, memory and card. No torch.
+"""Load by other programs before a run: on processor, memory and card. No torch.
 
 What this process and those that it started use counts as its own.
 """
@@ -86,7 +86,7 @@ class OtherPrograms:
 
 @dataclass(frozen=True)
 class Taken:
-    """How much others use of one thing, and the program that uses at least half of that, if known."""
+    """Use of one resource by others, and the program with at least half of it, if known."""
 
     amount: float
     program: str | None = None
@@ -94,8 +94,8 @@ class Taken:
 
 @dataclass(frozen=True)
 class Busyness:
-    """What others use: of the processor (a fraction of all cores), of memory (bytes left of `memory_bytes`)
-    and of the card: percent busy and MiB held, None where unknown.
+    """Load by other programs: the fraction of all cores, the bytes left of `memory_bytes`, and of the card
+    the percent busy and the MiB held, None where unknown.
     """
 
     processor: Taken = field(default_factory=lambda: Taken(0.0))
@@ -107,7 +107,7 @@ class Busyness:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What would spoil a measurement now, each a clause; empty on a quiet machine."""
+        """Reasons why a measurement would be spoiled now, each a clause; empty on a quiet machine."""
         return tuple(self._reasons())
 
     @property
@@ -155,7 +155,7 @@ class Watch:
         return time.monotonic() - self._since
 
     def look(self, device: str = "auto") -> Busyness:
-        """What others have used of the machine since the last look, and hold now.
+        """The load by other programs since the last look, and the memory that they hold now.
 
         Includes the card that a run on the device would use: "cuda:1", or the first for "auto".
         """
@@ -223,7 +223,7 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
 def _card(
     index: int, own: frozenset[int], names: Mapping[int, str]
 ) -> tuple[Taken | None, Taken | None] | None:
-    """How busy others keep a card, in percent, and what they hold of it, in MiB; None without a card to ask.
+    """Others' load of a card in percent, and their memory in MiB; None without a card to ask.
 
     While no run trains, all that it computes is others' work.
     """

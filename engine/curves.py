@@ -183,7 +183,7 @@ class Curves:
 
     @property
     def steps_of_rows(self) -> Values:
-        """How many steps each row stands for: of a bin's rows, half of its steps."""
+        """The steps that each row stands for: half of a bin's for each of its rows."""
         return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
 
     def bins(self) -> Columns:

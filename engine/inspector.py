@@ -1,4 +1,4 @@
-"""What looks at experiments with jobs of their own, whose results are no runs: a diagnosis, a timing."""
+"""Jobs on an experiment whose results are no runs: a diagnosis, a timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is advised after an out-of-memory: a batch that fits by the forecast, corrected by measured peaks."""
+"""Advice after an out-of-memory: a batch that fits by the forecast, corrected by measured peaks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.protocol.memory_lines import MemoryLine, largest_batch
 from engine.store.forecasts import Forecasts
 
 USABLE_FRACTION = 0.95
-"""Of a budget: the rest is lost between the allocator's blocks and to the device."""
+"""Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:

@@ -1,4 +1,4 @@
-"""What is done with a check before a run: errors refuse the run, warnings become lines of its log.
+"""The check before a run: errors refuse the run, warnings become lines of its log.
 
 Own files and library models are checked once for each code, model, data and precision; those of the catalog
 are known to be sound. No torch.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
-from engine.experiment.own.library_models import library_of
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Failed, Log
 from engine.protocol.findings import Checked, Finding, FindingKind
@@ -27,8 +25,8 @@ class Precheck:
 
     @staticmethod
     def applies_to(experiment: Experiment) -> bool:
-        """Whether the experiment's model is checked before it is trained."""
-        return model_file(experiment.model) is not None or library_of(experiment.model) is not None
+        """True if the experiment's model is checked before it is trained."""
+        return experiment.model.file is not None or experiment.model.library is not None
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
         """The warnings as log lines, or why the experiment cannot be trained.
@@ -53,7 +51,7 @@ class Precheck:
 
 
 def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
-    """What a check has found that ended its worker; None where the user's code is not to blame."""
+    """The finding of a check that ended its worker; None where the user's code is not to blame."""
     code = experiment.own_code
     if code is None or failed.problem.kind not in _CRASHES:
         return None

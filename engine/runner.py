@@ -103,7 +103,7 @@ class Runner:
             self._session = None
 
     def _looked_at(self, experiment: Experiment) -> tuple[Log, ...] | Failed | Finished:
-        """What a check before the run remarks, or how it ends the run."""
+        """The remarks of a check before the run, or the end that it puts to the run."""
         looked = self._precheck.remarks(experiment)
         if self._is_stopped:
             return Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
@@ -117,7 +117,7 @@ class Runner:
         return last
 
     def catalog(self) -> Catalog:
-        """What can be chosen on this machine. Raises ProblemError."""
+        """The choices on this machine. Raises ProblemError."""
         answer = self._answer(jobs.ReadCatalog())
         assert isinstance(answer, CatalogRead)
         return answer.catalog
@@ -125,7 +125,7 @@ class Runner:
     def forecast(
         self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False
     ) -> ForecastMade:
-        """What the experiment will need, corrected by what was measured here before.
+        """The experiment's memory, corrected by earlier measurements on this machine.
 
         A forecast known for these settings, at any batch, is returned at once. Making one is given up once
         `is_unwanted`, asked several times a second, says so. Raises ProblemError where no forecast can be

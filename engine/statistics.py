@@ -38,7 +38,7 @@ _LEAST_DRIFT = 0.05
 _LEAST_END_BLOCKS = 5
 _LEAST_FOR_SKEWNESS, _LEAST_SKEWNESS = 8, 1e-6
 _LEAST_MOVES = 7.0
-"""Of a drift, as a multiple of what neighbouring blocks differ by over the root of the blocks at an end:
+"""The least drift, as a multiple of neighbouring blocks' difference over the root of the blocks at an end:
 correlated blocks wander, and few blocks do not show how much they are correlated."""
 
 
@@ -60,12 +60,12 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
 
 
 def is_wide(interval: Interval) -> bool:
-    """Whether the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
+    """True if the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
     return interval[1] >= _MOST_SPREAD * interval[0]
 
 
 def drift(block_speeds: NDArray[np.float64]) -> float | None:
-    """How much faster a run was at its end than at its beginning, as a fraction; None where it was steady.
+    """The gain in speed from a run's beginning to its end, as a fraction; None where it was steady.
 
     -0.2 is a fifth slower. Beginning and end are the median blocks of the first and the last third, of five
     blocks or more: a run of fewer than ten shows no drift. They count as different if they are 5 % or more
@@ -105,7 +105,7 @@ def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
 
 
 def _correlation_time(values: NDArray[np.float64]) -> float:
-    """How many successive values carry the information of one independent value; at least 1."""
+    """The number of successive values that carry the information of one independent value; at least 1."""
     count = len(values)
     away = values - values.mean()
     if not away.any():

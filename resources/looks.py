@@ -153,20 +153,8 @@ def _mixed(color: str, ground: str, share: float) -> str:
     return f"#{bytes(round(low + (high - low) * share) for high, low in pairs).hex().upper()}"
 
 
-def _heat(colours: str) -> tuple[str, ...]:
-    return tuple(colours.split())
-
-
-# cividis (Nunez, Anderton and Renslow, PLOS ONE 13, 2018), which looks alike to colour-blind people, in even
-# steps of Oklab's lightness; the highest value stands out most from the ground
-_DARK_HEAT = _heat(
-    "#1C3C6E #30446C #3F4C6C #4C556C #585D6D #626670 #6D6F72 #787775 #828077 #8D8979 #999377 #A59C75 "
-    "#B0A572 #BCAF6F #C8B86A #D4C265 #E0CC5E #EBD657 #F5E04F #FFEB47"
-)
-_LIGHT_HEAT = _heat(
-    "#FFEB47 #F4DF50 #E8D359 #DAC761 #CCBC68 #BFB16E #B1A672 #A39B75 #969078 #888679 #7C7B76 #707173 "
-    "#646770 #585D6D #49536C #3B496B #26406D #09366F #002C63 #002454"
-)
+_LIGHT_HEAT = ("#F0F1F6", "#DFE2EC", "#CBD0E0", "#B3BAD1", "#97A1BF", "#7A86A9", "#5C6890", "#424D75")
+"""One hue, so that lightness alone orders the values; the highest stands out most from the ground."""
 
 DARK = Palette(
     name="dark",
@@ -192,7 +180,7 @@ DARK = Palette(
     pri_hover="#FFFFFF",
     pri_pressed="#CDD1D7",
     prifg="#14171B",
-    heat=_DARK_HEAT,
+    heat=_LIGHT_HEAT[::-1],
     precisions=_looks(
         {
             "fp32": ("#56B4E9", "#1D2D38", "#2D5369"),

@@ -24,8 +24,8 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
-from engine.export.diagnosis.tables import sections
+from engine.export.formats import NUMERICS
+from engine.export.kinds.numerics import sections
 from engine.numerics.diagnoser import Diagnoser, DiagnosisEvent, trouble_step
 from engine.protocol.events import Diagnosed, Failed
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, DiagnosisStarted, Part
@@ -67,7 +67,7 @@ def diagnose(
             "at its newest checkpoint from before it went wrong.",
         ),
     ] = None,
-    to: Annotated[str | None, options.export_option("the diagnosis", DIAGNOSIS_FORMATS)] = None,
+    to: Annotated[list[str] | None, options.export_option(NUMERICS)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
@@ -85,8 +85,7 @@ def diagnose(
     if run is not None:
         options.refuse_settings(asked, run, "diagnosed")
     experiment_from(asked.settings(True))
-    if to is not None:
-        DIAGNOSIS_FORMATS.check(to, force=force)
+    NUMERICS.check(to or (), force=force)
     with Store() as store, Launcher(target) as launcher:
         store.recover()
         store.check_writable()
@@ -106,8 +105,8 @@ def diagnose(
                 run_id=None if saved is None else saved.id,
             )
             outcome.take(followed(events, diagnoser, interrupt))
-        if to is not None:
-            outcome.export(store, to, force=force)
+        for path in to or ():
+            outcome.export(store, path, force=force)
     return outcome.print(as_json, interrupted=interrupt.asked)
 
 
@@ -148,12 +147,12 @@ class _Outcome:
     def export(self, store: Store, to: str, *, force: bool) -> None:
         """Writes the saved diagnosis to a file. Raises ProblemError."""
         if not self._is_empty:
-            DIAGNOSIS_FORMATS.export(store.diagnoses.find(self._id), to, force=force)
+            NUMERICS.export(store.diagnoses.find(self._id), to, force=force)
 
     def print(self, as_json: bool, *, interrupted: bool) -> int:
         """Prints the parts and returns the exit status."""
         if not as_json:
-            output.sections(sections(self._diagnosis, _ROWS_SHOWN))
+            output.sections(sections(self._diagnosis), _ROWS_SHOWN)
         is_saved = self._problem is not None or not self._is_empty
         values = {"id": self._id if is_saved else None, **self._diagnosis.as_json()}
         if self._problem is not None:

@@ -27,9 +27,9 @@ from engine.cli.sweep.options import time_limit_seconds
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.export.tuning.data import as_json as values_of
-from engine.export.tuning.formats import TUNING_FORMATS
-from engine.export.tuning.tables import sections
+from engine.export.formats import TUNE
+from engine.export.kinds.tune import sections
+from engine.export.kinds.tune import values as values_of
 from engine.protocol.events import Failed, Finished
 from engine.protocol.tuning import CHANGE_KINDS, MOST_PROOF_REPEATS, ChangeKind, Tuning, TuningPlan
 from engine.runner import Runner
@@ -86,15 +86,7 @@ def fastest(
         str | None,
         typer.Option("--carry-on", metavar="ID", help="Go on with a search that was cut off or stopped."),
     ] = None,
-    to: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help="Write the outcome to a file, too; its ending chooses the format: "
-            f"{TUNING_FORMATS.endings}. Repeatable.",
-        ),
-    ] = None,
+    to: Annotated[list[str] | None, options.export_option(TUNE)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
@@ -112,8 +104,7 @@ def fastest(
         _refuse_settings(asked, carry_on)
     else:
         experiment_from(asked.settings(True))
-    for path in to or ():
-        TUNING_FORMATS.check(path, force=force)
+    TUNE.check(to or (), force=force)
     with Store() as store, Launcher(target) as launcher, kept_awake():
         store.recover()
         store.check_writable()
@@ -138,7 +129,7 @@ def fastest(
         if outcome.is_saved:
             record = store.tunings.find(outcome.id)
             for path in to or ():
-                TUNING_FORMATS.export(record, path, force=force)
+                TUNE.export(record, path, force=force)
     return outcome.print(as_json, interrupted=interrupt.asked)
 
 

@@ -15,9 +15,9 @@ from engine.cli.session import TargetOption
 from engine.doctor.doctor import examine
 from engine.doctor.report import report_text
 from engine.experiment.catalog import OWN
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.experiment import Experiment, flattened
-from engine.experiment.own.library_models import LIBRARIES, Library, library_of
+from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title
@@ -94,7 +94,7 @@ def catalog(
     if chosen is not None:
         _show_library(chosen, entries, as_json)
     elif as_json:
-        counts = {library.prefix: len(_models_of(library, entries)) for library in LIBRARIES}
+        counts = {library.prefix: sum(1 for _ in entries.models_of(library)) for library in LIBRARIES}
         output.json_object(
             {**entries.model_dump(mode="json", exclude={"library_models"}), "library_models": counts}
         )
@@ -115,17 +115,13 @@ def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
     if not catalog.has_library(library):
         remedy = "Install it, and list its models again."
         raise ProblemError(request_problem(f"{library.missing}.", remedy, key="library"))
-    models = _models_of(library, catalog)
+    models = list(catalog.models_of(library))
     if as_json:
         output.json_object({"models": [entry.model_dump(mode="json") for entry in models]})
     else:
         output.table(
             ("Model", "For"), [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
         )
-
-
-def _models_of(library: Library, catalog: Catalog) -> list[ModelEntry]:
-    return [entry for entry in catalog.library_models if library_of(entry.name) is library]
 
 
 _PURPOSES = {"own": "made-up data of its own"}
@@ -214,7 +210,7 @@ def _show_catalog(catalog: Catalog) -> None:
     output.line()
     output.line("FILE.py  a file of your own; `ammeter template` writes one to begin with.")
     for library in LIBRARIES:
-        count = len(_models_of(library, catalog))
+        count = sum(1 for _ in catalog.models_of(library))
         output.line(
             f"{library.prefix}:NAME  {count:,} models of {library.package}; "
             f"`ammeter catalog --library {library.prefix}` lists them."

@@ -1,4 +1,4 @@
-"""The options that `run`, `compare` and `probe` share, and the layers of settings they stand for.
+"""The options that `run`, `compare` and `probe` share, and the layers of settings that they make.
 
 Flags stay text until the experiment validates them, so that every wrong value gets the same kind of answer.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
@@ -17,6 +17,7 @@ import typer
 from engine.experiment.experiment import (
     Experiment,
     Precision,
+    all_settings,
     experiment_from,
     from_dotted,
     layered,
@@ -25,10 +26,10 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.setting import Flag
 from engine.experiment.sweep.axes import AxisValues, values_of_table
 from engine.experiment.text import shortened
-from engine.experiment.titles import setting_help, setting_title
-from engine.export.sections.formats import SavedFormats
+from engine.export.formats import Kind
 
 _PANEL = "Experiment"
 
@@ -41,24 +42,6 @@ def flag(name: str, text: str, metavar: str) -> Any:
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
-
-PricePerKwh = Annotated[
-    str,
-    typer.Option(
-        "--price-per-kwh",
-        metavar="PRICE",
-        help="What a kWh costs, such as 0.30 EUR: adds what the energy of a million samples costs.",
-    ),
-]
-
-Co2PerKwh = Annotated[
-    str,
-    typer.Option(
-        "--co2-per-kwh",
-        metavar="GRAMS",
-        help="The grams of CO₂ that a kWh stands for: adds those of a million samples.",
-    ),
-]
 
 Published = Annotated[
     bool,
@@ -78,39 +61,26 @@ TrustCode = Annotated[
     ),
 ]
 
-PRECISIONS = f"One of {', '.join(Precision)}."
 DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
-_FLAGS = {
-    "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
-    "config": (None, "Settings from a TOML file, which override the preset.", "FILE"),
-    "model": (
-        "model",
-        "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net; "
-        "`ammeter template --help` says what it may define.",
-        "NAME",
-    ),
-    "dataset": ("dataset", "`ammeter catalog` lists the datasets.", "NAME"),
-    "image_size": ("image_size", "", "PIXELS"),
-    "precision": ("precision", PRECISIONS, "NAME"),
-    "batch_size": ("batch_size", "", "N"),
-    "epochs": ("epochs", "", "N"),
-    "steps": ("steps", "", "N"),
-    "optimizer": ("optimizer.name", "One of adamw, adam, sgd.", "NAME"),
-    "lr": ("optimizer.learning_rate", "", "RATE"),
-    "device": ("device", "One of auto, cpu, cuda:0 and so on.", "NAME"),
-    "seed": ("seed", "", "N"),
-    "recipe": ("step.recipe", "One of plain, fast, or parts: channels_last+fused+compile+capture.", "NAME"),
-    "memory_gib": ("memory_cap_gib", "", "GIB"),
-    "name": (None, "The name of the run.", "TEXT"),
-}
-"""Each flag's setting, if it has one; its help, which follows that of the setting; and its placeholder."""
+PRECISIONS = f"One of {', '.join(Precision)}."
 _SET = flag(
     "--set", "Any setting; overrides all others. Repeatable. `ammeter settings` lists them.", "KEY=VALUE"
 )
 
 
-def _help(key: str | None, text: str) -> str:
-    return text if key is None else f"{setting_title(key)}. {setting_help(key)} {text}".rstrip()
+def _parameter(option: Flag) -> str:
+    return option.name.removeprefix("--").replace("-", "_")
+
+
+def _flags() -> Iterator[Flag]:
+    """The flags of an experiment, with their whole help."""
+    yield Flag("--preset", "NAME", "Start from a preset; `ammeter presets` lists them.")
+    yield Flag("--config", "FILE", "Settings from a TOML file, which override the preset.")
+    for setting in all_settings().values():
+        if (option := setting.flag) is not None:
+            text = f"{setting.title}. {setting.about} {option.more}".rstrip()
+            yield replace(option, more=text)
+    yield Flag("--name", "TEXT", "The name of the run.")
 
 
 def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -126,12 +96,10 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
             name: context.replace(
                 name=name,
                 default=None,
-                annotation=Annotated[
-                    str | None, flag(f"--{name.replace('_', '-')}", _help(key, text), metavar)
-                ],
+                annotation=Annotated[str | None, flag(option.name, option.more, option.placeholder)],
             )
-            for name, (key, text, metavar) in _FLAGS.items()
-            if name not in without
+            for option in _flags()
+            if (name := _parameter(option)) not in without
         }
         parameters["set_"] = context.replace(
             name="set_", default=None, annotation=Annotated[list[str] | None, _SET]
@@ -156,7 +124,7 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
 
 @dataclass(frozen=True)
 class Asked:
-    """What the options ask for: a preset, and settings over it in the order of precedence.
+    """The request in the options: a preset, and settings over it in the order of precedence.
 
     The first of `over` is the TOML file's; `sweep` are the settings that it sweeps.
     """
@@ -208,7 +176,11 @@ class Asked:
 def asked(parameters: Mapping[str, Any]) -> Asked:
     """Reads the options of one call, by typer's names. Raises ProblemError."""
     # a list, such as compare's own --precision, names the sides of a comparison and is no setting of them all
-    values = {key: parameters.get(name) for name, (key, _, _) in _FLAGS.items() if key is not None}
+    values = {
+        key: parameters.get(_parameter(setting.flag))
+        for key, setting in all_settings().items()
+        if setting.flag is not None
+    }
     flags = [from_dotted(key, value) for key, value in values.items() if isinstance(value, str)]
     path, name = parameters.get("config"), parameters.get("preset")
     config = read_toml(Path(path)) if path is not None else {}
@@ -282,7 +254,7 @@ def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[s
         raise ProblemError(request_problem(message, remedy, key="run", value=run))
 
 
-def export_option(what: str, formats: SavedFormats[Any]) -> Any:
-    """The option --to of a verb that writes `what` to a file."""
-    text = f"Write {what} to a file, too; its ending chooses the format: {formats.endings}."
+def export_option(kind: Kind[Any]) -> Any:
+    """The option --to of a verb that writes a result of that `kind` to files."""
+    text = f"Write {kind.noun} to a file, too; its ending chooses the format: {kind.endings}. Repeatable."
     return typer.Option("--to", metavar="FILE", help=text)

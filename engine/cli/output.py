@@ -17,10 +17,10 @@ from rich.table import Table
 from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
-from engine.experiment.experiment import setting_fields
+from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
-from engine.export.sections.section import Section
+from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -155,7 +155,7 @@ def error(problem: Problem, as_json: bool, **beside: Any) -> None:
     else:
         console = _console(sys.stderr)
         # on the command line settings are set by their keys
-        key = f" ({problem.key})" if problem.key in setting_fields() else ""
+        key = f" ({problem.key})" if problem.key in all_settings() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
 
@@ -198,18 +198,19 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     _draw(grid)
 
 
-def sections(shown: Iterable[Section]) -> None:
-    """Sentences and tables, with an empty line between sections."""
+def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
+    """Sentences and tables of at most so many rows, with an empty line between sections."""
     for place, section in enumerate(shown):
         if place:
             line()
         line(section.title)
         for sentence in section.sentences:
             line(sentence)
-        if section.rows:
-            table(section.headings, section.rows, section.right)
-        if section.left_out:
-            line(f"{section.left_out:,} more rows; --json prints all.")
+        rows, left_out = section.first_rows(most_rows)
+        if rows:
+            table(section.headings, [list(map(str, row)) for row in rows], section.right)
+        if left_out:
+            line(f"{left_out:,} more rows; --json prints all.")
         for note in section.notes:
             line(note)
 

@@ -23,10 +23,12 @@ from engine.cli.session import (
 )
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.export.formats import LIMIT
+from engine.export.kinds.limit import LimitSide, section
 from engine.limit.prober import DEFAULT_MARGIN, Prober
-from engine.limit.result import outcome, sentence
+from engine.limit.result import sentence
 from engine.protocol.events import Failed
-from engine.protocol.trials import ProbeEnded, ProbeResult, Trial
+from engine.protocol.trials import ProbeEnded, ProbeResult
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -57,12 +59,15 @@ def probe(
             help="The fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
+    to: Annotated[list[str] | None, options.export_option(LIMIT)] = None,
+    force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Find the largest batch that fits, in each precision."""
     asked = options.asked(ctx.params)
     sides_of(asked, precision, on_gpu=True)
+    LIMIT.check(to or (), force=force)
     with Store() as store, Launcher() as launcher:
         store.check_writable()
         catalog = read_catalog(Runner(store, launcher))
@@ -73,18 +78,17 @@ def probe(
         prober = Prober(store, launcher, catalog)
         with Interrupt(prober.stop) as interrupt:
             searched = _search(prober, sides, granularity, margin, interrupt)
+        records = [store.probes.find(search.probe_id) for search in searched.searches]
+        for path in to or () if records else ():
+            LIMIT.export(records, path, force=force)
     return _print_outcome(searched, as_json, interrupt.asked)
 
 
 @dataclass(frozen=True)
 class _Search:
-    label: str
     probe_id: str
+    side: LimitSide
     result: ProbeResult
-
-    @property
-    def largest_batch(self) -> int:
-        return self.result.largest_batch
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ def _search(
             for event in prober.probe(experiment, granularity, margin, series=series):
                 progress.show(event)
                 if isinstance(event, ProbeEnded):
-                    searches.append(_Search(label, event.probe_id, event.result))
+                    side = LimitSide(label, experiment.precision, event.result.trials, event.result)
+                    searches.append(_Search(event.probe_id, side, event.result))
                 elif isinstance(event, Failed):
                     if event.problem.kind is Kind.REQUEST and not searches:
                         raise ProblemError(event.problem)
@@ -132,24 +137,11 @@ def _print_outcome(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
 
 def _dict(search: _Search) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(search.result.model_dump_json())
-    return {"id": search.probe_id, "label": search.label, **values}
+    return {"id": search.probe_id, "label": search.side.label, **values}
 
 
 def _print_searches(searches: tuple[_Search, ...]) -> None:
-    for search in searches:
-        result = search.result
-        output.line(f"{search.label}: {len(result.trials)} trials in {result.seconds:,.1f} s")
-        rows = [_row(trial) for trial in result.trials]
-        output.table(["Batch", "Outcome", "Peak, MiB", "Seconds"], rows, ["Batch", "Peak, MiB", "Seconds"])
-        if result.recommended_batch:
-            output.line(f"With a margin: {result.recommended_batch:,}.")
-        if result.note:
-            output.line(result.note)
-        output.line()
-    if searches:
-        output.line(sentence(searches))
-
-
-def _row(trial: Trial) -> list[str]:
-    peak = "–" if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
-    return [f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"]
+    sides = [search.side for search in searches]
+    output.sections(map(section, sides))
+    if sides:
+        output.line(f"\n{sentence(sides)}")

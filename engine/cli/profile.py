@@ -26,9 +26,9 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
-from engine.export.timing.tables import sections
-from engine.export.timing.values import as_json as values_of
+from engine.export.formats import PROFILE, TRACES
+from engine.export.kinds.profile import sections
+from engine.export.kinds.profile import values as values_of
 from engine.protocol.events import Failed
 from engine.protocol.timing.profile import Profiled
 from engine.protocol.timing.timing import SideFailed, SideStarted, Timing, TimingStarted
@@ -62,7 +62,7 @@ def profile(
             help="Profile this saved run with its own settings. Repeatable; the first is the baseline.",
         ),
     ] = None,
-    to: Annotated[str | None, options.export_option("the timing", TIMING_FORMATS)] = None,
+    to: Annotated[list[str] | None, options.export_option(PROFILE)] = None,
     trace: Annotated[
         str | None,
         typer.Option(
@@ -87,9 +87,9 @@ def profile(
         options.refuse_settings(asked, run[0], "profiled", precisions=precision or ())
     else:
         sides_of(asked, precision, on_gpu=True)
-    for path, formats in ((to, TIMING_FORMATS), (trace, TRACE_FORMATS)):
-        if path is not None:
-            formats.check(path, force=force)
+    traces = [] if trace is None else [trace]
+    PROFILE.check(to or (), force=force)
+    TRACES.check(traces, force=force)
     with Store() as store, Launcher(target) as launcher:
         store.recover()
         store.check_writable()
@@ -107,9 +107,8 @@ def profile(
             outcome.take(followed(events, profiler, interrupt, outcome.prefix))
         if outcome.timing.profiles():
             record = store.timings.find(outcome.id)
-            for path, formats in ((to, TIMING_FORMATS), (trace, TRACE_FORMATS)):
-                if path is not None:
-                    formats.export(record, path, force=force)
+            for path in (*(to or ()), *traces):
+                PROFILE.export(record, path, force=force)
     return outcome.print(as_json, interrupted=interrupt.asked)
 
 
@@ -165,7 +164,7 @@ class _Outcome:
     def print(self, as_json: bool, *, interrupted: bool) -> int:
         """Prints what is known and returns the exit status."""
         if not as_json:
-            output.sections(sections(self.timing, _ROWS_SHOWN, brief=True))
+            output.sections(sections(self.timing, brief=True), _ROWS_SHOWN)
             for text in failures(self.timing) if self.timing.profiles() else ():
                 output.warning(text)
         is_saved = self._problem is not None or bool(self.timing.profiles())

@@ -13,19 +13,17 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.options import AsJson, Co2PerKwh, PricePerKwh, Published
-from engine.compare.tariff import tariff_from
+from engine.cli.options import AsJson, Published
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.text import shortened
-from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive
-from engine.export.content import Content, content_of
-from engine.export.data import json_column
+from engine.export.content import Content, Write, content_of
+from engine.export.formats import COMPARISON, SWEEP, and_beside, files_beside
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.sweep.formats import SWEEP_FORMATS
 from engine.export.trackers.mlflow_client import is_mlflow
+from engine.export.writers.data import json_column
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -190,7 +188,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="PATH",
-        help=f"The file to write; its ending chooses the format: {', '.join(formats.endings())}. A path that"
+        help=f"The file to write; its ending chooses the format: {COMPARISON.endings}. A path that"
         " ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
     ),
 ]
@@ -231,25 +229,21 @@ def export(
     plot: Plot = None,
     by: Against = None,
     theme: Theme = None,
-    price_per_kwh: PricePerKwh = "",
-    co2_per_kwh: Co2PerKwh = "",
     published: Published = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
     """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves.
 
-    A sweep is exported as a report, its pictures, or its cells: the ending is .html, .png, .svg, .csv, .json
-    or .md.
+    A sweep is exported as a report, its pictures, or its cells.
     """
-    tariff = tariff_from(price_per_kwh, co2_per_kwh)
     with saved_runs() as store:
         if (sweep_id := sweep_starting(store, runs[0])) is not None:
-            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme, price_per_kwh, co2_per_kwh)
+            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme)
             _export_sweep(store.sweeps.find(sweep_id), to, force, as_json, others=any(of_runs) or published)
             return 0
         picture = _picture(to, plot, by, theme)
-        content = content_of(store, runs, baseline, lead, title, tariff, with_published=published)
+        content = content_of(store, runs, baseline, lead, title, with_published=published)
         sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
         output.json_object({"to": to, "runs": [run.id for run in content.runs]})
@@ -263,7 +257,7 @@ def _export_sweep(record: SweepRecord, to: str, force: bool, as_json: bool, *, o
     if others:
         message = f"{record.name} is a sweep: it is exported alone, and takes no option but --to and --force."
         raise ProblemError(request_problem(message, "Leave out the rest.", key="run", value=record.id))
-    path = SWEEP_FORMATS.export(record, to, force=force)
+    path = SWEEP.export(record, to, force=force)
     if as_json:
         output.json_object({"to": to, "sweep": record.id})
     else:
@@ -277,15 +271,15 @@ def _send(content: Content, to: str) -> tuple[str, ...]:
     return log_runs(content, to).sentences
 
 
-def _write(content: Content, to: str, picture: formats.Write | None, force: bool) -> tuple[str, ...]:
-    path = formats.export(content, to, force=force, write=picture)
+def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
+    path = COMPARISON.export(content, to, force=force, write=picture)
     count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
-    return (f"Wrote {count} to {path}{formats.and_beside(formats.files_beside(path))}.",)
+    return (f"Wrote {count} to {path}{and_beside(files_beside(path))}.",)
 
 
-def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> formats.Write | None:
+def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
     """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
-    form = None if is_mlflow(to) else formats.format_for(to)
+    form = None if is_mlflow(to) else COMPARISON.format_for(to)
     if plot is None and by is None and theme is None:
         return None
     if form is None or form.suffix not in RACE_SUFFIXES:
@@ -306,15 +300,14 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> fo
         message = f"A {form.suffix} file can only show a race."
         remedy = "End the path in .png or .svg, or leave out --plot and --by."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(form.name, plot, axes[0], themes)
+    return _charts(plot, axes[0], themes)
 
 
-def _charts(format_name: str, plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> formats.Write:
+def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
     from engine.export.pictures import sheet
 
     charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    write = sheet.write_png if format_name == "png" else sheet.write_svg
-    return partial(write, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
 
 
 ArchivePath = Annotated[

@@ -32,14 +32,13 @@ from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.published import published_beside
 from engine.compare.split import MOST_OTHERS
-from engine.compare.tariff import Tariff, tariff_from
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
 from engine.experiment.text import shortened
-from engine.export.sections.published import as_json as published_json
-from engine.export.sections.published import published_section
+from engine.export.kinds.published import as_json as published_json
+from engine.export.kinds.published import published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -141,8 +140,6 @@ def compare(
     time_limit: TimeLimit = "",
     dry_run: DryRun = False,
     name: str | None = None,
-    price_per_kwh: options.PricePerKwh = "",
-    co2_per_kwh: options.Co2PerKwh = "",
     published: options.Published = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
@@ -157,12 +154,11 @@ def compare(
     """
     asked = options.asked(ctx.params)
     _refuse_search(asked)
-    tariff = tariff_from(price_per_kwh, co2_per_kwh)
     request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
-        if published or tariff != Tariff():
-            message = "A sweep is not compared with published figures or priced."
-            remedy = "Export its runs with `ammeter export` and these options."
+        if published:
+            message = "A sweep is not compared with published figures."
+            remedy = "Export its runs with `ammeter export --published`."
             raise ProblemError(request_problem(message, remedy, key="sweep"))
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _sides(asked, precision, on_gpu=True)
@@ -178,7 +174,7 @@ def compare(
         experiments = [experiment for _, experiment in sides]
         accept_code(session.launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session.watch, sides[0][1])
-        outcome = _train_turns(session, sides, turns, name, tariff)
+        outcome = _train_turns(session, sides, turns, name)
     return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)
 
 
@@ -205,9 +201,7 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     return sides
 
 
-def _train_turns(
-    session: Session, sides: Sides, turns: Sequence[Turn], name: str | None, tariff: Tariff
-) -> _Outcome:
+def _train_turns(session: Session, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
@@ -224,15 +218,15 @@ def _train_turns(
         ids.append(added.id)
     runs = tuple(session.store.run(run_id) for run_id in ids)
     baseline = sides[0][0]
-    return _Outcome(baseline, runs, _compared(session.store, runs, baseline, tariff), problem)
+    return _Outcome(baseline, runs, _compared(session.store, runs, baseline), problem)
 
 
-def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str, tariff: Tariff) -> Comparison | None:
+def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
         return None
     others = store.runs(MOST_OTHERS)
-    return comparison_of(evidence_of(store, runs), first.id, others=others, tariff=tariff)
+    return comparison_of(evidence_of(store, runs), first.id, others=others)
 
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, with_published: bool) -> int:

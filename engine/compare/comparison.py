@@ -9,7 +9,6 @@ from typing import Any
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
 from engine.compare.figures import (
     FIGURES,
-    NET_ENERGY,
     SPEED,
     Cell,
     Figure,
@@ -20,9 +19,8 @@ from engine.compare.figures import (
 )
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import Factor, KnownSpeeds, Split, split_of
-from engine.compare.tariff import Tariff
 from engine.compare.verdict import Verdict, verdict_of
-from engine.experiment.experiment import Precision, setting_fields
+from engine.experiment.experiment import Precision, all_settings
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Epoch
@@ -87,7 +85,7 @@ class SettingRow:
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
     """Every setting that applies to any side, and the machine; seeds of several repeats are a list."""
     settings = [_settings_of(side) for side in sides]
-    keys = [key for key in (*setting_fields(), *_MACHINE) if any(key in own for own in settings)]
+    keys = [key for key in (*all_settings(), *_MACHINE) if any(key in own for own in settings)]
     return tuple(_setting_row(key, settings) for key in keys)
 
 
@@ -207,31 +205,23 @@ class Comparison:
         return {row.figure.name: row.cells[place] for row in self.figures}
 
 
-_NO_TARIFF = Tariff()
-
-
 def compare(
     evidence: Sequence[Evidence],
     baseline_id: str | None = None,
     *,
     target_accuracy: float | None = None,
     others: Sequence[RunRecord] = (),
-    tariff: Tariff = _NO_TARIFF,
 ) -> Comparison:
     """The runs as sides, each against the baseline.
 
     `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
     fraction, adds how long each side took to reach it. `others` are further saved runs that may help to split
-    a gain. A `tariff` adds what the energy costs and emits. Raises ProblemError without runs, or if the
-    baseline is not among them.
+    a gain. Raises ProblemError without runs, or if the baseline is not among them.
     """
     sides = sides_of([known.run for known in evidence])
     baseline = baseline_of(sides, baseline_id)
     blocks = {known.run.id: known.block_speeds for known in evidence}
     lines = list(figures(all_runs(sides)))
-    if NET_ENERGY in lines:
-        below = lines.index(NET_ENERGY) + 1
-        lines[below:below] = tariff.figures()
     if target_accuracy is not None:
         lines += reaching_figures(target_accuracy, {known.run.id: known.epochs for known in evidence})
     rows = tuple(row_of(figure, sides, baseline, blocks) for figure in lines)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
-from engine.experiment.catalog import task_of
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
 from engine.experiment.text import in_sentence, shortened
 from engine.experiment.titles import named
@@ -371,7 +370,7 @@ def _of_sizes(run: RunRecord) -> Iterator[str]:
 
 def _sizes(experiment: Experiment) -> Iterator[tuple[str, int | None]]:
     yield "batch", experiment.batch_size
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         yield "vocabulary", experiment.num_classes
         yield "sequence length", experiment.sequence_length
 

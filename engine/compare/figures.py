@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
 from engine.compare.sides import Side, is_in_turns
-from engine.experiment.catalog import task_of
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.timing.energy import Energy
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
 MemoryQuantity = Literal["allocated", "resident"]
 
-PRICE_NAME, CO2_NAME = "price", "co2"
-_OF_ENERGY = ("energy", "net_energy", PRICE_NAME, CO2_NAME)
+_OF_ENERGY = ("energy", "net_energy")
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ def count_alike(figure: Figure, runs: Iterable[RunRecord]) -> bool:
 def _sample(run: RunRecord) -> object:
     # texts of different lengths are different samples
     experiment = run.experiment
-    return experiment.sequence_length if task_of(experiment.dataset) == "language" else None
+    return experiment.sequence_length if experiment.dataset.task == "language" else None
 
 
 def _step(run: RunRecord) -> object:
@@ -194,7 +192,7 @@ def _training(run: RunRecord) -> object:
 
 def _peak(run: RunRecord) -> object:
     peak = training_peak(run)
-    return None if peak is None else (peak[0], task_of(run.experiment.dataset))
+    return None if peak is None else (peak[0], run.experiment.dataset.task)
 
 
 def _energy_kind(run: RunRecord) -> object:

@@ -15,7 +15,7 @@ from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, parse_toml
-from engine.experiment.own.library_models import TIMM, library_of
+from engine.experiment.own.library_models import TIMM
 from engine.experiment.text import Line
 from engine.experiment.value import Message, Positive
 
@@ -44,7 +44,7 @@ class PublishedFigure(Message):
 
     def is_of(self, experiment: Experiment) -> bool:
         """Whether the experiment trains the same model, in torchvision's form or timm's, as it is."""
-        if experiment.overrides or library_of(experiment.model) not in (None, TIMM):
+        if experiment.overrides or experiment.model.library not in (None, TIMM):
             return False
         # timm's names end in the weights: resnet50.a1_in1k
         of_timm = f"{TIMM.prefix}:{self.timm or self.model}"

@@ -122,9 +122,7 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
     if problems:
         detail, remedy = problems[0].message, remedy or problems[0].remedy
     elif backend == "cpu" and remedy:
-        detail = (
-            f"PyTorch is here in its build for the processor only, although {best.title} fits. {best.why}"
-        )
+        detail = f"The processor-only build of PyTorch is installed, although {best.title} fits. {best.why}"
     else:
         return []
     return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]

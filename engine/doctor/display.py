@@ -1,4 +1,4 @@
-"""Whether a window can be opened here, checked before Qt loads: if it cannot, Qt aborts the process."""
+"""Checks that a window can be opened, before Qt loads: Qt would abort the process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PACKAGES = {
 
 
 def display_problem(environment: Mapping[str, str] | None = None) -> Problem | None:
-    """Why no window can be opened here; None if one can. Checks Linux desktops only."""
+    """The reason why no window can be opened here; None if one can. Checks Linux desktops only."""
     if not sys.platform.startswith("linux"):
         return None
     environment = os.environ if environment is None else environment
@@ -133,7 +133,7 @@ def _in_pyside(path: str) -> Path | None:
 
 
 def _missing_libraries(path: str) -> set[str]:
-    """What a library of PySide6 lacks of the system, such as "libEGL"; empty if it loads, or is not found."""
+    """The system libraries that one of PySide6 lacks, such as "libEGL"; empty if it loads or is missing."""
     library = _in_pyside(path)
     if library is None:
         return set()

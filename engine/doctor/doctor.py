@@ -40,7 +40,7 @@ def examine(launcher: Launcher) -> tuple[Check, ...]:
 
 
 def own_checks() -> tuple[Check, ...]:
-    """What can be told without torch and without a window."""
+    """The checks that need neither torch nor a window."""
     environment, system = os.environ, sys.platform
     engine, hardware = engine_here(), hardware_here()
     shared = Path("/dev/shm")
@@ -61,7 +61,7 @@ def own_checks() -> tuple[Check, ...]:
 
 
 def worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool] = lambda: False) -> tuple[Check, ...]:
-    """What only torch can tell, in a worker; none without a usable engine, which `own_checks` tells.
+    """The checks that need torch, in a worker; none without a usable engine, which `own_checks` reports.
 
     The worker is ended once `is_unwanted`, asked several times a second, says so.
     """

@@ -18,11 +18,11 @@ _PACKAGES = {
     "windows": "the Windows installer",
     "macos": "the macOS application",
 }
-"""What a package's `package.json`, which lies beside its interpreter, says that it is."""
+"""The kinds of package, as `package.json` beside the interpreter names them."""
 
 
 def package_here(folder: Path = Path(engine.__file__).parents[1], prefix: Path = Path(sys.prefix)) -> str:
-    """How the program in `folder` was installed, in the user's words; `prefix` is its interpreter's."""
+    """The installation of the program in `folder`, in the user's words; `prefix` is its interpreter's."""
     if (folder / "pyproject.toml").exists():
         return "a checkout of its source"
     try:

@@ -24,7 +24,7 @@ _SYSTEM = ("/usr/", "/lib", "/dev/", "/etc/", "/bin", "/sbin", "/proc/", "/sys/"
 
 @dataclass(frozen=True)
 class Private:
-    """What the report must not tell: the user's home, names of the user and the machine, and other paths."""
+    """Text kept out of the report: the user's home, names of the user and the machine, and other paths."""
 
     home: str
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Private:
 
 
 def private_here(environment: Mapping[str, str] = os.environ) -> Private:
-    """Those of this user on this machine."""
+    """The private text of this user on this machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user without an entry

@@ -1,4 +1,4 @@
-"""What surrounds the program: variables, disks, shared memory, compilers, the C library and the store."""
+"""The program's surroundings: variables, disks, shared memory, compilers, the C library and the store."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def disk_check(name: str, folder: Path, least_bytes: float = _LOW_DISK_BYTES) ->
     if free >= least_bytes:
         return Check(name=name, status="ok", detail=f"{amount} free at {folder}")
     detail = f"Only {amount} are free at {folder}."
-    remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are advisable."
+    remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are recommended."
     return Check(name=name, status="note", detail=detail, remedy=remedy)
 
 
@@ -162,7 +162,7 @@ def libc_check(system: str, libc: tuple[str, str]) -> Check | None:
 
 
 def store_check(path: Path) -> Check:
-    """Whether the saved runs at `path` can be read and written."""
+    """Checks that the saved runs at `path` can be read and written."""
     if not path.exists() and os.access(nearest(path), os.W_OK):
         # a new store is made by whoever saves the first run
         return Check(name="Saved runs", status="ok", detail=f"none yet at {path}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from engine.drawing.blocks import UNLIT, Blocks
+from engine.drawing.blocks import ROUND, UNLIT, Blocks
 from engine.drawing.fonts import parts, sized
 from engine.drawing.shapes import (
     Anchor,
@@ -92,18 +92,20 @@ class Painter:
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
         """Paints the blocks from number `first` up to, but not including, `last`, lit or not."""
-        sides = blocks.grid.block_width, blocks.grid.block_height
-        width, height = (max(1, round(side * self._scale)) for side in sides)
-        mask = _rounded_mask(width, height, max(1, round(blocks.radius * self._scale)))
-        unlit = Image.new("RGB", (width, height), colour(self._palette, UNLIT))
-        ends = (colour(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high"))
-        table = shades(*ends)
+        unlit = colour(self._palette, UNLIT)
+        table = shades(*(colour(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
         for number in range(first, blocks.grid.count if last is None else last):
-            x, y = blocks.corner(number)
-            place = (round(x * self._scale), round(y * self._scale))
-            is_lit = number < blocks.lit
-            picture = _tinted(blocks.tile(number), table, (width, height)) if is_lit else unlit
-            self.image.paste(picture, place, mask)
+            left, top, width, height = blocks.rect(number, self._scale)
+            if number >= blocks.lit:
+                self.image.paste(unlit, (left, top), _rounded_mask(width, height))
+                continue
+            rim = 0
+            if blocks.fill != "full":
+                rim = max(round(min(width, height) * _RIM), 1)
+                self.image.paste(colour(self._palette, blocks.ink), (left, top), _rounded_mask(width, height))
+            size = max(width - 2 * rim, 1), max(height - 2 * rim, 1)
+            tile = _tinted(blocks.tile(number), table, size)
+            self.image.paste(tile, (left + rim, top + rim), _rounded_mask(*size))
 
     def _paint(self, shape: Shape) -> None:
         ink = colour(self._palette, shape.ink)
@@ -213,9 +215,14 @@ def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, 
     return Image.fromarray(table[np.asarray(grey)])
 
 
+_RIM = 1 / 12
+"""The width of a rim, as a fraction of a block's shorter side."""
+
+
 @lru_cache(maxsize=16)
-def _rounded_mask(width: int, height: int, radius: int) -> Image.Image:
+def _rounded_mask(width: int, height: int) -> Image.Image:
     mask = Image.new("L", (width * _FINER, height * _FINER))
     edges = (0, 0, width * _FINER - 1, height * _FINER - 1)
-    ImageDraw.Draw(mask).rounded_rectangle(edges, radius * _FINER, fill=255)
+    radius = max(1, round(min(width, height) * ROUND)) * _FINER
+    ImageDraw.Draw(mask).rounded_rectangle(edges, radius, fill=255)
     return mask.reduce(_FINER)

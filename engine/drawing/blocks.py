@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drawing.shapes import Point
+from resources.looks import MarkFill
 
 UNLIT = "unlit"
 ROUND = 3 / 23
@@ -51,11 +52,8 @@ class Grid:
         return self.rows * self.down - self.gap
 
 
-def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = False) -> Grid:
-    """The grid with the largest blocks that fit, stretched to fill the room.
-
-    With `whole_gaps` gaps are whole pixels, at least one if a block has more than two.
-    """
+def grid_for(count: int, width: float, height: float) -> Grid:
+    """The grid with the largest blocks that fit, stretched to fill the room."""
 
     def pitch(rows: int) -> float:
         return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
@@ -63,8 +61,6 @@ def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = Fals
     rows = max(range(1, count + 1), key=pitch)
     columns, gap = -(-count // rows), _GAP * pitch(rows)
     side = pitch(rows) - gap
-    if whole_gaps:
-        gap = min(max(round(gap), 1), int(side)) if side > 2 else 0
     most = _MOST_STRETCH * side + gap
     across, down = min((width + gap) / columns, most), min((height + gap) / rows, most)
     return Grid(count, columns, rows, across, down, gap)
@@ -74,7 +70,8 @@ def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = Fals
 class Blocks:
     """The blocks of a lane from (x, y); the first `lit` of them show grey `tiles` (count, side, side).
 
-    Lit blocks are in the shades of the precision `ink`.
+    Lit blocks are in the shades of the precision `ink`. Unless `fill` is "full", bitmaps and the window add a
+    rim to them, which distinguishes two lanes of one precision.
     """
 
     x: float
@@ -83,6 +80,11 @@ class Blocks:
     lit: int
     ink: str
     tiles: NDArray[np.uint8]
+    fill: MarkFill = "full"
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.grid.height
 
     @property
     def radius(self) -> float:
@@ -92,6 +94,16 @@ class Blocks:
         """The top left corner of a block."""
         column, row = divmod(number, self.grid.rows)
         return self.x + column * self.grid.across, self.y + row * self.grid.down
+
+    def rect(self, number: int, scale: float) -> tuple[int, int, int, int]:
+        """The left, top, width and height of a block in whole pixels, between which all gaps are alike."""
+        (x, y), grid = self.corner(number), self.grid
+        gap = round(grid.gap * scale)
+        if min(grid.block_width, grid.block_height) * scale > 2:
+            gap = max(gap, 1)
+        left, top = round(x * scale), round(y * scale)
+        right, bottom = round((x + grid.across) * scale) - gap, round((y + grid.down) * scale) - gap
+        return left, top, max(right - left, 1), max(bottom - top, 1)
 
     def tile(self, number: int) -> NDArray[np.uint8]:
         """The picture of a block; if there are fewer pictures than blocks, they repeat."""

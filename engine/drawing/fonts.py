@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 _INTER = {400: "Inter-Regular.otf", 500: "Inter-Medium.otf", 600: "Inter-SemiBold.otf", 700: "Inter-Bold.otf"}
 _DEJAVU = {400: "DejaVuSans.ttf", 700: "DejaVuSans-Bold.ttf"}
+_EMBEDDED = {400: "pdf/Inter-Regular.ttf", 600: "pdf/Inter-SemiBold.ttf"}
 _MEASURED_AT = 64
 
 
 def font_file(weight: int) -> Path:
     """Inter in the weight nearest to `weight`, as in CSS."""
     return _path(_nearest(_INTER, weight))
+
+
+def embedded_file(weight: int) -> Path:
+    """Inter for a PDF: with TrueType outlines and tabular figures."""
+    return _path(_nearest(_EMBEDDED, weight))
 
 
 def fallback_file(weight: int) -> Path:

@@ -1,23 +1,20 @@
-"""Drawings and text in a PDF: shapes as vectors, and the program's fonts with quadratic outlines.
+"""Drawings and text in a PDF: shapes as vectors, text in the program's fonts.
 
-Inter has cubic outlines (CFF), which fpdf2 embeds in a way that readers warn about; TrueType outlines of the
-same letters work everywhere. A letter that no font has becomes a visible box.
+Inter comes a second time for this, in `resources/fonts/pdf`: fpdf2 embeds its cubic outlines (CFF) in a way
+that readers warn about, and has no other way to choose tabular figures. A letter that no font has becomes a
+visible box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from fontTools.pens.cu2quPen import Cu2QuPen
-from fontTools.pens.ttGlyphPen import TTGlyphPen
-from fontTools.ttLib import TTFont, newTable
 from fpdf import FPDF
 from fpdf.drawing import PaintedPath
 from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
+from fpdf.fonts import TTFFont
 
-from engine.drawing.fonts import fallback_file, font_file
+from engine.drawing.fonts import embedded_file, fallback_file
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -33,99 +30,21 @@ from engine.drawing.shapes import (
 from engine.experiment.text import printable
 from resources.looks import Palette
 
-_MOST_ERROR = 0.0005
-"""The largest error of an outline, as a fraction of the font size."""
-
-
-def write_fonts(weights: Iterable[int], folder: Path) -> dict[int, Path]:
-    """Writes the program's font in each weight as TrueType, with tabular figures; returns files by weight."""
-    return {weight: _write_font(weight, folder / f"{weight}.ttf") for weight in weights}
-
-
-def letters_of(file: Path) -> set[str]:
-    """The letters that a font has."""
-    with TTFont(file, lazy=True) as font:
-        return {chr(code) for code in font.getBestCmap()}
-
-
-def _write_font(weight: int, path: Path) -> Path:
-    with TTFont(font_file(weight)) as font:
-        _use_tabular_figures(font)
-        _to_quadratic(font)
-        font.save(path)
-    return path
-
-
-def _use_tabular_figures(font: TTFont) -> None:
-    # a PDF has no other way to choose tabular figures
-    letters = font["GSUB"].table
-    chosen = {
-        index
-        for record in letters.FeatureList.FeatureRecord
-        if record.FeatureTag == "tnum"
-        for index in record.Feature.LookupListIndex
-    }
-    swaps: dict[str, str] = {}
-    for index in chosen:
-        for table in letters.LookupList.Lookup[index].SubTable:
-            swaps |= getattr(table, "ExtSubTable", table).mapping
-    for table in font["cmap"].tables:
-        table.cmap = {code: swaps.get(name, name) for code, name in table.cmap.items()}
-
-
-def _to_quadratic(font: TTFont) -> None:
-    glyphs, order = font.getGlyphSet(), font.getGlyphOrder()
-    most_error = font["head"].unitsPerEm * _MOST_ERROR
-    drawn = {}
-    for name in order:
-        pen = TTGlyphPen(glyphs)
-        glyphs[name].draw(Cu2QuPen(pen, most_error, reverse_direction=True))
-        drawn[name] = pen.glyph()
-    font["loca"], font["glyf"] = newTable("loca"), newTable("glyf")
-    font["glyf"].glyphOrder, font["glyf"].glyphs = order, drawn
-    for name in ("CFF ", "VORG", "GSUB", "GPOS", "GDEF"):
-        if name in font:
-            del font[name]
-    _fill_maxp(font)
-    font["post"].formatType = 3.0
-    font.sfntVersion = "\x00\x01\x00\x00"
-
-
-def _fill_maxp(font: TTFont) -> None:
-    maxp = font["maxp"] = newTable("maxp")
-    maxp.tableVersion = 0x00010000
-    for name in _MAXP_ZERO:
-        setattr(maxp, name, 0)
-    maxp.maxZones = 1
-    maxp.numGlyphs = len(font.getGlyphOrder())
-
-
-_MAXP_ZERO = (
-    "maxTwilightPoints",
-    "maxStorage",
-    "maxFunctionDefs",
-    "maxInstructionDefs",
-    "maxStackElements",
-    "maxSizeOfInstructions",
-    "maxComponentElements",
-    "maxPoints",
-    "maxContours",
-    "maxCompositePoints",
-    "maxCompositeContours",
-    "maxComponentDepth",
-)
-
-
 _FAMILY, _OTHER = "Inter", "DejaVu"
 _STYLES = {400: "", 600: "B"}
 _BOX = "\N{WHITE SQUARE}"
 
 
 class Letters:
-    """The letters that the fonts have; all others are replaced by a box."""
+    """The letters that the fonts of a document have; all others are replaced by a box."""
 
-    def __init__(self) -> None:
-        self._known = letters_of(font_file(400)) | letters_of(fallback_file(400))
+    def __init__(self, pdf: FPDF) -> None:
+        for weight, style in _STYLES.items():
+            pdf.add_font(_FAMILY, style, embedded_file(weight))
+        pdf.add_font(_OTHER, "", fallback_file(400))
+        pdf.set_fallback_fonts([_OTHER], exact_match=False)
+        fonts = [font for font in pdf.fonts.values() if isinstance(font, TTFFont)]
+        self._known = {chr(code) for font in fonts for code in font.cmap}
 
     def shown(self, text: str) -> str:
         """The text with a box for every letter that no font has; line ends become spaces."""
@@ -134,14 +53,6 @@ class Letters:
 
 
 _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
-
-
-def use_fonts(pdf: FPDF, folder: Path) -> None:
-    """Adds the fonts to the document, which reads them from `folder` until it is written."""
-    for weight, file in write_fonts(_STYLES, folder).items():
-        pdf.add_font(_FAMILY, _STYLES[weight], file)
-    pdf.add_font(_OTHER, "", fallback_file(400))
-    pdf.set_fallback_fonts([_OTHER], exact_match=False)
 
 
 def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:

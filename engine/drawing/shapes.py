@@ -3,13 +3,13 @@
 Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
 "text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
 "fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades. "heat-0" to
-"heat-19" are the shades of a map, and "on-heat-0" to "on-heat-19" what is written on them.
+"heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -110,28 +110,40 @@ _FORMS = ("-dim", "-low", "-high")
 def marker(
     symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
 ) -> tuple[Shape, ...]:
-    """The mark of a precision, by its name in `resources.looks`.
+    """The mark of a precision, by its name in `resources.looks`, or "x" of what did not work.
 
     A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
     inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
     outer = _mark(symbol, x, y, size, inside, edge)
-    return (outer, _mark(symbol, x, y, _DOT * size, ink, None)) if fill == "dotted" else (outer,)
+    return (outer, _mark(symbol, x, y, DOT * size, ink, None)) if fill == "dotted" else (outer,)
 
 
 def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
     if symbol == "o":
         return Dot(x, y, size / 2, ink, edge)
-    outline = tuple((x + across * size, y + down * size) for across, down in _OUTLINES[symbol])
-    return Fill(outline, ink, edge)
+    return Fill(tuple((x + across, y + down) for across, down in mark_outline(symbol, size)), ink, edge)
 
 
-_DOT = 0.45
+def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
+    """The corners of a mark other than the circle, about the origin."""
+    return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
+
+
+DOT = 0.45
+"""The size of the dot in a dotted mark, in sizes of the mark."""
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
     "t": ((0.0, 0.55), (0.55, -0.45), (-0.55, -0.45)),
     "d": ((0.0, -0.6), (0.5, 0.0), (0.0, 0.6), (-0.5, 0.0)),
+    "x": tuple(
+        (a / 16, b / 16)
+        for a, b in (
+            *((-3, -5.4), (0, -2.4), (3, -5.4), (5.4, -3), (2.4, 0), (5.4, 3)),
+            *((3, 5.4), (0, 2.4), (-3, 5.4), (-5.4, 3), (-2.4, 0), (-5.4, -3)),
+        )
+    ),
     "+": tuple(
         (a / 6, b / 6)
         for a, b in (
@@ -204,47 +216,57 @@ CAPITAL = 0.73
 """How high capitals are, in sizes of type."""
 
 
+Measure = Callable[[str, float, int], float]
+"""The width of a text in pixels, by its size and weight."""
+
+
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """The width of the text in the program's fonts, in pixels."""
     return size * sum(width for _part, _file, width in parts(text, weight))
 
 
-def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
+def shortened(
+    text: str, room: float, size: float, weight: int = 400, *, width_of: Measure = text_width
+) -> str:
     """The text, cut with an ellipsis if it is wider than `room` pixels."""
-    if text_width(text, size, weight) <= room:
+    if width_of(text, size, weight) <= room:
         return text
     return next(
         (
             f"{text[:length].rstrip()}…"
             for length in range(len(text) - 1, 0, -1)
-            if text_width(f"{text[:length]}…", size, weight) <= room
+            if width_of(f"{text[:length]}…", size, weight) <= room
         ),
         "…",
     )
 
 
-def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+def wrapped(
+    text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
+) -> tuple[str, ...]:
     """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
     lines = [""]
     # a sign of per cent stays with its number
     words = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%").split(" ")
     for place, word in enumerate(words):
         longer = f"{lines[-1]} {word}".strip()
-        if not lines[-1] or text_width(longer, size, weight) <= room:
+        if not lines[-1] or width_of(longer, size, weight) <= room:
             lines[-1] = longer
         elif len(lines) == most:
             lines[-1] = " ".join([lines[-1], *words[place:]])
             break
         else:
             lines.append(word)
-    return tuple(shortened(line, room, size, weight) for line in lines)
+    return tuple(shortened(line, room, size, weight, width_of=width_of) for line in lines)
 
 
-def wrapped_evenly(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+def wrapped_evenly(
+    text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
+) -> tuple[str, ...]:
     """The same in as few lines, of about equal length: no word is alone on the last."""
-    lines = wrapped(text, room, size, weight, most)
+    lines = wrapped(text, room, size, weight, most, width_of=width_of)
     for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
-        narrower = wrapped(text, room * part / _PARTS, size, weight, most)
+        narrower = wrapped(text, room * part / _PARTS, size, weight, most, width_of=width_of)
         if len(narrower) > len(lines) or narrower[-1].endswith("…"):
             break
         lines = narrower

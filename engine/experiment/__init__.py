@@ -1,1 +1,1 @@
-"""What a user asks for and what a machine offers, as checked values."""
+"""Experiments, and the catalog of what a machine offers, as checked values."""

@@ -1,15 +1,16 @@
-"""What can be chosen on a machine: devices with their precisions, models and datasets."""
+"""The choices on a machine: devices with their precisions, models and datasets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.experiment.model_ref import ModelRef, Reference
 from engine.experiment.own.code import OWN as OWN
-from engine.experiment.own.code import model_file
-from engine.experiment.own.library_models import Library, library_of
+from engine.experiment.own.library_models import Library
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 
@@ -49,10 +50,10 @@ _LABELS = {
 
 
 DiagnosisPart = Literal["map", "range", "nan", "ladder", "islands"]
-"""What can be asked of a diagnosis; advice comes with whatever is asked."""
+"""The parts of a diagnosis; advice comes with any of them."""
 
 Task = Literal["classification", "regression", "language", "own"]
-"""What a model does with its data; "own": only its file, or a file of arrays, shows it."""
+"""The task of a model; "own": only its file, or a file of arrays, tells."""
 
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
@@ -68,9 +69,13 @@ _NO_PICTURES: dict[str, Task] = {
 }
 
 
-def task_of(dataset: str) -> Task:
-    """The task of a dataset; all but a few hold pictures to classify."""
-    return _NO_PICTURES.get(dataset, "classification")
+class DataRef(Reference):
+    """The name of a dataset."""
+
+    @property
+    def task(self) -> Task:
+        """All but a few hold pictures to classify."""
+        return _NO_PICTURES.get(self, "classification")
 
 
 class _Entry(BaseModel):
@@ -183,16 +188,20 @@ class Catalog(_Entry):
     def model(self, name: str) -> ModelEntry | None:
         """The model of that name; a file or a missing library's model has only a name."""
         known = next((entry for entry in (*self.models, *self.library_models) if entry.name == name), None)
-        if known is None and model_file(name) is not None:
-            return ModelEntry(name=name, task="own", family=OWN_FAMILY)
-        library = library_of(name)
-        if known is None and library is not None and not self.has_library(library):
-            return ModelEntry(name=name, task="own", reason=library.missing)
+        ref = ModelRef(name)
+        if known is None and ref.file is not None:
+            return ModelEntry(name=ref, task="own", family=OWN_FAMILY)
+        if known is None and ref.library is not None and not self.has_library(ref.library):
+            return ModelEntry(name=ref, task="own", reason=ref.library.missing)
         return known
 
     def has_library(self, library: Library) -> bool:
-        """Whether the library is installed."""
-        return any(library_of(entry.name) is library for entry in self.library_models)
+        """The library is installed."""
+        return any(self.models_of(library))
+
+    def models_of(self, library: Library) -> Iterator[ModelEntry]:
+        """The models of an installed library."""
+        return (entry for entry in self.library_models if entry.name.startswith(f"{library.prefix}:"))
 
     def dataset(self, name: str) -> DatasetEntry | None:
         return next((entry for entry in self.datasets if entry.name == name), None)

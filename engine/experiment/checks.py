@@ -1,4 +1,4 @@
-"""Whether an experiment fits a machine: its device, its dataset and its model.
+"""Checks that an experiment fits a machine: its device, its dataset and its model.
 
 Window and worker check against the same `Catalog`, which the worker fills. No torch here.
 """
@@ -22,8 +22,8 @@ from engine.experiment.catalog import (
     Task,
 )
 from engine.experiment.experiment import Data, Experiment
-from engine.experiment.own.arrays import Samples, samples_in
-from engine.experiment.own.code import model_file
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.folders import path_problem
 from engine.experiment.own.models import code_problems, override_problems, unknown_model
 from engine.experiment.problem import Problem, ProblemError, unknown_name
@@ -33,9 +33,9 @@ from engine.experiment.value import MIB_PER_GIB
 
 @dataclass(frozen=True)
 class Found:
-    """What a look at an experiment's path found: the samples of a file of arrays, and what is wrong."""
+    """The data at an experiment's path: the samples of a file of arrays, and problems."""
 
-    samples: Samples | None = None
+    samples: FileSamples | None = None
     problems: tuple[Problem, ...] = ()
 
 
@@ -55,7 +55,7 @@ def look_at(experiment: Experiment, dataset: DatasetEntry) -> Found:
 
 
 def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
-    """For the window's thread, which waits for no disk: the run itself tells what is wrong with its data."""
+    """Looks at no disk, for which the window's thread must not wait: the run itself reports bad data."""
 
 
 def _dataset_problems(
@@ -80,10 +80,10 @@ def _fit_problems(
     model: ModelEntry,
     dataset: DatasetEntry,
     catalog: Catalog,
-    samples: Samples | None,
+    samples: FileSamples | None,
 ) -> Iterator[Problem]:
-    """Why the model cannot take the dataset; `samples` are those of a file of arrays."""
-    if model_file(model.name) is not None:
+    """Problems of the model with the dataset; `samples` are those of a file of arrays."""
+    if ModelRef(model.name).file is not None:
         return  # only the file itself knows what it takes
     if model.task != dataset.task and samples is not None:
         yield setting_problem(
@@ -260,10 +260,10 @@ def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -
         return dataset
     if found.samples is None:
         raise ProblemError(*found.problems)
-    return described(experiment, dataset, found.samples)
+    return data_entry(experiment, dataset, found.samples)
 
 
-def described(experiment: Experiment, dataset: DatasetEntry, samples: Samples) -> DatasetEntry:
+def data_entry(experiment: Experiment, dataset: DatasetEntry, samples: FileSamples) -> DatasetEntry:
     """The entry of `arrays` with what the experiment's file holds."""
     entry = samples.described(dataset)
     if experiment.own_code is None:
@@ -272,9 +272,9 @@ def described(experiment: Experiment, dataset: DatasetEntry, samples: Samples) -
     return entry.model_copy(update={"image_size": None, "can_augment": False})
 
 
-def array_samples(experiment: Experiment) -> Samples:
+def array_samples(experiment: Experiment) -> FileSamples:
     """The samples in the experiment's file of arrays. Raises ProblemError."""
-    return samples_in(experiment.path or "", experiment.data.inputs, experiment.data.targets)
+    return samples_of_file(experiment.path or "", experiment.data.inputs, experiment.data.targets)
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
@@ -306,7 +306,7 @@ def _data_with_names(experiment: Experiment) -> Data:
 
 
 def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Why this machine cannot run the experiment; empty if it can. At most one problem per setting.
+    """Problems of the experiment on this machine; empty if it can run. At most one per setting.
 
     What `look` does not know of its data yet is no problem.
     """
@@ -384,7 +384,7 @@ def _data_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Iter
             samples = None if found is None else found.samples
             if found is not None and samples is None:
                 yield from found.problems
-            dataset = None if samples is None else described(experiment, dataset, samples)
+            dataset = None if samples is None else data_entry(experiment, dataset, samples)
     if dataset is not None:
         yield from _dataset_problems(experiment, dataset, () if found is None else found.problems)
     if model is not None and model.reason is None and dataset is not None:

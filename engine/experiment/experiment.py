@@ -1,4 +1,4 @@
-"""What the user asked for: an `Experiment`, frozen and validated, read from JSON, TOML or dotted keys."""
+"""An `Experiment`: all settings of a run, frozen and validated, read from JSON, TOML or dotted keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from engine.experiment.catalog import Precision
+from engine.experiment.catalog import (
+    ARRAYS,
+    IMAGE_FOLDER,
+    OWN,
+    SYNTHETIC_REGRESSION,
+    TEXT_FOLDER,
+    DataRef,
+    Precision,
+)
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import MOST_CODE_BYTES, Code, code_from, keeps_code
 from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
@@ -22,6 +30,7 @@ from engine.experiment.own.library_models import (
     split_overrides,
 )
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
+from engine.experiment.setting import Chosen, Flag, Group, Setting, has, setting, setting_of
 from engine.experiment.settings import (
     LEAST_BLOCKS,
     Checkpoint,
@@ -51,13 +60,13 @@ __all__ = [
     "Schedule",
     "Step",
     "Validation",
+    "all_settings",
     "experiment_from",
     "flattened",
     "from_dotted",
     "layered",
     "parse_toml",
     "read_toml",
-    "setting_fields",
 ]
 
 
@@ -68,106 +77,141 @@ class Experiment(Part):
     Exactly one of `epochs` and `steps` is set; with neither given it is one epoch.
     """
 
-    model: str = Field(
-        "small-cnn", min_length=1, max_length=200, title="Model", description="The network that is trained."
+    model: ModelRef = setting(
+        ModelRef("small-cnn"),
+        "Model",
+        "The network that is trained.",
+        flag=Flag(
+            "--model",
+            "NAME",
+            "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net; "
+            "`ammeter template --help` says what it may define.",
+        ),
+        is_picked=True,
     )
-    code: Annotated[str | None, Field(max_length=4 * 2**20), NoneFromText] = Field(
+    code: Annotated[str | None, Field(max_length=4 * 2**20), NoneFromText] = setting(
         None,
-        title="Code",
-        description="The text of the model's own file, kept with the run. It is set by choosing the file as "
-        "the model.",
+        "Code",
+        "The text of the model's own file, kept with the run. Choosing the file as the model sets it.",
+        when=lambda chosen: chosen.model.file is not None,
     )
     overrides: Annotated[
         tuple[Annotated[str, Field(max_length=1_000)], ...],
         Field(max_length=200),
         BeforeValidator(split_overrides),
         AfterValidator(sorted_overrides),
-    ] = Field(
+    ] = setting(
         (),
-        title="Model settings",
-        description="Settings of a model from timm or transformers in place of its defaults, with commas "
-        "between them: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
+        "Model settings",
+        "Settings of a model from timm or transformers in place of its defaults, with commas between "
+        "them: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
+        group=Group.MODEL,
+        hint="the model's own defaults",
+        when=lambda chosen: chosen.model.library is not None,
     )
-    dataset: str = Field(
-        "fashion",
-        min_length=1,
-        max_length=200,
-        title="Dataset",
-        description="The pictures, text or numbers it is trained on.",
+    dataset: DataRef = setting(
+        DataRef("fashion"),
+        "Dataset",
+        "The pictures, text or numbers it is trained on.",
+        flag=Flag("--dataset", "NAME", "`ammeter catalog` lists the datasets."),
+        is_picked=True,
     )
-    path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = Field(
+    path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = setting(
         None,
-        title="Path",
-        description="Your own data: a folder of pictures with one folder in it for each class, a folder of "
-        "text, or a file of arrays.",
+        "Path",
+        "Your own data: a folder of pictures with one folder in it for each class, a folder of text, or "
+        "a file of arrays.",
+        when=has("dataset", IMAGE_FOLDER, TEXT_FOLDER, ARRAYS),
     )
-    image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = Field(
+    image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = setting(
         None,
-        title="Image size",
-        json_schema_extra={"unit": "px"},
-        description="Pixels per side; pictures are resized to it. Empty: the dataset's own size.",
+        "Image size",
+        "Pixels per side; pictures are resized to it. Empty: the dataset's own size.",
+        unit="px",
+        group=Group.DATA,
+        hint="the dataset's",
+        when=Chosen.has_pictures,
+        flag=Flag("--image-size", "PIXELS"),
     )
-    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = Field(
+    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = setting(
         None,
-        title="Classes",
-        description="How many classes, or words in the vocabulary, synthetic samples have. Empty: the usual "
-        "number.",
+        "Classes",
+        "Classes of synthetic samples, or words in their vocabulary. Empty: the usual number.",
+        group=Group.DATA,
+        hint="the dataset's",
+        when=lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION, OWN),
     )
-    samples: Count = Field(
-        12_800, title="Samples per epoch", description="How many synthetic samples make one epoch."
+    samples: Count = setting(
+        12_800,
+        "Samples per epoch",
+        "How many synthetic samples make one epoch.",
+        group=Group.DATA,
+        when=lambda chosen: not chosen.loads(),
     )
-    sequence_length: int = Field(
+    sequence_length: Annotated[int, Field(ge=2, le=1_000_000)] = setting(
         512,
-        ge=2,
-        le=1_000_000,
-        title="Sequence length",
-        json_schema_extra={"unit": "tokens"},
-        description="How many tokens make one sample of text.",
+        "Sequence length",
+        "Tokens in one sample of text.",
+        unit="tokens",
+        group=Group.DATA,
+        when=Chosen.is_text,
     )
-    precision: Precision = Field(
+    precision: Precision = setting(
         Precision.FP32,
-        title="Precision",
-        description="The number format, or mix of formats, used in training.",
+        "Precision",
+        "The number format, or mix of formats, used in training.",
+        flag=Flag("--precision", "NAME", f"One of {', '.join(Precision)}."),
+        is_picked=True,
     )
-    batch_size: Count = Field(
-        64, title="Batch size", description="How many samples go through the network at once."
+    batch_size: Count = setting(
+        64, "Batch size", "Samples that go through the network at once.", flag=Flag("--batch-size", "N")
     )
-    epochs: Annotated[Count | None, NoneFromText] = Field(
-        None, title="Epochs", description="Length of the run in epochs."
+    epochs: Annotated[Count | None, NoneFromText] = setting(
+        None, "Epochs", "Length of the run in epochs.", flag=Flag("--epochs", "N")
     )
-    steps: Annotated[Count | None, NoneFromText] = Field(
-        None, title="Steps", description="Length of the run in optimizer steps, in place of epochs."
+    steps: Annotated[Count | None, NoneFromText] = setting(
+        None, "Steps", "Length of the run in optimizer steps, in place of epochs.", flag=Flag("--steps", "N")
     )
-    device: str = Field(
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$")] = setting(
         "auto",
-        pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$",
-        title="Device",
-        description="Where the run trains. Auto: the first GPU, or else the CPU.",
+        "Device",
+        "Where the run trains. Auto: the first GPU, or else the CPU.",
+        group=Group.MACHINE,
+        flag=Flag("--device", "NAME", "One of auto, cpu, cuda:0 and so on."),
+        is_picked=True,
     )
-    seed: int = Field(
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
-        ge=0,
-        lt=2**63,
-        title="Seed",
-        description="Where the random numbers begin; the same seed repeats a run.",
+        "Seed",
+        "Start of the random numbers; the same seed repeats a run.",
+        group=Group.MACHINE,
+        flag=Flag("--seed", "N"),
     )
-    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = Field(
+    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = setting(
         None,
-        title="Memory cap",
-        json_schema_extra={"unit": "GiB"},
-        description="Trains as if the card had only this much memory for tensors; CUDA itself takes a few "
-        "hundred MiB more. Empty: all of it.",
+        "Memory cap",
+        "Trains as if the card had only this much memory for tensors; CUDA itself takes a few hundred MiB "
+        "more. Empty: all of it.",
+        unit="GiB",
+        group=Group.MACHINE,
+        hint="none",
+        flag=Flag("--memory-gib", "GIB"),
     )
-    label_smoothing: float = Field(
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = setting(
         0.0,
-        ge=0,
-        lt=1,
-        title="Label smoothing",
-        description="How much of each label is spread over the other classes, so that the model is less sure "
-        "of itself. 0: none.",
+        "Label smoothing",
+        "How much of each label is spread over the other classes, so that the model is less sure of "
+        "itself. 0: none.",
+        group=Group.OPTIMIZATION,
+        when=Chosen.has_labels,
+        place=1,
     )
-    on_nan: Literal["continue", "stop", "fail"] = Field(
-        "continue", title="On NaN", description="What to do when the loss is no longer a number."
+    on_nan: Literal["continue", "stop", "fail"] = setting(
+        "continue",
+        "On NaN",
+        "What to do when the loss is no longer a number.",
+        group=Group.MACHINE,
+        words={"stop": "Stop the run", "fail": "Fail the run"},
     )
     measure: Measure = Measure()
     optimizer: Optimizer = Optimizer()
@@ -252,7 +296,7 @@ class Experiment(Part):
 
     @property
     def uses_scaler(self) -> bool:
-        """Whether the loss is scaled in this run."""
+        """With mode auto, only FP16 AMP is scaled."""
         if self.scaler.mode == "auto":
             return self.precision is Precision.FP16
         return self.scaler.mode == "on"
@@ -314,13 +358,13 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
 
 
 @cache
-def setting_fields() -> Mapping[str, FieldInfo]:
-    """Every setting's field (title, unit, help, bounds) by its dotted key."""
-    return MappingProxyType(dict(_dotted_fields(Experiment, "")))
+def all_settings() -> Mapping[str, Setting]:
+    """Every setting by its dotted key."""
+    return MappingProxyType({setting.key: setting for setting in _settings_of(Experiment, "")})
 
 
 def _titles() -> dict[str, str]:
-    return {key: field.title or key for key, field in setting_fields().items()}
+    return {key: setting.title for key, setting in all_settings().items()}
 
 
 def flattened(experiment: Experiment) -> dict[str, Any]:
@@ -374,13 +418,13 @@ MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
 """A preset keeps the code of a model's own file, in which most lines need an escape or two."""
 
 
-def _dotted_fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+def _settings_of(model: type[Part], prefix: str) -> Iterator[Setting]:
     for name, field in model.model_fields.items():
         part = field.annotation
         if isinstance(part, type) and issubclass(part, Part):
-            yield from _dotted_fields(part, f"{prefix}{name}.")
+            yield from _settings_of(part, f"{prefix}{name}.")
         else:
-            yield prefix + name, field
+            yield setting_of(prefix + name, field, model.group)
 
 
 def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where things live. These functions only compute; folders are made where something is written."""
+"""Paths of the program's files. These functions only compute; who writes makes the folders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def traces_folder(store: Path) -> Path:
 
 
 def file_name_of(record_id: str) -> str:
-    """What stands for a saved record in a file's name; a store from elsewhere may have any text as its id."""
+    """A saved record's id in a file's name; a store from elsewhere may have any text as an id."""
     return re.sub(r"\W", "_", record_id)
 
 
@@ -58,7 +58,7 @@ def part_path(path: Path) -> Path:
 
 
 def is_in_use(error: OSError) -> bool:
-    """Whether Windows refused to replace or rename a file because a program has it open."""
+    """True if Windows refused to replace or rename a file because a program has it open."""
     sharing_violation, lock_violation = 32, 33
     return getattr(error, "winerror", None) in (sharing_violation, lock_violation)
 

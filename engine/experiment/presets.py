@@ -88,14 +88,14 @@ class Preset:
 
     @property
     def without_gpu_note(self) -> str | None:
-        """How it differs without a GPU, as a sentence; None where it does not."""
+        """A sentence about its differences without a GPU; None without any."""
         note = self.without_gpu.get("about")
         if note is not None:
             return str(note)
         return "Without a GPU it has other settings." if self._overrides else None
 
     def about_for(self, has_gpu: bool) -> str:
-        """What it is, and without a GPU how it differs."""
+        """A line about the preset, and without a GPU about its differences."""
         parts = (self.about, None if has_gpu else self.without_gpu_note)
         return " ".join(part for part in parts if part)
 
@@ -157,7 +157,7 @@ def all_presets() -> tuple[Preset, ...]:
 
 
 def broken_presets() -> tuple[Problem, ...]:
-    """Why those of the user's own presets that cannot be used cannot."""
+    """The problems of those of the user's own presets that cannot be used."""
     return tuple(problem for problem in _own() if isinstance(problem, Problem))
 
 
@@ -248,7 +248,7 @@ def _refuse_built_in(own: Preset, deed: str) -> None:
 
 
 def own_presets_folder() -> Path:
-    """Where the user's own presets lie."""
+    """The folder of the user's own presets."""
     return config_folder() / "presets"
 
 
@@ -343,7 +343,7 @@ def _name_from(title: str) -> str:
 
 
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
-"""What Windows takes for a device, whatever the ending of the file."""
+"""Names that Windows takes for devices, whatever the ending of the file."""
 
 
 def _taken(title: str, remedy: str) -> ProblemError:

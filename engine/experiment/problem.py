@@ -1,4 +1,4 @@
-"""What went wrong, as a value: a kind, one plain sentence and a remedy."""
+"""Problems as values: a kind, one plain sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from engine.experiment.text import Sentence, Text, shortened
 
 _MOST_PROBLEMS = 100
-"""Of one validation; there are fewer settings."""
+"""The most problems of one validation; there are fewer settings."""
 
 
 class Kind(StrEnum):
@@ -79,7 +79,7 @@ def request_problem(
 
 
 _LONGEST_VALUE = 4_096
-"""Of a problem's value: the longest path that a system takes."""
+"""The longest value in a problem: the longest path that a system takes."""
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
@@ -97,7 +97,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 
 def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """What a validator raises when settings contradict one another; `key` is relative to its part.
+    """The error of a validator when settings contradict one another; `key` is relative to its part.
 
     `message` continues a sentence that begins with the setting's title.
     """

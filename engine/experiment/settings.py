@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import setting_error
+from engine.experiment.setting import Chosen, Flag, Group, has, setting
 
 
 def none_from_text(value: object) -> object:
@@ -18,7 +20,9 @@ def none_from_text(value: object) -> object:
 
 NoneFromText = BeforeValidator(none_from_text)
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CountOrZero = Annotated[int, Field(ge=0, le=1_000_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1_000_000)]
+SmallCountOrZero = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Part(BaseModel):
@@ -26,59 +30,73 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
 
+    group: ClassVar[Group | None] = None
+    """The group of settings that name none."""
+
 
 LEAST_BLOCKS = 5
 """Fewer whole blocks do not show how steady a speed is."""
 
 
 class Measure(Part):
-    """How speed is measured."""
+    """The measurement of speed."""
 
-    warmup_steps: int = Field(
+    group = Group.MACHINE
+
+    warmup_steps: SmallCountOrZero = setting(
         10,
-        ge=0,
-        le=1_000_000,
-        title="Warm-up before measuring",
-        json_schema_extra={"unit": "steps"},
-        description="The first steps are trained but not counted in the speed.",
+        "Warm-up before measuring",
+        "The first steps are trained but not counted in the speed.",
+        unit="steps",
     )
-    block_steps: SmallCount = Field(
-        10,
-        title="Measured block",
-        json_schema_extra={"unit": "steps"},
-        description="Speed is the median over blocks of this many steps.",
+    block_steps: SmallCount = setting(
+        10, "Measured block", "Speed is the median over blocks of this many steps.", unit="steps"
     )
-    range_every: int = Field(
+    range_every: CountOrZero = setting(
         0,
-        ge=0,
-        le=1_000_000_000,
-        title="Range sampling interval",
-        json_schema_extra={"unit": "steps"},
-        description="Steps from one look at the ranges of activations, gradients and weights to the next. "
-        "No speed counts their time; of the peaks, only a whole run's may count their memory. 0: never.",
+        "Range sampling interval",
+        "Steps from one sample of the ranges of activations, gradients and weights to the next. Its time "
+        "counts in no speed; its memory only in the peak of a whole run. 0: never.",
+        unit="steps",
     )
 
 
 class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
-    name: Literal["adamw", "adam", "sgd"] = Field(
-        "adamw", title="Optimizer", description="The rule by which gradients change the weights."
+    group = Group.OPTIMIZATION
+
+    name: Literal["adamw", "adam", "sgd"] = setting(
+        "adamw",
+        "Optimizer",
+        "The rule by which gradients change the weights.",
+        words={"adamw": "AdamW", "sgd": "SGD"},
+        when=Chosen.takes_optimizer,
+        flag=Flag("--optimizer", "NAME", "One of adamw, adam, sgd."),
     )
-    learning_rate: float = Field(
-        1e-3, gt=0, le=1_000, title="Learning rate", description="How far each step moves the weights."
+    learning_rate: Annotated[float, Field(gt=0, le=1_000)] = setting(
+        1e-3,
+        "Learning rate",
+        "How far each step moves the weights.",
+        when=Chosen.takes_optimizer,
+        flag=Flag("--lr", "RATE"),
     )
-    weight_decay: float = Field(
-        0.0, ge=0, le=1_000, title="Weight decay", description="How strongly weights are pulled towards zero."
+    weight_decay: Annotated[float, Field(ge=0, le=1_000)] = setting(
+        0.0, "Weight decay", "How strongly weights are pulled towards zero.", when=Chosen.takes_optimizer
     )
-    momentum: float = Field(
-        0.0, ge=0, lt=1, title="Momentum", description="How much of the last step SGD carries into the next."
+    momentum: Annotated[float, Field(ge=0, lt=1)] = setting(
+        0.0,
+        "Momentum",
+        "How much of the last step SGD carries into the next.",
+        when=lambda chosen: chosen.takes_optimizer() and chosen.has("optimizer.name", "sgd"),
     )
-    fused: Annotated[bool | None, NoneFromText] = Field(
+    fused: Annotated[bool | None, NoneFromText] = setting(
         None,
-        title="Fused optimizer",
-        description="One GPU program updates all weights at once, and the loss scaler need not wait. "
-        "Auto: as the speed recipe says.",
+        "Fused optimizer",
+        "One GPU kernel updates all weights at once, without waiting for the loss scaler. Auto: the speed "
+        "recipe decides.",
+        when=Chosen.takes_optimizer,
+        place=1,
     )
 
     @model_validator(mode="after")
@@ -90,57 +108,60 @@ class Optimizer(Part):
         return self
 
 
+_RISE_TITLE = "One-cycle rise"
+
+
 class Schedule(Part):
-    """How the learning rate changes over the optimizer steps; `optimizer.learning_rate` is its peak.
+    """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak.
 
     `cosine` falls to `final_fraction` of the peak; `one-cycle` rises over `rise_fraction` of the steps first
     (it warms up by itself); `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
     """
 
-    name: Literal["constant", "cosine", "one-cycle", "step"] = Field(
+    group = Group.SCHEDULE
+
+    name: Literal["constant", "cosine", "one-cycle", "step"] = setting(
         "constant",
-        title="Learning rate schedule",
-        description="How the learning rate changes; the setting Learning rate is its peak. Cosine, as "
-        "CosineAnnealingLR: from the peak after the warm-up to the final learning rate in the last step.",
+        "Learning rate schedule",
+        "How the learning rate changes; Learning rate is its peak. Cosine, as CosineAnnealingLR: from the "
+        "peak after the warm-up to the final learning rate at the last step.",
+        words={"one-cycle": "One cycle", "step": "In steps"},
     )
-    warmup_steps: int = Field(
+    warmup_steps: CountOrZero = setting(
         0,
-        ge=0,
-        le=1_000_000_000,
-        title="Learning rate warm-up",
-        json_schema_extra={"unit": "steps"},
-        description="Steps at the start in which the learning rate rises, as by LinearLR: the first has "
+        "Learning rate warm-up",
+        "Steps at the start in which the learning rate rises, as by LinearLR: the first has "
         "1/(warm-up + 1) of the peak, the step after the warm-up the peak. 0: no warm-up.",
+        unit="steps",
+        when=lambda chosen: not chosen.has("schedule.name", "one-cycle"),
     )
-    final_fraction: float = Field(
+    final_fraction: Annotated[float, Field(ge=0, le=1)] = setting(
         0.0,
-        ge=0,
-        le=1,
-        title="Final learning rate",
-        json_schema_extra={"unit": "of peak"},
-        description="Learning rate at the last step, as a fraction of the peak: 0.1 is a tenth.",
+        "Final learning rate",
+        "Learning rate at the last step, as a fraction of the peak: 0.1 is a tenth.",
+        unit="of peak",
+        when=has("schedule.name", "cosine"),
     )
-    rise_fraction: float = Field(
+    rise_fraction: Annotated[float, Field(gt=0, lt=1)] = setting(
         0.3,
-        gt=0,
-        lt=1,
-        title="One-cycle rise",
-        json_schema_extra={"unit": "of run"},
-        description="Fraction of the run in which the learning rate rises to its peak; then it falls.",
+        _RISE_TITLE,
+        "Fraction of the run in which the learning rate rises to its peak; then it falls.",
+        unit="of run",
+        when=has("schedule.name", "one-cycle"),
     )
-    decay_epochs: SmallCount = Field(
+    decay_epochs: SmallCount = setting(
         30,
-        title="Decay interval",
-        json_schema_extra={"unit": "epochs"},
-        description="The learning rate falls whenever this many epochs have passed.",
+        "Decay interval",
+        "Epochs after which the learning rate falls, again and again.",
+        unit="epochs",
+        when=has("schedule.name", "step"),
     )
-    decay_factor: float = Field(
+    decay_factor: Annotated[float, Field(gt=0, le=1)] = setting(
         0.1,
-        gt=0,
-        le=1,
-        title="Decay factor",
-        json_schema_extra={"unit": "×"},
-        description="What the learning rate is multiplied by when it falls.",
+        "Decay factor",
+        "Multiplies the learning rate whenever it falls.",
+        unit="×",
+        when=has("schedule.name", "step"),
     )
 
     @model_validator(mode="after")
@@ -149,7 +170,7 @@ class Schedule(Part):
             raise setting_error(
                 "warmup_steps",
                 f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
-                f"Set it to 0. {Schedule.model_fields['rise_fraction'].title} sets for how long.",
+                f"Set it to 0. {_RISE_TITLE} sets for how long.",
                 self.warmup_steps,
             )
         return self
@@ -158,29 +179,28 @@ class Schedule(Part):
 class Scaler(Part):
     """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
 
-    mode: Literal["auto", "on", "off"] = Field(
+    group = Group.SCALER
+
+    mode: Literal["auto", "on", "off"] = setting(
         "auto",
-        title="Loss scaler",
-        description="Scales the loss up so that small FP16 gradients do not vanish. Auto: for FP16 AMP only.",
+        "Loss scaler",
+        "Scales the loss up so that small FP16 gradients do not vanish. Auto: for FP16 AMP only.",
     )
-    init_scale: float = Field(
-        65_536.0, gt=0, le=2.0**127, title="Initial loss scale", description="The scale at the run's start."
+    init_scale: Annotated[float, Field(gt=0, le=2.0**127)] = setting(
+        65_536.0, "Initial loss scale", "The scale at the run's start.", when=Chosen.uses_scaler
     )
-    growth_factor: float = Field(
-        2.0,
-        gt=1,
-        le=1_024,
-        title="Scale growth factor",
-        description="Multiplies the scale after enough clean steps.",
+    growth_factor: Annotated[float, Field(gt=1, le=1_024)] = setting(
+        2.0, "Scale growth factor", "Multiplies the scale after enough clean steps.", when=Chosen.uses_scaler
     )
-    backoff_factor: float = Field(
-        0.5, gt=0, lt=1, title="Scale backoff factor", description="Multiplies the scale after an overflow."
+    backoff_factor: Annotated[float, Field(gt=0, lt=1)] = setting(
+        0.5, "Scale backoff factor", "Multiplies the scale after an overflow.", when=Chosen.uses_scaler
     )
-    growth_interval: Count = Field(
+    growth_interval: Count = setting(
         2_000,
-        title="Scale growth interval",
-        json_schema_extra={"unit": "steps"},
-        description="How many clean steps in a row it takes for the scale to grow.",
+        "Scale growth interval",
+        "Clean steps in a row before the scale grows.",
+        unit="steps",
+        when=Chosen.uses_scaler,
     )
 
 
@@ -222,165 +242,181 @@ def _at_commas(value: object) -> object:
 
 
 UNCAPTURED_STEPS = 3
-"""A capture needs the optimizer's state and tuned kernels, which as many steps before it leave."""
+"""Steps before a capture: they leave the optimizer's state and tuned kernels, which it needs."""
 
 
 class Step(Part):
-    """How one optimizer step is made. Precisions without autocast ignore `autocast_tf32`."""
+    """The optimizer step. Precisions without autocast ignore `autocast_tf32`."""
 
-    recipe: Annotated[str, BeforeValidator(_recipe_name)] = Field(
+    recipe: Annotated[str, BeforeValidator(_recipe_name)] = setting(
         PLAIN,
-        title="Speed recipe",
-        description="How a step is made. Plain: the loop as every guide writes it. Fast: everything "
-        "PyTorch offers to speed it up. Parts: some of that.",
+        "Speed recipe",
+        "Plain: the standard loop. Fast: every PyTorch optimization. Parts: choose some.",
+        flag=Flag("--recipe", "NAME", "One of plain, fast, or parts: channels_last+fused+compile+capture."),
+        is_picked=True,
     )
-    gradient_accumulation: SmallCount = Field(
+    gradient_accumulation: SmallCount = setting(
         1,
-        title="Gradient accumulation",
-        json_schema_extra={"unit": "batches"},
-        description="Each step adds up the gradients of this many batches: a large batch in the "
-        "memory of a small one.",
+        "Gradient accumulation",
+        "Each step adds up the gradients of this many batches: a large batch in the memory of a small one.",
+        unit="batches",
+        group=Group.OPTIMIZATION,
+        when=lambda chosen: "step" not in chosen.defines,
     )
-    clip_norm: Annotated[float | None, Field(gt=0), NoneFromText] = Field(
+    clip_norm: Annotated[float | None, Field(gt=0), NoneFromText] = setting(
         None,
-        title="Clip gradient norm",
-        description="Gradients longer than this are shortened to it, after unscaling. Empty: no clipping.",
+        "Clip gradient norm",
+        "Longer gradients are shortened to this norm, after unscaling. Empty: no clipping.",
+        group=Group.OPTIMIZATION,
+        hint="no clipping",
     )
     fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_at_commas)] = (
-        Field(
+        setting(
             (),
-            title="Modules kept in FP32",
-            description="Parts of the model that AMP leaves in FP32, as names or patterns with commas "
-            "between them: fc, layer4.*. Empty: what PyTorch chooses.",
+            "Modules kept in FP32",
+            "Modules that AMP leaves in FP32, as names or patterns with commas between them: fc, layer4.*. "
+            "Empty: PyTorch decides.",
+            group=Group.FORMATS,
+            hint="names or patterns, such as layer4.*",
+            when=Chosen.uses_autocast,
         )
     )
-    activation_checkpointing: bool = Field(
+    activation_checkpointing: bool = setting(
         False,
-        title="Activation checkpointing",
-        description="Recomputes activations instead of keeping them: less memory, slower steps.",
+        "Activation checkpointing",
+        "Recomputes activations instead of keeping them: less memory, slower steps.",
+        group=Group.FORMATS,
     )
-    autocast_tf32: bool = Field(
+    autocast_tf32: bool = setting(
         False,
-        title="TF32 within AMP",
-        description="Lets what AMP leaves in FP32 use the faster, coarser TF32 of newer NVIDIA cards.",
+        "TF32 within AMP",
+        "Lets what AMP leaves in FP32 use the faster, coarser TF32 of newer NVIDIA cards.",
+        group=Group.FORMATS,
+        when=Chosen.uses_autocast,
     )
 
     @property
     def parts(self) -> tuple[RecipePart, ...]:
-        """The parts of the fast recipe that were asked for, in their usual order."""
+        """The requested parts of the fast recipe, in their usual order."""
         if self.recipe == FAST:
             return RECIPE_PARTS
         return tuple(part for part in RECIPE_PARTS if part in self.recipe.split("+"))
 
     @property
     def least_warmup_steps(self) -> int:
-        """The first steps within which the recipe captures, or else compiles; 0 for other recipes."""
+        """Steps until the recipe has captured, or else compiled; 0 for other recipes."""
         # each step before the capture may be followed by an epoch's smaller last one, which counts for none
         return 2 * UNCAPTURED_STEPS + 1 if "capture" in self.parts else int("compile" in self.parts)
 
 
 class Data(Part):
-    """How samples reach the device; the loader's settings matter only if the dataset is not kept there."""
+    """Loading of samples; the loader's settings matter only if the dataset is not kept on the device."""
 
-    on_device: Annotated[bool | None, NoneFromText] = Field(
+    group = Group.DATA
+
+    on_device: Annotated[bool | None, NoneFromText] = setting(
         None,
-        title="Dataset on device",
-        description="Keeps the whole dataset in the device's memory, so that no step waits for it. Auto: if "
-        "it is small.",
+        "Dataset on device",
+        "Keeps the whole dataset in the device's memory, so that no step waits for it. Auto: if it is small.",
+        when=Chosen.loads,
     )
-    inputs: Annotated[str, Field(max_length=4_096)] = Field(
+    inputs: Annotated[str, Field(max_length=4_096)] = setting(
         "",
-        title="Input array",
-        description="The array or column of your file that the model sees. Empty: the usual names, such as "
-        "x, inputs or images, decide.",
+        "Input array",
+        "The array or column of your file that the model sees. Empty: one with a usual name, such as x, "
+        "inputs or images.",
+        hint="by its usual names",
+        when=has("dataset", ARRAYS),
+        place=-1,
     )
-    targets: Annotated[str, Field(max_length=4_096)] = Field(
+    targets: Annotated[str, Field(max_length=4_096)] = setting(
         "",
-        title="Target array",
-        description="The array or column of your file that the model learns. Empty: the usual names, such as "
-        "y, targets or labels, decide.",
+        "Target array",
+        "The array or column of your file that the model learns. Empty: one with a usual name, such as y, "
+        "targets or labels.",
+        hint="by its usual names",
+        when=has("dataset", ARRAYS),
+        place=-1,
     )
-    workers: int = Field(
+    workers: Annotated[int, Field(ge=0, le=256)] = setting(
         0,
-        ge=0,
-        le=256,
-        title="Loader workers",
-        description="How many extra processes load samples. 0: the training process loads them.",
+        "Loader workers",
+        "Extra processes that load samples. 0: the training process loads them.",
+        when=Chosen.uses_loader,
     )
-    prefetch: int = Field(
-        2,
-        ge=1,
-        le=64,
-        title="Prefetch",
-        json_schema_extra={"unit": "batches"},
-        description="How many batches are prepared ahead of time.",
+    prefetch: Annotated[int, Field(ge=1, le=64)] = setting(
+        2, "Prefetch", "Batches prepared ahead of time.", unit="batches", when=Chosen.uses_loader
     )
-    pin_memory: bool = Field(
-        True, title="Pinned memory", description="Holds batches where a GPU can fetch them while it computes."
-    )
-    persistent_workers: bool = Field(
+    pin_memory: bool = setting(
         True,
-        title="Persistent workers",
-        description="Loader processes stay from one epoch to the next instead of starting again.",
+        "Pinned memory",
+        "Holds batches where a GPU can fetch them while it computes.",
+        when=lambda chosen: chosen.uses_loader() and not chosen.is_on_cpu,
     )
-    augment: bool = Field(
-        False,
-        title="Augmentation",
-        description="Shifts and flips training pictures at random, so that the model learns none by heart.",
+    persistent_workers: bool = setting(
+        True,
+        "Persistent workers",
+        "Loader processes stay from one epoch to the next instead of starting again.",
+        when=lambda chosen: chosen.uses_loader() and not chosen.has("data.workers", "0"),
     )
-    skip_broken: bool = Field(
+    augment: bool = setting(
         False,
-        title="Skip broken pictures",
-        description="Trains on the next picture instead of one that cannot be read, which the log names. "
-        "Off: the pictures are opened before the run, and a broken one stops it.",
+        "Augmentation",
+        "Shifts and flips training pictures at random, so that the model learns none by heart.",
+        when=Chosen.loads,
+    )
+    skip_broken: bool = setting(
+        False,
+        "Skip broken pictures",
+        "Replaces a picture that cannot be read by the next one, and names it in the log. Off: the "
+        "pictures are opened before the run, and a broken one stops it.",
+        when=has("dataset", IMAGE_FOLDER),
     )
 
 
 class Validation(Part):
-    """When to validate, and on how many samples."""
+    """The interval of validations, and their samples."""
 
-    every: int = Field(
-        1,
-        ge=0,
-        le=1_000_000,
-        title="Validation interval",
-        json_schema_extra={"unit": "epochs"},
-        description="Epochs from one validation to the next. 0: never.",
+    group = Group.SAVING
+
+    every: SmallCountOrZero = setting(
+        1, "Validation interval", "Epochs from one validation to the next. 0: never.", unit="epochs"
     )
-    limit: Annotated[int | None, Field(ge=1), NoneFromText] = Field(
+    limit: Annotated[int | None, Field(ge=1), NoneFromText] = setting(
         None,
-        title="Validation samples",
-        json_schema_extra={"unit": "samples"},
-        description="The most samples that a validation uses. Empty: all of them.",
+        "Validation samples",
+        "The most samples that a validation uses. Empty: all of them.",
+        unit="samples",
+        hint="all",
     )
 
 
 class Checkpoint(Part):
-    """Which states of a run are saved: that of the `best` validation accuracy, the `last`, and with
+    """The states of a run to save: that of the `best` validation accuracy, the `last`, and with
     `rewind_every` that from before its loss became NaN."""
 
-    best: bool = Field(
+    group = Group.SAVING
+
+    best: bool = setting(
         False,
-        title="Save best checkpoint",
-        description="Saves the model's state whenever a validation is the best so far.",
+        "Save best checkpoint",
+        "Saves the model's state whenever a validation is the best so far.",
+        when=Chosen.is_validated,
     )
-    last: bool = Field(
-        False,
-        title="Save last checkpoint",
-        description="Saves the state during the run, so that a stopped run can be resumed.",
+    last: bool = setting(
+        False, "Save last checkpoint", "Saves the state during the run, so that a stopped run can be resumed."
     )
-    every: SmallCount = Field(
+    every: SmallCount = setting(
         1,
-        title="Checkpoint interval",
-        json_schema_extra={"unit": "epochs"},
-        description="Epochs between two saves of the last checkpoint; stopping the run saves it once more.",
+        "Checkpoint interval",
+        "Epochs between two saves of the last checkpoint; stopping the run saves it once more.",
+        unit="epochs",
+        when=has("checkpoint.last", "true"),
     )
-    rewind_every: int = Field(
+    rewind_every: SmallCountOrZero = setting(
         0,
-        ge=0,
-        le=1_000_000,
-        title="Keep state for Find it",
-        json_schema_extra={"unit": "steps"},
-        description="Steps between two copies of the state in memory. The newest is saved when the loss is "
-        "not finite or step after step is skipped: Find it in Numerics begins there. 0: none.",
+        "Keep state for Find it",
+        "Steps between two copies of the state in memory. The newest is saved when the loss is not finite "
+        "or step after step is skipped: Find it in Numerics begins there. 0: none.",
+        unit="steps",
     )

@@ -1,11 +1,11 @@
-"""Titles, help and units of settings, read from their fields, and the titles of a machine's facts."""
+"""Titles and help of settings, and the titles of a machine's facts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from engine.experiment.experiment import setting_fields
+from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem, request_problem
 from engine.experiment.text import in_sentence
 
@@ -26,19 +26,13 @@ FACTS: Mapping[str, str] = MappingProxyType(
 
 def setting_title(key: str) -> str:
     """The title of a setting by its dotted key, or of a machine's fact; any other key as it is."""
-    field = setting_fields().get(key)
-    return (field.title if field else FACTS.get(key)) or key
+    setting = all_settings().get(key)
+    return setting.title if setting else FACTS.get(key, key)
 
 
 def setting_help(key: str) -> str:
-    """What the setting is for, in a line."""
-    return setting_fields()[key].description or ""
-
-
-def setting_unit(key: str) -> str:
-    """The unit of the setting's value, such as "steps"; empty where it has none."""
-    extra = setting_fields()[key].json_schema_extra
-    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+    """A line of help."""
+    return all_settings()[key].about
 
 
 def named(key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 from engine import __version__
@@ -13,7 +14,6 @@ from engine.compare.evidence import evidence_of
 from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
-from engine.compare.tariff import Tariff
 from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
@@ -87,7 +87,8 @@ class Content:
         return starts[-1] if starts else None
 
 
-_NO_TARIFF = Tariff()
+Write = Callable[[Content, Path], None]
+"""Writes runs in a format."""
 
 
 def content_of(
@@ -96,23 +97,21 @@ def content_of(
     baseline_id: str | None = None,
     leading_id: str | None = None,
     title: str = "",
-    tariff: Tariff = _NO_TARIFF,
     *,
     with_published: bool = False,
 ) -> Content:
     """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
 
     The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses; the side of `leading_id`
-    leads; a `tariff` adds what the energy costs and emits, `with_published` the published figures of the same
-    models. Raises ProblemError for an unknown run, and if
-    either of these is not among the runs.
+    leads; `with_published` adds the published figures of the same models. Raises ProblemError for an unknown
+    run, and if either of these is not among the runs.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
     named = {run.id: run for run in map(store.run, run_ids)}
     baseline = None if baseline_id is None else store.run(baseline_id).id
     others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
-    comparison = compare(evidence_of(store, tuple(named.values())), baseline, others=others, tariff=tariff)
+    comparison = compare(evidence_of(store, tuple(named.values())), baseline, others=others)
     groups = {run.comparison for run in named.values()}
     return Content(
         comparison=comparison,

@@ -1,25 +1,34 @@
-"""The export formats, chosen by the ending of the path."""
+"""The formats of each kind of result, chosen by the ending of the path."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from engine.experiment.problem import ProblemError, request_problem
-from engine.export.content import Content
-from engine.export.files import place
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.export.files import check_free, place
 
-Write = Callable[[Content, Path], None]
+if TYPE_CHECKING:
+    from engine.export.content import Content
+    from engine.store.saved.diagnoses import DiagnosisRecord
+    from engine.store.saved.searches import ProbeRecord
+    from engine.store.saved.sweeps import SweepRecord
+    from engine.store.saved.timings import TimingRecord
+    from engine.store.saved.tunings import TuningRecord
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(Generic[Result]):
     """A format: `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    `write` takes the content and the path. Further files go beside that path; their names end in one of
+    `write` takes the result and the path. Further files go beside that path; their names end in one of
     `beside` instead of `suffix`. If formats share a suffix, a path with that suffix means the first. A format
     that `is_race` needs two sides that can be raced.
     """
@@ -27,99 +36,155 @@ class Format:
     name: str
     suffix: str
     title: str
-    write: Write
+    write: Callable[[Result, Path], None]
     beside: tuple[str, ...] = ()
     is_race: bool = False
 
 
-def _lazily(module: str, function: str) -> Write:
+@dataclass(frozen=True)
+class Kind(Generic[Result]):
+    """A kind of result, "the numerics", and its formats."""
+
+    noun: str
+    formats: tuple[Format[Result], ...]
+
+    @property
+    def endings(self) -> str:
+        """The endings of files, with commas between them."""
+        return ", ".join(dict.fromkeys(form.suffix for form in self.formats if form.suffix != "/"))
+
+    def format_named(self, name: str) -> Format[Result]:
+        """The format of that `name`. Raises StopIteration for any other."""
+        return next(form for form in self.formats if form.name == name)
+
+    def format_for(self, path: str | Path) -> Format[Result]:
+        """The format that a path asks for. Raises ProblemError, which lists the formats."""
+        text = os.fspath(path)
+        name = "/" if text.endswith(("/", os.sep)) else Path(text).name.lower()
+        fitting = [form for form in self.formats if name.endswith(form.suffix)]
+        if not fitting or (name != "/" and os.path.isdir(text)):  # noqa: PTH112 - Path raises for a long name
+            raise ProblemError(self._no_format(text))
+        # "x.json.gz" ends in the endings of two
+        return max(fitting, key=lambda form: len(form.suffix))
+
+    def export(
+        self,
+        result: Result,
+        path: str | Path,
+        *,
+        force: bool = False,
+        write: Callable[[Result, Path], None] | None = None,
+    ) -> Path:
+        """Writes a result in the format that `path` asks for, or by `write`, and returns the path.
+
+        Existing files are kept unless `force`. Raises ProblemError; nothing is left half-written.
+        """
+        write = self.format_for(path).write if write is None else write
+        target = Path(path)
+        with place(target, force=force) as temporary:
+            write(result, temporary)
+        return target
+
+    def check(self, paths: Iterable[str | Path], *, force: bool = False) -> None:
+        """Raises ProblemError where `export` to one of the paths would, as far as that is known before."""
+        for path in paths:
+            self.format_for(path)
+            check_free(Path(path), force=force)
+
+    def _no_format(self, text: str) -> Problem:
+        has_folder = any(form.suffix == "/" for form in self.formats)
+        or_folder = ", or the path in / for TensorBoard" if has_folder else ""
+        suffix = Path(text).suffix.lower()
+        if not text:
+            message = "The path is empty."
+        elif os.path.isdir(text):  # noqa: PTH112 - Path raises for a name that is too long
+            message = f"{text} is a folder."
+        elif suffix:
+            message = f"{text} ends in {suffix}, which is no format of {self.noun}."
+        else:
+            message = f"{text} has no ending that names a format."
+        remedy = f"End the file's name in {self.endings}{or_folder}."
+        return request_problem(message, remedy, key="to", value=text, allowed=self.endings)
+
+
+def _function(name: str) -> Any:
     # each format has libraries of its own, and nobody should wait for those of the others
-    def write(content: Content, path: Path) -> None:
-        getattr(importlib.import_module(f"engine.export.{module}"), function)(content, path)
-
-    return write
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(f"engine.export.{module}"), function)
 
 
-_write_archive = _lazily("archive.writer", "write_archive")
-FORMATS = (
-    Format("html", ".html", "Report as a web page", _lazily("report.html", "write_html")),
-    Format("pdf", ".pdf", "Report as PDF", _lazily("report.pdf", "write_pdf")),
-    Format("png", ".png", "Picture", _lazily("pictures.sheet", "write_png")),
-    Format("svg", ".svg", "Vector picture", _lazily("pictures.sheet", "write_svg")),
-    Format("card", ".png", "Race as a picture", _lazily("pictures.race", "write_card_png"), is_race=True),
-    Format(
-        "animation",
-        ".webp",
-        "Race as an animated picture (WebP)",
-        _lazily("pictures.animation", "write_webp"),
-        is_race=True,
-    ),
-    Format(
-        "gif",
-        ".gif",
-        "Race as an animated picture (GIF)",
-        _lazily("pictures.animation", "write_gif"),
-        is_race=True,
-    ),
-    Format(
-        "csv",
-        ".csv",
-        "Samples and figures as CSV",
-        _lazily("data", "write_csv"),
-        ("-runs.csv", "-summary.csv"),
-    ),
-    Format("json", ".json", "Everything as JSON", _lazily("data", "write_json")),
-    Format("markdown", ".md", "Table in Markdown", _lazily("report.markdown", "write_markdown")),
-    Format("latex", ".tex", "Table in LaTeX", _lazily("report.latex", "write_latex")),
-    Format("tensorboard", "/", "TensorBoard", _lazily("trackers.tensorboard", "write_tensorboard")),
-    Format("archive", ".ammeter", "Runs whole, to import elsewhere", _write_archive),
-    Format("zip", ".zip", "Runs whole, for Ammeter 0.1", _write_archive),
-    Format("script", ".py", "Python script of one run", _lazily("script.page", "write_script"), (".npz",)),
-)
+def _call(name: str, result: Any, path: Path) -> None:
+    _function(name)(result, path)
 
 
-def format_named(name: str) -> Format:
-    """The format of that `name`. Raises StopIteration for any other."""
-    return next(form for form in FORMATS if form.name == name)
+def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
+    """A format of one kind; `write` is a function "module.name" of engine.export."""
+    return Format(name, suffix, title, partial(_call, write), **more)
 
 
-def format_for(path: str | Path) -> Format:
-    """The format that a path asks for. Raises ProblemError, which lists the formats."""
-    text = os.fspath(path)
-    if text.endswith(("/", os.sep)):
-        return format_named("tensorboard")
-    if not text:
-        remedy = f"Give a file's name ({_endings()})."
-        raise ProblemError(request_problem("The path is empty.", remedy, key="to", value=text))
-    if os.path.isdir(text):  # noqa: PTH112 - Path raises for a name that is too long
-        message = f"{text} is a folder."
-        remedy = f"Give a file's name ({_endings()}), or end the path with / for TensorBoard."
-        raise ProblemError(request_problem(message, remedy, key="to", value=text, allowed=_endings()))
-    suffix = Path(text).suffix.lower()
-    form = next((form for form in FORMATS if form.suffix == suffix), None)
-    if form is None:
-        reason = f"ends in {suffix}, which no format does" if suffix else "has no ending that names a format"
-        remedy = f"End it in {_endings()}, or in / for TensorBoard."
-        problem = request_problem(f"{text} {reason}.", remedy, key="to", value=text, allowed=_endings())
-        raise ProblemError(problem)
-    return form
+_WRITERS = {
+    "html": (".html", "Report as a web page", "html.write_html"),
+    "pdf": (".pdf", "Report as PDF", "pdf.write_pdf"),
+    "png": (".png", "Picture", "picture.write_pictures"),
+    "svg": (".svg", "Vector picture", "picture.write_pictures"),
+    "csv": (".csv", "Tables as CSV", "data.write_csv"),
+    "json": (".json", "Everything as JSON", "data.write_json"),
+    "markdown": (".md", "Tables in Markdown", "markdown.write_markdown"),
+    "latex": (".tex", "Tables in LaTeX", "latex.write_latex"),
+}
 
 
-def export(content: Content, path: str | Path, *, force: bool = False, write: Write | None = None) -> Path:
-    """Writes the content in the format that `path` asks for, or by `write`, and returns the path.
+def _document_formats(document: str) -> tuple[Format[Any], ...]:
+    """The formats of the document that the function `document` makes of a result."""
+    return tuple(
+        Format(name, suffix, title, partial(_write_document, document, write))
+        for name, (suffix, title, write) in _WRITERS.items()
+    )
 
-    Existing files are kept unless `force`. Raises ProblemError; nothing is left half-written.
-    """
-    write = format_for(path).write if write is None else write
-    target = Path(path)
-    with place(target, force=force) as temporary:
-        write(content, temporary)
-    return target
+
+def _write_document(document: str, write: str, result: Any, path: Path) -> None:
+    _call(f"writers.{write}", _function(document)(result), path)
+
+
+def _comparison_formats() -> tuple[Format[Content], ...]:
+    tables = {form.name: form for form in _document_formats("report.report.report_of")}
+    archive, webp = "archive.writer.write_archive", "pictures.animation.write_webp"
+    moving = "Race as an animated picture"
+    return (
+        _own("html", ".html", "Report as a web page", "report.html.write_html"),
+        _own("pdf", ".pdf", "Report as PDF", "report.pdf.write_pdf"),
+        _own("png", ".png", "Picture", "pictures.sheet.write_picture"),
+        _own("svg", ".svg", "Vector picture", "pictures.sheet.write_picture"),
+        _own("card", ".png", "Race as a picture", "pictures.race.write_card_png", is_race=True),
+        _own("animation", ".webp", f"{moving} (WebP)", webp, is_race=True),
+        _own("gif", ".gif", f"{moving} (GIF)", "pictures.animation.write_gif", is_race=True),
+        _own("csv", ".csv", "Samples and figures as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
+        _own("json", ".json", "Everything as JSON", "report.data.write_json"),
+        tables["markdown"],
+        tables["latex"],
+        _own("tensorboard", "/", "TensorBoard", "trackers.tensorboard.write_tensorboard"),
+        _own("archive", ".ammeter", "Runs whole, to import elsewhere", archive),
+        _own("zip", ".zip", "Runs whole, for Ammeter 0.1", archive),
+        _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),
+    )
+
+
+_CSV_BESIDE = ("-runs.csv", "-summary.csv")
+_TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
+_SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script")
+
+COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
+LIMIT: Kind[Sequence[ProbeRecord]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
+NUMERICS: Kind[DiagnosisRecord] = Kind("the numerics", _document_formats("kinds.numerics.document"))
+PROFILE: Kind[TimingRecord] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
+TRACES: Kind[TimingRecord] = Kind("traces", (_TRACE,))
+SWEEP: Kind[SweepRecord] = Kind("a sweep", _document_formats("kinds.sweep.document"))
+TUNE: Kind[TuningRecord] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
 
 
 def files_beside(path: Path) -> tuple[Path, ...]:
-    """The further files of the export to `path` that exist."""
-    ends = next((form.beside for form in FORMATS if form.suffix == path.suffix.lower()), ())
+    """The further files of the export of runs to `path` that exist."""
+    ends = next((form.beside for form in COMPARISON.formats if form.suffix == path.suffix.lower()), ())
     return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
 
 
@@ -127,12 +192,3 @@ def and_beside(files: Sequence[Path]) -> str:
     """The further files of an export as a clause; "" without any."""
     names = " and ".join(file.name for file in files)
     return f", with {names} beside it" if names else ""
-
-
-def endings() -> tuple[str, ...]:
-    """The endings of files, without that of a folder."""
-    return tuple(dict.fromkeys(form.suffix for form in FORMATS if form.suffix != "/"))
-
-
-def _endings() -> str:
-    return ", ".join(endings())

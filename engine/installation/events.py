@@ -1,4 +1,4 @@
-"""What an installation in progress tells."""
+"""Events of an installation in progress."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
 
 
 class Installation(BaseModel):
-    """What an installation holds, written beside its packages once they are all there.
+    """The content of an installation, written beside its packages once they are all there.
 
     `backend` is uv's name of a torch build, such as "cu130" or "cpu"; `python` is "3.12"; `packages` are
     versions by name; `files` and `size_bytes` count everything installed; `made` is in seconds since 1970.
@@ -104,7 +104,7 @@ def current_name(folder: Path) -> str | None:
 
 
 def has_own_torch() -> bool:
-    """Whether torch is in the environment that the program itself runs in."""
+    """True if torch is in the environment that the program itself runs in."""
     return find_spec("torch") is not None
 
 

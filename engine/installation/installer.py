@@ -167,7 +167,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def has_leftovers(folder: Path | None = None) -> bool:
-    """Whether there are installations that are not current. Raises ProblemError."""
+    """True if there are installations that are not current. Raises ProblemError."""
     folder = folder or engines_folder()
     with problems.writing(folder):
         return bool(_unused(folder))
@@ -230,7 +230,7 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
 
 
 def _size(folder: Path) -> tuple[int, int]:
-    """How many files are below a folder, and their bytes; a file with several names counts once."""
+    """The number of files below a folder, and their bytes; a file with several names counts once."""
     files = size_bytes = 0
     seen: set[int] = set()
     for parent, _, names in os.walk(folder):

@@ -37,7 +37,7 @@ def mark_in_use(place: Path) -> None:
 
 
 def is_in_use(place: Path) -> bool:
-    """Whether a worker has the installation on its path."""
+    """True while a worker has the installation on its path."""
     path = place / IN_USE
     try:
         if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Where installations live. These functions only compute; folders are made where something is written.
+"""Paths of installations. These functions only compute; who writes makes the folders.
 
 engines_folder()
     current.json               the id of the installation in use; replaced atomically

@@ -1,4 +1,4 @@
-"""What will be fetched: uv resolves the engine's packages, those that the program has are left out."""
+"""The packages to fetch: uv resolves those of the engine, and those that the program has are left out."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class _Package:
 
 
 def _packages_of_program() -> dict[str, _Package]:
-    """What the program itself has, by normalised name."""
+    """The program's own packages, by normalised name."""
     packages: dict[str, _Package] = {}
     for distribution in distributions():
         head = (distribution.read_text("METADATA") or "").partition("\n\n")[0]
@@ -306,7 +306,7 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
 
 
 _LONGEST_NAME_BYTES = 240
-"""Of a file: systems take 255, of which a part of a file needs some."""
+"""The longest name of a file: systems take 255, of which a part of a file needs some."""
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:

@@ -1,4 +1,4 @@
-"""What goes wrong on the way to packages, a sentence and a remedy each: for uv and for our own download."""
+"""Problems on the way to packages, a sentence and a remedy each: for uv and for our own download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to install, and what installing it takes: the user's choice, and uv's answer to it."""
+"""The user's choice of an engine, and uv's answer: its packages, their download and size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AUTOMATIC = "auto"
 
 @dataclass(frozen=True)
 class Source:
-    """Where packages come from; the official indexes if both are None.
+    """The source of packages; the official indexes if both are None.
 
     `mirror` is the address of a package index that stands in for PyPI and for PyTorch's indexes; `folder`
     holds wheels, for machines without network (`--find-links`).

@@ -1,4 +1,4 @@
-"""Whether an installation has all the files that its wheels brought, as their RECORD files list them."""
+"""Checks that an installation has all files of its wheels, as their RECORD files list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.installation.installed import State, broken, engine_here
 
 
 def whole_problem(folder: Path | None = None) -> Problem | None:
-    """What the engine lacks, file by file; None for a whole one. It may take seconds: for a thread."""
+    """The files that the engine lacks; None for a whole one. It may take seconds: for a thread."""
     engine = engine_here(folder)
     if engine.state is not State.READY or engine.installation is None or engine.packages is None:
         return engine.problem

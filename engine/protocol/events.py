@@ -157,7 +157,7 @@ class PhaseName(StrEnum):
 
 
 class Phase(Message):
-    """What the worker is doing now, and how far it is where that is known (0 to 1)."""
+    """The worker's present phase, and its progress where that is known (0 to 1)."""
 
     event: Literal["phase"] = "phase"
     name: PhaseName
@@ -219,7 +219,7 @@ class Samples(Message):
         return {name: column for name, column in named.items() if column is not None}
 
     def has_room_for(self, later: Samples) -> bool:
-        """Whether both batches fit into one."""
+        """True if both batches fit into one."""
         return len(self.step) + len(later.step) <= MOST_ROWS
 
     def followed_by(self, later: Samples) -> Samples:
@@ -327,7 +327,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def is_last(event: Event) -> bool:
-    """Whether this event is the last of its job."""
+    """True for the last event of a job."""
     return isinstance(event, Finished | Failed | CatalogRead | Examined | ForecastMade | Checked | Tried)
 
 

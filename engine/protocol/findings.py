@@ -1,4 +1,4 @@
-"""What Check found in a model before a step of it is trained: mistakes with mixed precision, and its tree."""
+"""Results of Check, which trains no step: a model's mistakes with mixed precision, and its tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class FindingKind(StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     RAISES = "raises"
     """The user's code raises an error or exits."""
@@ -35,11 +35,11 @@ class FindingKind(StrEnum):
     WAITS = "waits"
     """The host waits for the device in every forward pass."""
     BRANCHES = "branches"
-    """Python decides by a tensor's value: it waits, and cannot be captured."""
+    """Python branches on a tensor's value: it waits, and cannot be captured."""
     EMULATED = "emulated"
     """The device only emulates the precision."""
     ODD_SIZE = "odd size"
-    """A size is no multiple of 8, which Tensor Cores need for full speed."""
+    """A size is not a multiple of 8, which Tensor Cores need for full speed."""
     NO_GRADIENT = "no gradient"
     OUTPUT_NOT_FLOAT = "output not float"
     LOSS_NOT_SCALAR = "loss not scalar"
@@ -47,7 +47,7 @@ class FindingKind(StrEnum):
 
 
 class Finding(Message):
-    """One mistake or remark, and where it is.
+    """A mistake or remark, and its place.
 
     `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
     library; None where there is none. `count` is how often it happens in a forward pass, or in how many
@@ -95,7 +95,7 @@ class ModuleRow(Message):
 
     @property
     def depth(self) -> int:
-        """How many modules it is inside of."""
+        """The number of modules around it."""
         return len(self.name.split(".")) if self.name else 0
 
 

@@ -114,12 +114,12 @@ def _adapter() -> TypeAdapter[Request]:
 
 
 def is_measured(job: Job) -> bool:
-    """Whether the job's figures would suffer from anything running beside it."""
+    """True if the job's figures would suffer from anything running beside it."""
     return isinstance(job, Train | Diagnose | Profile)
 
 
 def ends_worker(job: Job) -> bool:
-    """Whether the worker cannot be used again: after a measured job, a trial under a cap on a CPU, or a light
+    """True if the worker cannot be used again: after a measured job, a trial under a cap on a CPU, or a light
     job that ran code of the user's."""
     if isinstance(job, CheckModel | Forecast):
         return job.experiment.code is not None

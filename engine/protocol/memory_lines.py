@@ -70,7 +70,7 @@ def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
 
 
 def _is_hidden(hull: Sequence[MemoryLine], steeper: MemoryLine) -> bool:
-    """Whether a steeper line leaves the hull's last line nowhere the highest."""
+    """True if a steeper line leaves the hull's last line nowhere the highest."""
     return len(hull) > 1 and _crossing(hull[-1], steeper) <= _crossing(hull[-2], hull[-1])
 
 

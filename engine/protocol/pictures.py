@@ -83,7 +83,7 @@ MOST_SIDE = 48
 """In pixels, of one tile."""
 
 MOST_BYTES = 512 * 1024
-"""Of the JPEG; 200 tiles of black and white noise take 356,000."""
+"""The largest JPEG; 200 tiles of black and white noise take 356,000 bytes."""
 
 _QUALITY = 88
 _COLUMNS = 20
@@ -124,7 +124,7 @@ class ContactSheet:
         return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
 
     def is_sound(self) -> bool:
-        """Whether its tiles can be read."""
+        """True if its tiles can be read."""
         try:
             self.tiles()
         except ValueError:

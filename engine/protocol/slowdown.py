@@ -1,4 +1,4 @@
-"""What holds a card's clocks down: the bits of the column `slowdown` of `Samples`, and their words."""
+"""Reasons for low clocks of a card: the bits of the column `slowdown` of `Samples`, and their words."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ memory; the worker died; or the worker hung."""
 SPILLED = "It took more than was free: the driver put the rest into the host's memory, which is slow."
 
 Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
-"""What keeps the batch from being larger; `stopped`: the search was stopped before it knew."""
+"""The bound of the largest batch; `stopped`: the search was stopped before it knew."""
 
 
 class Trial(Message):
@@ -78,7 +78,7 @@ class TrialBegun(Message):
 
 
 class TrialEnded(Message):
-    """How the trial went; `replaced_worker` says why the next one gets another process, if it does."""
+    """The result of a trial; `replaced_worker` says why the next one gets another process, if it does."""
 
     event: Literal["trial-ended"] = "trial-ended"
     trial: Trial
@@ -88,7 +88,7 @@ class TrialEnded(Message):
 
 
 class ProbeResult(Message):
-    """What a search found in one precision.
+    """The limit in one precision.
 
     `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
     granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"). With a

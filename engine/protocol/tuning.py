@@ -25,7 +25,7 @@ _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class TuningPlan(Message):
-    """What a tuning may change, and what it must keep.
+    """Changes that a tuning may make, and limits that it must keep.
 
     With `changes_batch` the samples of an optimizer step may become more or fewer, which changes the
     training; without it, a batch may only be split otherwise over gradient accumulation. The guard "alike"
@@ -64,7 +64,7 @@ class TuningTrial(Message):
 
     @property
     def is_usable(self) -> bool:
-        """Whether its speed counts."""
+        """True if its speed counts."""
         return self.problem is None and self.samples_per_second is not None
 
 

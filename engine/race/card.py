@@ -1,28 +1,25 @@
-"""A race on a card: lanes, ratio and memory; one that stands alone also says what was measured, and when."""
+"""A race's card: lanes, ratio and memory; one that stands alone also says what was measured, and when."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from engine.drawing.blocks import Blocks, grid_for
-from engine.drawing.shapes import Drawing, Shape, Words, shortened, text_width, wrapped, wrapped_evenly
-from engine.race import words as race_words
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import Drawing, Shape, Words, wrapped
 from engine.race.memory import ROOM_FOR_ACTIVITY, activity_bars, bars, tanks
-from engine.race.parts import CARD, Part, Sizes, lane_heading, ratio, still
-from engine.race.race import LANES, Moment, Race, Which
+from engine.race.parts import CARD, Part, Sizes, lane_heading, ratio
+from engine.race.scene import Instant, Scene
 
 _MOST_DOUBTS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """A race's card, on the ground of ink `ground`; `parts` are drawn from their shapes of a moment."""
+    """The card of a scene, on the ground of ink `ground`."""
 
-    race: Race
+    scene: Scene
     sizes: Sizes
     ground: str
     height: float
@@ -33,127 +30,134 @@ class Card:
         """The shapes that are the same at every moment."""
         return self._drawing([shape for part in self.parts for shape in part.still])
 
-    def moving(self, moment: Moment) -> Drawing:
+    def moving(self, instant: Instant) -> Drawing:
         """The shapes of this moment."""
-        return self._drawing([shape for part in self.parts for shape in part.moving(moment)])
+        return self._drawing([shape for part in self.parts for shape in part.moving(instant)])
 
-    def drawing(self, moment: Moment) -> Drawing:
+    def drawing(self, instant: Instant) -> Drawing:
         """Both; the blocks come on top of it."""
-        shapes = [shape for part in self.parts for shape in (*part.still, *part.moving(moment))]
-        return self._drawing(shapes, _description(self.race, moment))
+        shapes = [shape for part in self.parts for shape in (*part.still, *part.moving(instant))]
+        return self._drawing(shapes, _description(self.scene, instant))
 
-    def blocks(self, moment: Moment) -> tuple[Blocks, Blocks]:
+    def blocks(self, instant: Instant) -> tuple[Blocks, Blocks]:
         """The blocks of both lanes, lit as far as each has come."""
         full, mixed = self.lanes
-        return full.with_lit(moment.full.blocks), mixed.with_lit(moment.mixed.blocks)
+        return full.with_lit(instant.counts[0].blocks), mixed.with_lit(instant.counts[1].blocks)
+
+    def words(self, instant: Instant) -> str:
+        """All its text."""
+        return " ".join(filter(None, (part.words(instant) for part in self.parts)))
 
     def _drawing(self, shapes: list[Shape], description: str = "") -> Drawing:
         return Drawing(self.sizes.width, self.height, tuple(shapes), description)
 
 
-def race_card(race: Race, tiles: NDArray[np.uint8], facts: Sequence[str]) -> Card:
-    """The card that stands alone, 1,280 by 720: with title, doubts, and `facts` in lines at its foot."""
-    has_memory = any(peak is not None for peak in race.peaks_mib)
-    sizes = CARD if has_memory else replace(CARD, panel=0)
-    foot = _foot(race, facts, sizes)
-    head = _head(race, sizes)
-    floor = foot.bottom - 18
-    full, full_blocks = _lane(race, "full", tiles, sizes, head.bottom)
-    mixed_height = full.bottom - head.bottom
-    mixed, mixed_blocks = _lane(race, "mixed", tiles, sizes, floor - mixed_height)
-    between = floor - mixed_height - full.bottom
-    number = ratio(race, sizes, sizes.margin, full.bottom, between)
-    parts: tuple[Part, ...] = (head, full, number, mixed, foot)
-    if has_memory:
+def race_card(scene: Scene, facts: Sequence[str] = (), sizes: Sizes = CARD) -> Card:
+    """The card that stands alone, with its title; one that is not live has doubts and `facts` at its foot."""
+    if not scene.peaks:
+        sizes = replace(sizes, panel=0)
+    head = _head(scene, sizes)
+    feet = () if sizes.is_live else (_foot(scene, facts, sizes),)
+    floor = feet[0].area.top - 18 if feet else sizes.height - sizes.bottom
+    full, full_blocks = _lane(scene, 0, sizes, head.bottom)
+    mixed_top = floor - (full_blocks.bottom - head.bottom)
+    mixed, mixed_blocks = _lane(scene, 1, sizes, mixed_top)
+    number = ratio(scene, sizes, full_blocks.bottom, mixed_top - full_blocks.bottom)
+    parts: tuple[Part, ...] = (head, full, number, mixed, *feet)
+    if scene.peaks:
         left = sizes.margin + sizes.lanes + sizes.gap
-        parts += (tanks(race, sizes, left, sizes.margin, floor - sizes.margin),)
-    return Card(race, sizes, "bg0", sizes.height, parts, (full_blocks, mixed_blocks))
+        parts += (tanks(scene, sizes, left, sizes.top, floor - sizes.top),)
+    return Card(scene, sizes, "bg0", sizes.height, parts, (full_blocks, mixed_blocks))
 
 
-def page_card(race: Race, tiles: NDArray[np.uint8], sizes: Sizes) -> Card:
+def page_card(scene: Scene, sizes: Sizes) -> Card:
     """The card within a page that says the rest itself."""
     gap = 1.1 * sizes.caption
-    full, full_blocks = _lane(race, "full", tiles, sizes, 0)
-    number = ratio(race, sizes, 0, full.bottom + gap, 0)
-    mixed, mixed_blocks = _lane(race, "mixed", tiles, sizes, number.bottom + gap)
+    full, full_blocks = _lane(scene, 0, sizes, 0)
+    number = ratio(scene, sizes, full_blocks.bottom + gap, 0)
+    mixed, mixed_blocks = _lane(scene, 1, sizes, number.bottom + gap)
+    bottom = mixed_blocks.bottom
     if sizes.panel:
-        memory = tanks(race, sizes, sizes.lanes + sizes.gap, 0, mixed.bottom)
-        is_told = mixed.bottom >= ROOM_FOR_ACTIVITY
+        memory = tanks(scene, sizes, sizes.lanes + sizes.gap, 0, bottom)
     else:
-        memory, is_told = bars(race, sizes, 0, mixed.bottom + 0.6 * gap), False
-    activity = still((), memory.bottom) if is_told else activity_bars(race, sizes, 0, memory.bottom)
-    parts = (full, number, mixed, memory, activity, _playback_rate(race, sizes, activity.bottom))
-    return Card(race, sizes, "bg1", parts[-1].bottom, parts, (full_blocks, mixed_blocks))
+        memory = bars(scene, sizes, bottom + 0.6 * gap)
+    is_told = sizes.panel > 0 and bottom >= ROOM_FOR_ACTIVITY
+    parts = (full, number, mixed, memory, *(() if is_told else activity_bars(scene, sizes, memory.bottom)))
+    parts += (_pace(scene, sizes, parts[-1].bottom),)
+    return Card(scene, sizes, "bg1", parts[-1].bottom, parts, (full_blocks, mixed_blocks))
 
 
-def _lane(
-    race: Race, which: Which, tiles: NDArray[np.uint8], sizes: Sizes, top: float
-) -> tuple[Part, Blocks]:
-    heading = lane_heading(race, which, sizes, sizes.margin, top)
-    grid = grid_for(race.blocks, sizes.lanes, sizes.lane)
-    ink = race.lane(which).side.precision.value
-    blocks = Blocks(sizes.margin, heading.bottom, grid, 0, ink, tiles)
-    return replace(heading, bottom=heading.bottom + grid.height), blocks
+def _lane(scene: Scene, which: int, sizes: Sizes, top: float) -> tuple[Part, Blocks]:
+    heading, look = lane_heading(scene, which, sizes, top), scene.heads[which].look
+    grid = grid_for(scene.blocks, sizes.lanes, sizes.lane)
+    return heading, Blocks(sizes.margin, heading.bottom, grid, 0, look.ink, scene.tiles, look.fill)
 
 
-def _head(race: Race, sizes: Sizes) -> Part:
-    top = sizes.margin + 0.75 * sizes.title
-    title = race_words.title(race)
-    size = max(0.75, min(1.0, sizes.lanes / text_width(title, sizes.title, 600))) * sizes.title
-    text = shortened(title, sizes.lanes + 1, size, 600)
-    shapes: list[Shape] = [Words(sizes.margin, top, text, "text", size, 600)]
-    down = top + 0.5 * sizes.sentence
-    for line in wrapped_evenly(race_words.sentence(race), sizes.lanes, sizes.sentence, most=3):
+def _head(scene: Scene, sizes: Sizes) -> Part:
+    left, down = sizes.margin, sizes.top + (1.0 if sizes.is_live else 0.75) * sizes.title
+    size = max(0.75, min(1.0, sizes.lanes / sizes.width_of(scene.title, sizes.title, 600))) * sizes.title
+    text = sizes.cut(scene.title, sizes.lanes + 1, size, 600)
+    shapes: list[Shape] = [Words(left, down, text, "text", size, 600)]
+    down += 0.5 * sizes.sentence
+    # without a foot the replay's pace stands here
+    sentence = " ".join(filter(None, (scene.sentence, scene.pace if sizes.is_live else "")))
+    for line in sizes.lines(sentence, sizes.lanes, sizes.sentence):
         down += 1.4 * sizes.sentence
-        shapes.append(Words(sizes.margin, down, line, "text2", sizes.sentence))
-    return still(tuple(shapes), down + 2.0 * sizes.sentence)
+        shapes.append(Words(left, down, line, "text2", sizes.sentence))
+    words, places = (scene.title, sentence), {}
+    if sizes.is_live and scene.doubts:
+        line_top, down = down + 0.7 * sizes.detail, down + 2.9 * sizes.detail
+        shown, right = _first_doubt(scene, sizes, down - 0.75 * sizes.detail)
+        shapes += shown
+        words += (*(() if scene.is_spoiled else (f"{scene.caution}:",)), scene.doubts[0])
+        places["doubts"] = Rect(right, line_top, left + sizes.lanes, down)
+    area = Rect(left, sizes.top, left + sizes.lanes, down + 2.2 * sizes.sentence)
+    return Part(area, tuple(shapes), words=lambda instant: " ".join(filter(None, words)), places=places)
 
 
-def _foot(race: Race, facts: Sequence[str], sizes: Sizes) -> Part:
-    """Doubts and facts, at the lower edge; its `bottom` is its upper edge."""
-    size, room = sizes.small, sizes.inner
+def _first_doubt(scene: Scene, sizes: Sizes, baseline: float) -> tuple[list[Shape], float]:
+    """The first doubt on a line, unless the title is the caution itself after that; and where it ends."""
+    size, x = sizes.detail, sizes.margin
+    shapes: list[Shape] = []
+    if not scene.is_spoiled:
+        begin = f"{scene.caution}:"
+        shapes.append(Words(x, baseline, begin, "text", size, 600))
+        x += sizes.width_of(begin, size, 600) + 0.4 * size
+    buttons = (17 if scene.is_spoiled else 7) * size
+    text = sizes.cut(scene.doubts[0], sizes.margin + sizes.lanes - buttons - x, size)
+    return [*shapes, Words(x, baseline, text, "text2", size)], x + sizes.width_of(text, size) + 0.8 * size
+
+
+def _foot(scene: Scene, facts: Sequence[str], sizes: Sizes) -> Part:
+    """Doubts and facts, at the lower edge."""
+    size, left, room = sizes.small, sizes.margin, sizes.inner
     pitch = 1.45 * size
-    lines = [shortened(line, room, size) for line in (*facts, *_shown(race)) if line]
-    begin = f"{race_words.caution(race)}: "
-    aside = text_width(begin, size, 600) + 4
-    doubts = _doubt_lines(race, room - aside, size)
-    baseline = sizes.height - 0.6 * sizes.margin
+    lines = [sizes.cut(line, room, size) for line in (*facts, scene.pace) if line]
+    begin = f"{scene.caution}: "
+    aside = sizes.width_of(begin, size, 600) + 4
+    doubts = wrapped(" ".join(scene.doubts), room - aside, size, most=_MOST_DOUBTS) if scene.doubts else ()
+    baseline = sizes.height - sizes.bottom
     top = baseline - pitch * (len(lines) + len(doubts) - 1)
     shapes: list[Shape] = []
     if doubts:
-        shapes.append(Words(sizes.margin, top, begin.strip(), "text", size, 600))
+        shapes.append(Words(left, top, begin.strip(), "text", size, 600))
         shapes += [
-            Words(sizes.margin + aside, top + place * pitch, line, "text", size)
-            for place, line in enumerate(doubts)
+            Words(left + aside, top + place * pitch, line, "text", size) for place, line in enumerate(doubts)
         ]
     first = top + pitch * len(doubts)
-    shapes += [
-        Words(sizes.margin, first + place * pitch, line, "text3", size) for place, line in enumerate(lines)
-    ]
-    return still(tuple(shapes), top - size)
+    shapes += [Words(left, first + place * pitch, line, "text3", size) for place, line in enumerate(lines)]
+    return Part(Rect(left, top - size, left + room, sizes.height), tuple(shapes))
 
 
-def _doubt_lines(race: Race, room: float, size: float) -> tuple[str, ...]:
-    doubts = race_words.doubt_words(race)
-    return wrapped(" ".join(doubts), room, size, most=_MOST_DOUBTS) if doubts else ()
+def _pace(scene: Scene, sizes: Sizes, top: float) -> Part:
+    shapes = (Words(0, top + 1.8 * sizes.small, scene.pace, "text3", sizes.small),) if scene.pace else ()
+    return Part(Rect(0, top, sizes.width, top + (2.2 * sizes.small if scene.pace else 2)), shapes)
 
 
-def _shown(race: Race) -> tuple[str, ...]:
-    words = race_words.playback_rate_words(race)
-    return (words,) if words else ()
-
-
-def _playback_rate(race: Race, sizes: Sizes, top: float) -> Part:
-    lines = _shown(race)
-    shapes = tuple(Words(0, top + 1.8 * sizes.small, line, "text3", sizes.small) for line in lines)
-    return still(shapes, top + (2.2 * sizes.small if lines else 2))
-
-
-def _description(race: Race, moment: Moment) -> str:
+def _description(scene: Scene, instant: Instant) -> str:
     """The card in up to three sentences, for screen readers."""
-    lanes = []
-    for which in LANES:
-        named = filter(None, (race_words.lane_name(race, which), race_words.lane_detail(race, which)))
-        counted = f"{moment.lane(which).samples:,} {race_words.counter_words(race, which, moment)}"
-        lanes.append(f"{', '.join(named)}: {counted}")
-    return f"{'. '.join(lanes)}. {race_words.spoken(race, moment)}."
+    lanes = [
+        f"{', '.join(filter(None, (head.name, head.detail)))}: {count.samples} {count.words}"
+        for head, count in zip(scene.heads, instant.counts, strict=True)
+    ]
+    return f"{'. '.join(lanes)}. {instant.spoken}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.drawing.fonts import font_file, sized
-from engine.drawing.shapes import Shape, Words, text_width
+from engine.drawing.shapes import Measure, Shape, Words, text_width
 
 SIGN = "\N{MULTIPLICATION SIGN}"
 
@@ -23,16 +23,19 @@ _SIGN_SIZE, _SIGN_GAP = 168 / _DESIGN, 9 / _DESIGN
 _SIGN_RISE = 21 / _DESIGN
 """How far the sign stands above the figures' baseline, so that their middles meet."""
 
-_FIGURE, _SIGN = 700, 600
-"""Weights."""
+FIGURE_WEIGHT, _SIGN_WEIGHT = 700, 600
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """A font's letters in sizes of type: the advance in a weight, and the left and right edge of a figure."""
+    """How a medium measures text: its width, and the left and right edge of a figure in sizes of type."""
 
-    advance: Callable[[str, int], float]
+    width_of: Measure
     edges: Callable[[str], tuple[float, float]]
+
+    def advance(self, letter: str, weight: int) -> float:
+        """A letter's width in sizes of type."""
+        return self.width_of(letter, MEASURED_AT, weight) / MEASURED_AT
 
 
 @dataclass(frozen=True)
@@ -46,21 +49,24 @@ class Number:
     def shapes(self, x: float, baseline: float, size: float) -> tuple[Shape, ...]:
         raised = baseline - _SIGN_RISE * size
         return (
-            *(Words(x + place * size, baseline, text, "text", size, _FIGURE) for text, place in self.figures),
-            Words(x + self.sign * size, raised, SIGN, "text", _SIGN_SIZE * size, _SIGN),
+            *(
+                Words(x + place * size, baseline, text, "text", size, FIGURE_WEIGHT)
+                for text, place in self.figures
+            ),
+            Words(x + self.sign * size, raised, SIGN, "text", _SIGN_SIZE * size, _SIGN_WEIGHT),
         )
 
 
 def _drawn_edges(figure: str) -> tuple[float, float]:
-    mask, (begin, _) = sized(font_file(_FIGURE), _MEASURED_AT).getmask2(figure, anchor="ls")
+    mask, (begin, _) = sized(font_file(FIGURE_WEIGHT), MEASURED_AT).getmask2(figure, anchor="ls")
     # the mask is as wide as the advance
     left, _, right, _ = mask.getbbox()
-    return (begin + left) / _MEASURED_AT, (begin + right) / _MEASURED_AT
+    return (begin + left) / MEASURED_AT, (begin + right) / MEASURED_AT
 
 
-_MEASURED_AT = 1024
+MEASURED_AT = 1024
 
-DRAWN = Metrics(lambda letter, weight: text_width(letter, 1.0, weight), _drawn_edges)
+DRAWN = Metrics(text_width, _drawn_edges)
 """Of the fonts of drawings."""
 
 
@@ -76,13 +82,13 @@ def laid_out(text: str, room_for: str, metrics: Metrics = DRAWN) -> Number:
     places = _places(like, metrics)
     figures: list[tuple[str, float]] = []
     for figure, (begin, advance) in zip(text, places, strict=True):
-        x = begin + (advance - metrics.advance(figure, _FIGURE)) / 2
+        x = begin + (advance - metrics.advance(figure, FIGURE_WEIGHT)) / 2
         # a figure wider than the first one it comes to is not cut off
         figures.append((figure, x if figures else max(x, -metrics.edges(figure)[0])))
     sign = 0.0
     if text:
         sign = places[-1][0] + metrics.edges(like[-1])[1] + _LAST_GAP + _SPACING + _SIGN_GAP
-    return Number(tuple(figures), sign, sign + _SIGN_SIZE * metrics.advance(SIGN, _SIGN))
+    return Number(tuple(figures), sign, sign + _SIGN_SIZE * metrics.advance(SIGN, _SIGN_WEIGHT))
 
 
 def _widened(text: str) -> str:
@@ -101,5 +107,5 @@ def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
             place = max(sum(places[-1]) + _SPACING, outline_end + _LEAST_GAP - left)
             if number == 1 and text[0] == "1":
                 place = min(place, outline_end + _MOST_GAP - left)
-        places.append((place, metrics.advance(character, _FIGURE)))
+        places.append((place, metrics.advance(character, FIGURE_WEIGHT)))
     return places

@@ -1,31 +1,35 @@
 """The parts of a race's card: lane headings, the large ratio with its caption, and all sizes.
 
-A card has its own sizes when it stands alone, within a page, and on a narrow page.
+A card has its own sizes when it stands alone, within a page, on a narrow page, and in the window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
-from engine.drawing.shapes import CAPITAL, Shape, Words, shortened, text_width, wrapped_evenly
-from engine.race import words as race_words
-from engine.race.number import laid_out
-from engine.race.race import LANES, Moment, Race, Which
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import CAPITAL, Shape, Words, shortened, wrapped_evenly
+from engine.race.number import DRAWN, Metrics, laid_out
+from engine.race.scene import Count, Instant, Scene
 
 
 @dataclass(frozen=True)
 class Sizes:
     """Lengths and sizes of type in pixels.
 
-    `height` is 0 for as much as it needs. `panel` is the width of the tanks' panel beside the lanes, and 0
-    where the memory stands below them. `lane` is the largest height of a lane's blocks, and `number` the size
-    of the huge ratio.
+    `height` is 0 for as much as it needs; then `top` and `bottom` are not used. `panel` is the width of the
+    tanks' panel beside the lanes, and 0 where the memory stands below them. `lane` is the largest height of a
+    lane's blocks, and `number` the size of the huge ratio. A card that `is_live` leaves room for the window's
+    buttons. `snap` moves an edge onto a pixel.
     """
 
     width: float
     height: float
     margin: float
+    top: float
+    bottom: float
     gap: float
     panel: float
     lane: float
@@ -36,6 +40,9 @@ class Sizes:
     detail: float
     caption: float
     small: float
+    is_live: bool = False
+    metrics: Metrics = DRAWN
+    snap: Callable[[float], float] = round
 
     @property
     def inner(self) -> float:
@@ -47,11 +54,25 @@ class Sizes:
         """The width of the lanes."""
         return self.inner - (self.panel + self.gap if self.panel else 0)
 
+    def width_of(self, text: str, size: float, weight: int = 400) -> float:
+        return self.metrics.width_of(text, size, weight)
+
+    def cut(self, text: str, room: float, size: float, weight: int = 400) -> str:
+        """The text, shortened to the room."""
+        return shortened(text, room, size, weight, width_of=self.metrics.width_of)
+
+    def lines(self, text: str, room: float, size: float, weight: int = 400) -> tuple[str, ...]:
+        """The text on up to three lines of about equal length; none for no text."""
+        width_of = self.metrics.width_of
+        return wrapped_evenly(text, room, size, weight, most=3, width_of=width_of) if text else ()
+
 
 CARD = Sizes(
     width=1280,
     height=720,
     margin=44,
+    top=44,
+    bottom=26,
     gap=36,
     panel=250,
     lane=117,
@@ -63,7 +84,8 @@ CARD = Sizes(
     caption=32,
     small=14,
 )
-WIDE = Sizes(
+WIDE = replace(
+    CARD,
     width=926,
     height=0,
     margin=0,
@@ -71,8 +93,6 @@ WIDE = Sizes(
     panel=200,
     lane=92,
     number=112,
-    title=0,
-    sentence=0,
     name=19,
     detail=13,
     caption=23,
@@ -90,101 +110,107 @@ _CLEAR = 26.0
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Shapes that stay, and shapes of a moment; what comes below may begin at `bottom`."""
+    """Shapes that stay, and shapes of an instant, all within `area`; what moves is within `moves`.
 
-    still: tuple[Shape, ...]
-    moving: Callable[[Moment], tuple[Shape, ...]]
-    bottom: float
+    `words` are all its text; `places` are those of the window's buttons.
+    """
+
+    area: Rect
+    still: tuple[Shape, ...] = ()
+    moving: Callable[[Instant], tuple[Shape, ...]] = lambda instant: ()
+    moves: Rect | None = None
+    words: Callable[[Instant], str] = lambda instant: ""
+    places: Mapping[str, Rect] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def bottom(self) -> float:
+        return self.area.bottom
 
 
-def still(shapes: tuple[Shape, ...], bottom: float) -> Part:
-    """A part in which nothing moves."""
-    return Part(shapes, lambda moment: (), bottom)
-
-
-def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -> Part:
+def lane_heading(scene: Scene, which: int, sizes: Sizes, top: float) -> Part:
     """Mark, name and detail at the left, the counter at the right; on two rows where one is too short."""
-    side = race.lane(which).side
-    look = race.looks[side.id]
-    baseline = top + CAPITAL * sizes.name
-    name = race_words.lane_name(race, which)
-    name_x = x + 1.1 * sizes.name
-    needed = text_width(name, sizes.name, 600) + 1.1 * sizes.name + 24
+    head, x, size = scene.heads[which], sizes.margin, sizes.name
+    look, right = head.look, sizes.margin + sizes.lanes
+    baseline = top + CAPITAL * size
+    name_x = x + 1.1 * size
+    needed = sizes.width_of(head.name, size, 600) + 1.1 * size + 24
     # on a narrow page the count has no more than its unit beside it: the detail says how the lane ended
-    is_brief = needed + _widest_counter(race, which, sizes) > sizes.lanes
-    room = sizes.lanes - 24 - _widest_counter(race, which, sizes, is_brief=is_brief)
-    name = shortened(name, room - 1.1 * sizes.name, sizes.name, 600)
-    detail = race_words.lane_detail(race, which)
-    beside = name_x + text_width(name, sizes.name, 600) + 0.6 * sizes.name
-    rows = heading_rows(race, sizes)
+    is_brief = needed + _widest_counter(scene, which, sizes) > sizes.lanes
+    room = sizes.lanes - 24 - _widest_counter(scene, which, sizes, is_brief=is_brief)
+    name = sizes.cut(head.name, room - 1.1 * size, size, 600)
+    beside = name_x + sizes.width_of(name, size, 600) + 0.6 * size
+    rows = heading_rows(scene, sizes)
     at = (beside, baseline) if rows == 1 else (x, baseline + 1.6 * sizes.detail)
-    detail = shortened(detail, sizes.lanes - (0 if rows == 2 else at[0] - x), sizes.detail)
+    detail = sizes.cut(head.detail, sizes.lanes - (0 if rows == 2 else at[0] - x), sizes.detail)
     shapes = (
-        *look.mark(x + _MARK * sizes.name / 2, baseline - CAPITAL * sizes.name / 2, _MARK * sizes.name),
-        Words(name_x, baseline, name, "text", sizes.name, 600),
+        *look.mark(x + _MARK * size / 2, baseline - CAPITAL * size / 2, _MARK * size),
+        Words(name_x, baseline, name, "text", size, 600),
         Words(*at, detail, "text2", sizes.detail),
     )
 
-    def counter(moment: Moment) -> tuple[Shape, ...]:
-        words = race_words.counter_words(race, which, moment, is_brief=is_brief)
-        right = x + sizes.lanes
-        before = right - text_width(words, sizes.detail) - _APART * sizes.name
-        count = _count(moment, which)
+    def counter(instant: Instant) -> tuple[Shape, ...]:
+        count = instant.counts[which]
+        words = _counter_words(count, is_brief=is_brief)
+        before = right - sizes.width_of(words, sizes.detail) - _APART * size
         return (
             Words(right, baseline, words, "text2", sizes.detail, anchor="end"),
-            Words(before, baseline, count, look.ink, sizes.name, 600, "end"),
+            Words(before, baseline, count.samples, look.ink, size, 600, "end"),
         )
 
-    return Part(shapes, counter, at[1] + 0.55 * sizes.name)
+    def spoken(instant: Instant) -> str:
+        count = instant.counts[which]
+        return " ".join(filter(None, (head.name, head.detail, count.samples, count.words)))
+
+    return Part(Rect(x, top, right, at[1] + 0.7 * size), shapes, counter, words=spoken)
 
 
-def heading_rows(race: Race, sizes: Sizes) -> int:
+def heading_rows(scene: Scene, sizes: Sizes) -> int:
     """The number of rows of a heading, the same for both lanes."""
-    return max(_rows(race, which, sizes) for which in LANES)
+    return max(_rows(scene, which, sizes) for which in (0, 1))
 
 
-def _rows(race: Race, which: Which, sizes: Sizes) -> int:
-    counter = _widest_counter(race, which, sizes)
-    name = text_width(race_words.lane_name(race, which), sizes.name, 600)
-    detail = text_width(race_words.lane_detail(race, which), sizes.detail)
+def _rows(scene: Scene, which: int, sizes: Sizes) -> int:
+    head, counter = scene.heads[which], _widest_counter(scene, which, sizes)
+    name = sizes.width_of(head.name, sizes.name, 600)
+    detail = sizes.width_of(head.detail, sizes.detail)
     needed = 1.7 * sizes.name + name + detail + 24 + counter
     return 1 if needed <= sizes.lanes else 2
 
 
-def _count(moment: Moment, which: Which) -> str:
-    return f"{moment.lane(which).samples:,}"
+def _counter_words(count: Count, *, is_brief: bool) -> str:
+    return count.brief if is_brief else count.words
 
 
-def _widest_counter(race: Race, which: Which, sizes: Sizes, *, is_brief: bool = False) -> float:
+def _widest_counter(scene: Scene, which: int, sizes: Sizes, *, is_brief: bool = False) -> float:
     return max(
-        text_width(race_words.counter_words(race, which, moment, is_brief=is_brief), sizes.detail)
+        sizes.width_of(_counter_words(count, is_brief=is_brief), sizes.detail)
         + _APART * sizes.name
-        + text_width(_count(moment, which), sizes.name, 600)
-        for moment in race.telling_moments
+        + sizes.width_of(count.samples, sizes.name, 600)
+        for count in (instant.counts[which] for instant in scene.instants)
     )
 
 
-def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part:
+def ratio(scene: Scene, sizes: Sizes, top: float, height: float) -> Part:
     """The ratio, its caption and how sure it is; it is centred in `height` where that is more than it needs.
 
     The caption stands beside the number, or below where there is no room.
     """
-    moments = race.telling_moments
-    words = [line for moment in moments for line in race_words.caption(race, moment)]
-    widest = max(text_width(word, sizes.caption, 600) for word in words)
-    texts = [text for moment in moments if (text := race_words.counted_text(race, moment))]
-    final = race_words.counted_text(race, race.at(race.seconds)) or ""
-    widest_number = max((laid_out(text, final).width for text in texts), default=0.0)
+    x, metrics = sizes.margin, sizes.metrics
+    words = [line for instant in scene.instants for line in instant.caption]
+    widest = max(sizes.width_of(word, sizes.caption, 600) for word in words)
+    texts = [instant.number for instant in scene.instants if instant.number]
+    final = scene.end.number or ""
+    widest_number = max((laid_out(text, final, metrics).width for text in texts), default=0.0)
     gap = 0.35 * sizes.caption + 16
     beside_most = sizes.lanes - gap - min(widest, 0.55 * sizes.lanes)
     is_beside = not texts or height > 0 or widest_number * sizes.number <= beside_most
     size = min(sizes.number, (height - 2 * _CLEAR) / CAPITAL) if height > 0 else sizes.number
     if texts:
-        size = min(size, (beside_most if is_beside else sizes.lanes) / widest_number)
+        # a window that is next to nothing has no room at all
+        size = max(min(size, (beside_most if is_beside else sizes.lanes) / widest_number), 1.0)
     number_height = CAPITAL * size if texts else 0.0
     left = x + widest_number * size + gap if is_beside and texts else x
-    room = x + sizes.lanes - left
-    block = _Caption(race, sizes, left, room)
+    block = _Caption(scene, sizes, left, x + sizes.lanes - left)
     if is_beside:
         needed = max(number_height, block.height)
         middle = top + max(height, needed) / 2
@@ -193,44 +219,52 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
         needed = number_height + 0.8 * sizes.caption + block.height
         number_base = top + number_height
         caption_top = number_base + 0.8 * sizes.caption
+    below = caption_top + block.height
 
-    def moving(moment: Moment) -> tuple[Shape, ...]:
-        text = race_words.counted_text(race, moment)
-        shown = laid_out(text, final).shapes(x, number_base, size) if text else ()
-        return *shown, *block.shapes(moment, caption_top)
+    def moving(instant: Instant) -> tuple[Shape, ...]:
+        text = instant.number
+        shown = laid_out(text, final, metrics).shapes(x, number_base, size) if text else ()
+        return *shown, *block.shapes(instant, caption_top)
 
-    return Part((), moving, top + max(height, needed))
+    return Part(
+        Rect(x, top, x + sizes.lanes, top + max(height, needed)),
+        moving=moving,
+        words=lambda instant: " ".join(filter(None, instant.caption)),
+        places={
+            "number": Rect(x, number_base - number_height, x + widest_number * size, number_base),
+            "certainty": Rect(left, caption_top + block.text_height, x + sizes.lanes, below),
+        },
+    )
 
 
 class _Caption:
     """What the number counts, and at the end how sure it is."""
 
-    def __init__(self, race: Race, sizes: Sizes, x: float, room: float) -> None:
-        self._race, self._sizes, self._x, self._room = race, sizes, x, room
-        lines = max(len(self._lines(moment)) for moment in race.telling_moments)
-        self.height = (1 + 1.25 * lines) * sizes.caption + 1.5 * sizes.small * len(self._sure())
+    def __init__(self, scene: Scene, sizes: Sizes, x: float, room: float) -> None:
+        self._sizes, self._x, self._room = sizes, x, room
+        lines = max(len(self._lines(instant)) for instant in scene.instants)
+        self.text_height = (1 + 1.25 * lines) * sizes.caption
+        below = 2.2 * sizes.small if sizes.is_live else 1.5 * sizes.small * len(self._sure(scene.end))
+        self.height = self.text_height + below
 
-    def shapes(self, moment: Moment, top: float) -> tuple[Shape, ...]:
+    def shapes(self, instant: Instant, top: float) -> tuple[Shape, ...]:
         size, x = self._sizes.caption, self._x
-        strong = shortened(race_words.caption(self._race, moment)[0], self._room, size, 600)
+        strong = self._sizes.cut(instant.caption[0], self._room, size, 600)
         down = top + 0.85 * size
         shown: list[Shape] = [Words(x, down, strong, "text", size, 600)]
-        for line in self._lines(moment):
+        for line in self._lines(instant):
             down += 1.25 * size
             shown.append(Words(x, down, line, "text2", size))
         small = self._sizes.small
         down += 0.5 * small + 2
-        for line in self._sure() if moment.is_over else ():
+        for line in self._sure(instant):
             down += 1.4 * small
             shown.append(Words(x, down, line, "text3", small))
         return tuple(shown)
 
-    def _lines(self, moment: Moment) -> tuple[str, ...]:
-        return wrapped_evenly(
-            race_words.caption(self._race, moment)[1], self._room, self._sizes.caption, most=3
-        )
+    def _lines(self, instant: Instant) -> tuple[str, ...]:
+        return self._sizes.lines(instant.caption[1], self._room, self._sizes.caption)
 
-    def _sure(self) -> tuple[str, ...]:
-        # without a ratio the caption says why
-        words = "" if self._race.ratio is None else race_words.sure_words(self._race)
-        return wrapped_evenly(words, self._room, self._sizes.small, most=3) if words else ()
+    def _sure(self, instant: Instant) -> tuple[str, ...]:
+        words = "" if self._sizes.is_live else instant.sure
+        return self._sizes.lines(words, self._room, self._sizes.small)

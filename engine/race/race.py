@@ -10,25 +10,8 @@ from typing import Literal
 from engine.compare.comparison import Doubt, SideReport
 from engine.compare.sides import differing_work
 from engine.drawing.looks import SideLook, precision_look, side_fills
-from engine.race.lanes import (
-    LONGEST_SECONDS,
-    MOST_BLOCKS,
-    Lane,
-)
+from engine.race.lanes import Lane
 from engine.statistics import Interval
-
-__all__ = [
-    "LANES",
-    "LONGEST_SECONDS",
-    "MOST_BLOCKS",
-    "Lane",
-    "LaneMoment",
-    "Moment",
-    "Race",
-    "Which",
-    "claim_of",
-    "counts_match",
-]
 
 Which = Literal["full", "mixed"]
 LANES: tuple[Which, Which] = ("full", "mixed")
@@ -107,11 +90,6 @@ class Race:
         sides = (self.full.side, self.mixed.side)
         fills = side_fills(sides)
         return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
-
-    @cached_property
-    def telling_moments(self) -> tuple[Moment, ...]:
-        """Moments that include the longest words and numbers of the race."""
-        return tuple(self.at(self.seconds * part / 20) for part in range(21))
 
     @cached_property
     def claim(self) -> float | None:

@@ -10,7 +10,7 @@ from engine.compare.comparison import Comparison
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
 from engine.compare.sides import Side
 from engine.curves import Columns
-from engine.experiment.catalog import Task, task_of
+from engine.experiment.catalog import Task
 from engine.experiment.value import MIB_PER_GIB
 from engine.race.lanes import (
     Lane,
@@ -183,7 +183,7 @@ def _unit(*runs: RunRecord) -> Unit:
 
 
 def _unit_of(run: RunRecord) -> Unit:
-    return _UNITS[task_of(run.experiment.dataset)]
+    return _UNITS[run.experiment.dataset.task]
 
 
 def _is_on_cpu(run: RunRecord) -> bool:

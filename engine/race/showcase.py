@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from engine.experiment.catalog import Catalog, DeviceEntry, Precision
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import MIB_PER_GIB
 
@@ -255,7 +256,7 @@ _ON_SMALL_CARD: dict[str, Any] = {
 _ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}
 _ON_SLOW_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 8, "steps": 100}
 _WORKLOADS = tuple(
-    {key: value for key, value in workload.items() if key != "step"}
+    {**{key: value for key, value in workload.items() if key != "step"}, "model": ModelRef(workload["model"])}
     for workload in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
 )
 """What is trained, from the heaviest workload to the lightest."""

@@ -13,6 +13,7 @@ from engine.drawing.looks import SideLook
 from engine.drawing.shapes import (
     CAPITAL,
     Fill,
+    Measure,
     Point,
     Shape,
     Stroke,
@@ -25,8 +26,8 @@ from engine.drawing.shapes import (
 )
 from engine.words.numbers import memory_apart_text, memory_text
 
-DESIGN = (216.0, 500.0)
-"""The width and the height of a pair of tanks at scale 1."""
+DESIGN_WIDTH = 216.0
+"""The width of a pair of tanks at scale 1."""
 
 NOT_MEASURED = "not measured"
 
@@ -72,7 +73,7 @@ class TankPair:
     absent: str = NOT_MEASURED
     whole: float | None = None
     text: Callable[[float], str] = memory_text
-    width_of: Callable[[str, float, int], float] = text_width
+    width_of: Measure = text_width
     snap: Callable[[float], float] = round
 
     def length(self, design: float) -> float:
@@ -210,7 +211,7 @@ class TankPair:
         rect = self.rects[which]
         room, (x, y) = max(rect.width - 8, 1.0), rect.middle
         size = min(self._fitted(word, self.text_px(14), 400, room) for word in self.absent.split())
-        lines = wrapped(self.absent, room, size, most=4)
+        lines = wrapped(self.absent, room, size, most=4, width_of=self.width_of)
         first = y - _LINE * size * (len(lines) - 1) / 2
         return [
             _centred(x, first + place * _LINE * size, line, "text3", size) for place, line in enumerate(lines)
@@ -244,7 +245,7 @@ class TankPair:
             size, mark, gap = round(0.85 * size), 0.85 * mark, 0.6 * gap
         room = rect.width - mark - gap
         size = self._fitted(max(lines, key=len), size, 500, room, least=11)
-        shown = [shortened(line, room + 1, size, 500) for line in lines]
+        shown = [shortened(line, room + 1, size, 500, width_of=self.width_of) for line in lines]
         left, middle = rect.middle
         left -= (mark + gap + max(self.width_of(line, size, 500) for line in shown)) / 2
         middle -= _LINE * size * (len(shown) - 1) / 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.compare.energy import energy_words
 from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
@@ -13,11 +16,13 @@ from engine.race.headline import (
     numbers,
     place,
     sentence,
+    short_name,
     title,
     why_no_ratio,
 )
 from engine.race.race import LANES, Moment, Race, Which
-from engine.words.names import GLOSSARY
+from engine.race.scene import Count, Instant, LaneHead, Scene
+from engine.race.tanks import NOT_MEASURED
 from engine.words.numbers import number_text, pace_text, range_text, seconds_abbreviated, seconds_text
 
 _ABOUT_SAME = 0.03
@@ -143,24 +148,6 @@ _OF_ONE_RUN = {
 }
 
 
-__all__ = [
-    "GLOSSARY",
-    "caption",
-    "caution",
-    "certainty",
-    "counted_text",
-    "counter_words",
-    "doubt_words",
-    "lane_detail",
-    "lane_name",
-    "memory_words",
-    "playback_rate_words",
-    "sentence",
-    "spoken",
-    "sure_words",
-    "title",
-]
-
 _PLAIN = "plain"
 
 
@@ -256,3 +243,55 @@ def playback_rate_words(race: Race) -> str:
     if race.playback_rate < 1:
         return f"Shown in slow motion: {seconds_text(race.seconds)} take {shown} here."
     return f"Shown faster than it ran: {seconds_text(race.seconds)} pass in {shown}."
+
+
+def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
+    """The scene of a race."""
+    memory = memory_words(race)
+    return Scene(
+        title=title(race),
+        sentence=sentence(race),
+        heads=(_head(race, "full"), _head(race, "mixed")),
+        blocks=race.blocks,
+        tiles=tiles,
+        at=lambda seconds: _instant(race, seconds),
+        seconds=race.seconds,
+        playback_rate=race.playback_rate,
+        pace=playback_rate_words(race),
+        caution=caution(race),
+        doubts=doubt_words(race),
+        is_spoiled=bool(race.report.spoilers),
+        peaks=race.peaks_mib != (None, None),
+        memory=memory,
+        absent=NOT_MEASURED if any(race.peaks_mib) else memory[0].lower(),
+        activity=race.tensor_percent,
+    )
+
+
+def _head(race: Race, which: Which) -> LaneHead:
+    look = race.looks[race.lane(which).side.id]
+    return LaneHead(lane_name(race, which), lane_detail(race, which), look, short_name(race, which))
+
+
+def _instant(race: Race, seconds: float) -> Instant:
+    moment = race.at(seconds)
+    full, mixed = (
+        Count(
+            moment.lane(which).blocks,
+            f"{moment.lane(which).samples:,}",
+            counter_words(race, which, moment),
+            counter_words(race, which, moment, is_brief=True),
+        )
+        for which in LANES
+    )
+    # without a ratio the caption says why
+    is_sure = moment.is_over and race.ratio is not None
+    return Instant(
+        counts=(full, mixed),
+        number=counted_text(race, moment),
+        caption=caption(race, moment),
+        spoken=spoken(race, moment),
+        sure=sure_words(race) if is_sure else "",
+        fill=race.passed(moment.seconds),
+        peaks_mib=race.peaks_mib,
+    )

@@ -31,8 +31,8 @@ def read_catalog() -> Catalog:
     )
 
 
-def examine() -> tuple[Check, ...]:
-    """What only torch can tell: the device, its Tensor Cores, BF16, and whether a step under AMP runs."""
+def examine_torch() -> tuple[Check, ...]:
+    """The checks that need torch: the device, its Tensor Cores, BF16, and a step under AMP."""
     device = device_entries()[0]
     return (
         _device_check(device),

@@ -24,7 +24,7 @@ class TrainingError(ProblemError):
         self.summary = summary
 
 
-def summary_of(error: BaseException) -> Summary | None:
+def summary_so_far(error: BaseException) -> Summary | None:
     """A failed run's figures so far, where it could still compute them."""
     return error.summary if isinstance(error, TrainingError) else None
 

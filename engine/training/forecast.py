@@ -26,7 +26,7 @@ from engine.training.measuring.breakdown import Breakdown, breakdown_of
 from engine.training.measuring.memory import LiveBytes
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 from engine.training.steps.garbage import no_collection
 from engine.training.steps.optimizer import optimizer_for
 from engine.training.steps.own import as_one
@@ -36,7 +36,7 @@ LIBRARIES_MIB = 88.0
 """Workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200."""
 
 CPU_LIBRARIES_MIB = 55.0
-"""What the first training makes resident on a CPU beside tensors: 25 to 31 MiB of libraries' code, loaded at
+"""Memory beside tensors that the first training takes on a CPU: 25 to 31 MiB of libraries' code, loaded at
 first use, 17 to 37 of code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
 
 _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
@@ -47,14 +47,14 @@ _CPU = torch.device("cpu")
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """What the experiment will need at any batch size. Touches no device and takes hardly any memory.
+    """The experiment's memory at any batch size. Touches no device and takes hardly any memory.
 
     That is the peak over a whole optimizer step, not the first, with the run's own settings: two such steps
     with different batches give the memory of each moment as a straight line. Raises ProblemError where the
     experiment cannot run here (or on the machine of `catalog`), or where no forecast can be made.
     """
     began = time.perf_counter()
-    plan = Plan(experiment, catalog or read_catalog())
+    plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:
         raise ProblemError(_unknown(experiment.model, "its step is its own"))
     failure: Exception | None = None
@@ -83,7 +83,7 @@ class _Imagined:
         return [*self.passes, *(self.passes[-1] + more for more in self.update)]
 
 
-def _imagined_steps(plan: Plan) -> tuple[_Imagined, _Imagined, Breakdown]:
+def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
     """A step with each of the two batches, and the memory of the model's parts."""
     is_cuda = plan.device.type == "cuda"
     template = plan.workload.few_samples()
@@ -103,7 +103,7 @@ def _imagined_steps(plan: Plan) -> tuple[_Imagined, _Imagined, Breakdown]:
 
 
 def _imagined(
-    plan: Plan,
+    plan: RunPlan,
     step: PlainStep,
     watch: _ForwardWatch,
     batch_size: int,
@@ -131,7 +131,7 @@ def _imagined(
         return _Imagined(passes, [now - passes[-1] for now in live.timeline], watch.most)
 
 
-def _model(plan: Plan) -> nn.Module:
+def _model(plan: RunPlan) -> nn.Module:
     experiment = plan.experiment
     with Weightless():
         model = plan.workload.build()
@@ -141,7 +141,7 @@ def _model(plan: Plan) -> nn.Module:
     return model.train()
 
 
-def _step(plan: Plan, model: nn.Module) -> PlainStep:
+def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
     settings = plan.experiment
     # the scaler reads found_inf, which fake gradients cannot have; it takes next to no memory
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
@@ -190,7 +190,7 @@ class _ForwardWatch:
 
 
 def _forecast_from(
-    plan: Plan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
+    plan: RunPlan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
 ) -> ForecastMade:
     batch_size = plan.experiment.batch_size
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)

@@ -1,4 +1,4 @@
-"""Which exceptions say that memory ran out."""
+"""Exceptions that mean that memory ran out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUT_OF_MEMORY = re.compile(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the error means that memory ran out, on a device or in the host."""
+    """True if memory ran out, on a device or in the host."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None

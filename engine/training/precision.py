@@ -105,7 +105,7 @@ def autocast(
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:
-    """How float32 products are computed: strictly, in TF32, or as PyTorch's own flags say."""
+    """The computation of float32 products: strict, in TF32, or by PyTorch's own flags."""
     if precision is Precision.DEFAULT:
         return "default"
     allows_tf32 = precision is Precision.TF32 or (precision.is_autocast and autocast_tf32)
@@ -191,7 +191,7 @@ https://github.com/pytorch/pytorch/issues/195716, https://www.techpowerup.com/gp
 
 
 def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
-    """Whether the NVIDIA card of that name and compute capability has Tensor Cores."""
+    """True if the NVIDIA card of that name and compute capability has Tensor Cores."""
     lacks = capability == _TURING and _TURING_WITHOUT_TENSOR_CORES.search(name) is not None
     return capability >= _VOLTA and not lacks
 

@@ -1,1 +1,1 @@
-"""How numbers are written, and what settings, recipes and statuses are called."""
+"""Numbers as text, and the names of settings, recipes and units."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from engine.experiment.catalog import OWN, task_of
+from engine.experiment.catalog import OWN, DataRef
 
 _PART_WORDS = {
     "channels_last": "channels last",
@@ -22,7 +22,7 @@ def recipe_words(recipe: str) -> str:
 
 def speed_unit(datasets: Iterable[str]) -> str:
     """The unit of samples a second: "img/s" where every dataset holds pictures."""
-    return "img/s" if all(task_of(dataset) == "classification" for dataset in datasets) else "samples/s"
+    return "img/s" if all(DataRef(dataset).task == "classification" for dataset in datasets) else "samples/s"
 
 
 def dataset_words(dataset: str) -> str:

@@ -70,7 +70,7 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 def three_figures(value: float) -> int:
-    """How many decimals give a finite value three significant figures; at most 6."""
+    """The decimals that give a finite value three significant figures; at most 6."""
     rounded = abs(float(f"{value:.3g}"))
     return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
 
@@ -106,7 +106,7 @@ def number_text(value: float) -> str:
 
 
 def pace_text(ratio: float) -> str:
-    """How fast something was as people say it: "1.80 times as fast"; below 1 "1.25 times as long"."""
+    """A speed-up as people say it: "1.80 times as fast"; below 1 "1.25 times as long"."""
     if ratio < 1:
         return f"{number_text(1.0 / ratio if ratio > 0 else math.inf)} times as long"
     return f"{number_text(ratio)} times as fast"
@@ -212,7 +212,7 @@ def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
-    """How many decimals show about three figures of the largest finite value."""
+    """The decimals that show about three figures of the largest finite value."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
     return three_figures(max(sizes, default=0.0))
 

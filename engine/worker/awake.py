@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def kept_awake() -> Iterator[bool]:
-    """Whether the system has agreed not to go to sleep while entered; leave it in the same thread.
+    """Keeps the system awake while entered, if it agrees; leave it in the same thread.
 
     A system without power management, such as a server, has nobody to ask, and does not go to sleep either.
     """

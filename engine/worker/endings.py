@@ -10,7 +10,7 @@ from engine.protocol.trials import SPILLED
 from engine.worker.last_words import LastWords
 
 _FIRST_CRASH = 0x80000000
-"""Of Windows: an exit status from here on is an NTSTATUS that tells of an error."""
+"""On Windows an exit status from here on is an NTSTATUS of an error."""
 
 
 def broken_protocol(sent: str) -> Problem:
@@ -38,9 +38,7 @@ def death(status: int) -> Problem:
         remedy = "The details below show its last output."
         if -status == getattr(signal, "SIGKILL", 9):
             remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
-    return Problem(
-        kind=Kind.WORKER_DIED, message=f"The training process ended in mid-run {how}.", remedy=remedy
-    )
+    return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
 
 
 def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:

@@ -1,4 +1,4 @@
-"""Where the user's code was when its worker died or had to be ended, by the frames dumped on its stderr."""
+"""The place in the user's code where its worker died or was ended, by the frames dumped on its stderr."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """As errors of the user's code name it: "net.py, line 12, in forward"."""
+        """The place as errors of the user's code name it: "net.py, line 12, in forward"."""
         function = "" if self.function.startswith("<") else f", in {self.function}"
         return f"{self.file}, line {self.line}{function}"
 

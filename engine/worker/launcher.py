@@ -20,7 +20,7 @@ from engine.worker.supervision import Limits, ProcessSession
 
 
 class Target(StrEnum):
-    """Where a job runs: in a process of its own, or in a thread of this one (for debugging and contrast)."""
+    """The place of a job: a process of its own, or a thread of this one (for debugging and contrast)."""
 
     PROCESS = "process"
     THREAD = "thread"
@@ -34,7 +34,7 @@ class Session(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the last event was returned."""
+        """True once the last event was returned."""
 
     def stop(self) -> None:
         """Asks the job to end after the step in flight, and later forces it. Any thread may ask."""
@@ -96,7 +96,7 @@ class Launcher:
 
     @property
     def has_ready_spare(self) -> bool:
-        """Whether a spare has imported torch and is waiting."""
+        """True once a spare has imported torch and waits."""
         spare = self._spare
         return spare is not None and spare.has_spoken
 

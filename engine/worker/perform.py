@@ -18,11 +18,11 @@ from engine import __version__
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Ready, is_last
 from engine.training.checks.check import check
-from engine.training.doctor import examine, read_catalog
-from engine.training.failures import details_of, problem_of, summary_of
+from engine.training.doctor import examine_torch, read_catalog
+from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.diagnose import diagnose
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch
@@ -39,7 +39,7 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():
-                yield Examined(checks=examine())
+                yield Examined(checks=examine_torch())
             case jobs.Forecast():
                 yield forecast(job.experiment)
             case jobs.CheckModel():
@@ -47,12 +47,12 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
             case jobs.Diagnose():
                 yield from diagnose(job, control)
             case jobs.Profile():
-                yield from profile(job, control)
+                yield from profile_steps(job, control)
             case jobs.TryBatch():
                 yield from try_batch(job.experiment, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
-        failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_of(error))
+        failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_so_far(error))
     # outside the except block, where the exception no longer pins the tensors of its frames
     if failure is not None:
         yield failure

@@ -32,7 +32,7 @@ _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
 _LONGEST_LINE_BYTES = 32 * 2**20
-"""Of an event: a batch of the most rows takes less. A longer line is not read to its end."""
+"""The longest line of an event: a batch of the most rows takes less. A longer one is not read to its end."""
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
@@ -40,7 +40,7 @@ _REAP_SECONDS = 10.0
 _MARK = "AMMETER_WORKER"
 """In the environment of a worker and of all that it starts."""
 _LAST_WORDS_SECONDS = 0.5
-"""How long the end of stdout waits for that of stderr, which a process outside the tree may keep open."""
+"""The end of stdout waits so long for that of stderr, which a process outside the tree may keep open."""
 
 
 def interpreter() -> str:
@@ -113,7 +113,7 @@ class WorkerProcess:
 
     @property
     def has_spoken(self) -> bool:
-        """Whether anything from it waits to be read; from an idle worker that is its `Ready`."""
+        """True if a message waits to be read; from an idle worker that is its `Ready`."""
         return not self._inbox.empty()
 
     @property

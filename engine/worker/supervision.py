@@ -128,7 +128,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds the supervisor waits before it gives a worker up.
+    """The seconds after which the supervisor gives a worker up.
 
     `ready`: to import torch. `silence`: without any line; the heartbeat comes every second. `standstill`, by
     phase: without a completed step or other progress despite the heartbeat. `stop`: from the request to stop
@@ -255,7 +255,7 @@ class ProcessSession:
         return self._failed(problem)
 
     def _last_words(self) -> LastWords | None:
-        """What a worker that ran the user's code wrote last."""
+        """The last output of a worker that ran the user's code."""
         return None if self._code is None else last_words(self._worker.stderr_tail, self._code)
 
     def _ask_where(self) -> None:
@@ -297,7 +297,7 @@ class ProcessSession:
 
 
 class _Watch:
-    """When the worker last spoke and last made progress, counting only time when someone was looking."""
+    """The times of the worker's last message and progress, counting only time when someone was looking."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()
@@ -348,7 +348,7 @@ class _Watch:
 
 
 def _writes_files(event: Event) -> bool:
-    """Whether its job writes files from now on, which a stop gives time to end well."""
+    """True if its job writes files from now on, and must be given time to end well."""
     return isinstance(event, Started) or (isinstance(event, Phase) and event.name is PhaseName.PROFILING)
 
 

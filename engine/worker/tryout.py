@@ -1,4 +1,4 @@
-"""Whether an installation of the engine can train, which a worker with its packages shows."""
+"""Tries an installation of the engine: a worker with its packages trains a step."""
 
 from __future__ import annotations
 

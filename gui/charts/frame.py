@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
+from engine.drawing.chart_parts import Rect
+from engine.drawing.text_places import TextPlaces
 from engine.words.numbers import Tick
-from gui.charts.text_places import TextPlaces
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 
@@ -88,6 +89,7 @@ class FramePainter:
         self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()
     ) -> None:
         self._painter, self._frame, self._area, self._palette = painter, frame, area, palette
+        self._room = Rect(area.left(), area.top(), area.right(), area.bottom())
         self._traces = traces
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.setFont(font(11))
@@ -178,51 +180,49 @@ class FramePainter:
         """Below the point, a little beside it where another or a curve is there, or above."""
         self._painter.setFont(font(12, 600))
         metrics = QFontMetricsF(self._painter.font())
-        places = TextPlaces(self._area)
+        places = TextPlaces(self._room)
         for note in self._frame.notes:
-            places.take_around(QPointF(self.x(note.x), self.y(note.y)), 8)
+            places.take_around((self.x(note.x), self.y(note.y)), 8)
         for note in self._frame.notes:
             x, y = self.x(note.x), self.y(note.y)
-            size = QSizeF(metrics.horizontalAdvance(note.text), metrics.capHeight() + 2)
-            left = min(x - size.width() / 2, self._area.right() - size.width() - 1)
-            above, below = y - 8 - size.height(), y + 8
+            width, height = metrics.horizontalAdvance(note.text), metrics.capHeight() + 2
+            left = min(x - width / 2, self._area.right() - width - 1)
+            above, below = y - 8 - height, y + 8
             beside = (
                 (left, below),
                 (x + 2, below),
-                (x - size.width() - 8, below),
+                (x - width - 8, below),
                 (left, above),
                 (left, below + 14),
                 (left, above - 14),
             )
-            wanted = (QRectF(QPointF(*corner), size) for corner in beside)
+            wanted = (Rect(left, top, left + width, top + height) for left, top in beside)
             room = places.first_free(rect for rect in wanted if self._is_clear(rect))
             if room is not None:
                 self._painter.setPen(QColor(note.color))
-                self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
+                self._painter.drawText(QPointF(room.left, room.bottom - 1), note.text)
         self._painter.setFont(font(11))
 
     def _paint_marks(self) -> None:
         """The words stand at the right of their line or at its left, off the curves and off each other."""
-        places = TextPlaces(self._area)
+        places = TextPlaces(self._room)
         for mark in self._frame.marks:
             place = round(self.x(mark.x)) + 0.5
             if not self._area.left() <= place <= self._area.right():
                 continue
             self._painter.setPen(dashed(mark.color, (6, 4)))
             self._painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
-            size = QSizeF(self._metrics.horizontalAdvance(mark.text), self._metrics.capHeight() + 4)
-            levels = np.arange(
-                self._area.top() + 4, self._area.bottom() - 2 * size.height(), size.height() + 4
-            )
+            width, height = self._metrics.horizontalAdvance(mark.text), self._metrics.capHeight() + 4
+            levels = np.arange(self._area.top() + 4, self._area.bottom() - 2 * height, height + 4).tolist()
             rects = [
-                QRectF(QPointF(left, level), size)
+                Rect(left, level, left + width, level + height)
                 for level in levels
-                for left in (place + 5, place - 5 - size.width())
+                for left in (place + 5, place - 5 - width)
             ]
             room = places.first_free(rect for rect in rects if self._is_clear(rect))
             if room is not None:
                 self._painter.setPen(QColor(mark.color))
-                self._painter.drawText(room.bottomLeft() - QPointF(0, 2), mark.text)
+                self._painter.drawText(QPointF(room.left, room.bottom - 2), mark.text)
 
     def _paint_capacity(self) -> None:
         capacity = self._frame.capacity
@@ -245,19 +245,20 @@ class FramePainter:
 
     def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
         """Writes at the first of these baselines where no curve is, if there is any."""
-        size = QSizeF(self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 4)
-        rects = [QRectF(at - QPointF(0, size.height() - 2), size) for at in wanted]
-        free = next((rect for rect in rects if self._area.contains(rect) and self._is_clear(rect)), None)
-        if free is not None:
-            self._painter.drawText(free.bottomLeft() - QPointF(0, 2), words)
+        width, ascent = self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 2
+        for at in wanted:
+            rect = Rect(at.x(), at.y() - ascent, at.x() + width, at.y() + 2)
+            if self._room.contains(rect) and self._is_clear(rect):
+                self._painter.drawText(at, words)
+                return
 
-    def _is_clear(self, rect: QRectF) -> bool:
+    def _is_clear(self, rect: Rect) -> bool:
         """Whether no curve runs through a rectangle."""
         (low, high), (least, most) = self._frame.x_range, self._frame.y_range
         across, up = (high - low) / self._area.width(), (most - least) / self._area.height()
-        edges = low + (np.array([rect.left() - 3, rect.right() + 3]) - self._area.left()) * across
+        edges = low + (np.array([rect.left - 3, rect.right + 3]) - self._area.left()) * across
         bottom, top = (
-            least + (self._area.bottom() - level) * up for level in (rect.bottom() + 3, rect.top() - 3)
+            least + (self._area.bottom() - level) * up for level in (rect.bottom + 3, rect.top - 3)
         )
         return not any(_passes(trace, edges, bottom, top) for trace in self._traces)
 

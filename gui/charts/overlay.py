@@ -11,6 +11,7 @@ from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QPen
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from engine.drawing.shapes import DOT
 from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, linear_ticks, number
 from gui.charts.canvas import PlotCanvas
@@ -29,7 +30,7 @@ from gui.charts.lines import (
 from gui.charts.scales import place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
-from gui.widgets.markers import DOT, precision_pen
+from gui.widgets.markers import precision_pen
 
 MOST_WIDE = 4
 """With more lines than these a wide pen would cost more than a frame."""

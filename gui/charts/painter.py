@@ -27,7 +27,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height
-from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, colour
+from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, colour, wrapped
 from engine.words.numbers import number
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -62,7 +62,9 @@ def paint(painter: QPainter, drawing: Drawing) -> None:
 
 
 def _style(shape: Shape) -> object:
-    """The lines of a hatching are alike, and painted at once: a race has no time for one after the other."""
+    """Equal for bars and for a hatching, which are painted at once: a race has no time for one by one."""
+    if isinstance(shape, Box):
+        return shape.ink
     if not isinstance(shape, Stroke) or shape.dash:
         return shape
     return shape.ink, shape.width, _is_straight(shape)
@@ -70,14 +72,17 @@ def _style(shape: Shape) -> object:
 
 def _is_straight(line: Stroke) -> bool:
     """Whether it runs straight across or down."""
-    return any(len(set(places)) == 1 for places in zip(*line.points, strict=True))
+    left, top = line.points[0]
+    return all(x == left for x, _ in line.points) or all(y == top for _, y in line.points)
 
 
 def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None:
     shape = shapes[0]
     ink = QColor(colour(palette, shape.ink))
     if isinstance(shape, Box):
-        painter.fillRect(QRectF(shape.x, shape.y, shape.width, shape.height), ink)
+        for box in shapes:
+            if isinstance(box, Box):
+                painter.fillRect(QRectF(box.x, box.y, box.width, box.height), ink)
     elif isinstance(shape, Words):
         painter.setFont(_face(shape.size, shape.weight))
         painter.setPen(ink)
@@ -89,7 +94,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
             pen.setDashPattern([length / shape.width for length in shape.dash])
         lines = [line for line in shapes if isinstance(line, Stroke)]
         # a line straight across or down is to be sharp
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not all(map(_is_straight, lines)))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not _is_straight(shape))
         path = QPainterPath()
         for line in lines:
             path.addPolygon(QPolygonF([QPointF(x, y) for x, y in line.points]))
@@ -108,16 +113,32 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
             painter.drawPolygon(QPolygonF([QPointF(x, y) for x, y in shape.points]))
 
 
-class BarChart(QWidget):
+class Painted(QWidget):
+    """A drawing that a subclass makes for the widget's size."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        theme().changed.connect(self.update)
+
+    def drawing(self) -> Drawing:
+        """The picture as it is now."""
+        raise NotImplementedError
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        paint(painter, self.drawing())
+        painter.end()
+
+
+class BarChart(Painted):
     """The engine's chart of bars, as high as the widget. Where no bar has a length it says so."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._bars: tuple[Bar, ...] = ()
         self._hint = ""
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(240, 100)
-        theme().changed.connect(self.update)
 
     def set_bars(self, bars: Sequence[Bar], hint: str = "") -> None:
         """Shows these; `hint` is said instead where none of them has a length."""
@@ -133,18 +154,20 @@ class BarChart(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(420, self.minimumHeight())
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
+    def drawing(self) -> Drawing:
+        width, height = self.width(), self.height()
         if axis_end(self._bars) > 0:
-            paint(painter, bar_chart(self._bars, self.width(), self.accessibleName(), self.height()))
-        elif self._hint:
-            painter.setFont(font(13))
-            painter.setPen(QColor(theme().palette.text2))
-            words = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-            painter.drawText(QRectF(self.rect()).adjusted(12, 0, -12, 0), words, self._hint)
-        painter.end()
+            return bar_chart(self._bars, width, self.accessibleName(), height)
+        lines = wrapped(self._hint, width - 24, 13, most=4)
+        top = (height - _HINT_LINE * len(lines)) / 2
+        words = (
+            Words(width / 2, top + _HINT_LINE * (row + 0.75), line, "text2", 13, anchor="middle")
+            for row, line in enumerate(lines)
+        )
+        return Drawing(width, height, tuple(words))
 
 
+_HINT_LINE = 17.0
 _LEAST_WIDTH = 420
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
 _PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)

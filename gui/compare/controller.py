@@ -89,12 +89,10 @@ class CompareReader(QObject):
             self._panel.clear()
             self.shown.emit()
             return
-        table = self._panel.table
         wanted = Wanted(
             tuple(run.id for run in runs),
             self._head.own_baseline(runs),
-            table.target.accuracy(),
-            table.tariff.tariff(),
+            self._panel.table.target.accuracy(),
         )
         self._panel.say_reading(len(runs))
         self._is_reading = True
@@ -199,12 +197,10 @@ class CompareController(QObject):
         self._writing.stop()
 
     def state(self) -> dict[str, Any]:
-        own = {"tariff": self._panel.table.tariff.state(), "published": self._panel.published.is_open}
-        return {**self.exporting.state(), **own}
+        return {**self.exporting.state(), "published": self._panel.published.is_open}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.exporting.restore(state)
-        self._panel.table.tariff.restore(state.get("tariff", ("", "")))
         self._panel.published.opener.setChecked(state.get("published") is True)
 
     def _connect(self, panel: ComparePanel) -> None:
@@ -236,8 +232,8 @@ class CompareController(QObject):
             chosen = headline or baseline
             return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
-        title, tariff = self._titles.get(frozenset(run_ids), ""), self._panel.table.tariff.tariff()
-        return Order(run_ids, against, leading, title, tariff, self._panel.published.is_open)
+        title = self._titles.get(frozenset(run_ids), "")
+        return Order(run_ids, against, leading, title, self._panel.published.is_open)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())

@@ -146,7 +146,7 @@ _LEAST_FIGURES, _BESIDE = 260, 560
 class ComparePanel(QFrame):
     """Shows a comparison; runs are chosen at the left, and the sides in the head above.
 
-    `target_chosen` when another accuracy to reach or another tariff was typed. `missing_wanted` carries a
+    `target_chosen` when another accuracy to reach was typed. `missing_wanted` carries a
     tuple of experiments that would show where a gain comes from, `again_wanted` a tuple of sides to measure
     again, `runs_dropped` run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
     compared.

@@ -11,7 +11,6 @@ import numpy as np
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_a_row
-from engine.compare.tariff import Tariff
 from engine.curves import Columns
 from engine.drawing.smoothing import Values
 from engine.experiment.problem import ProblemError
@@ -36,12 +35,11 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The runs to compare, the baseline's id (None for any), the accuracy to reach, and what energy costs."""
+    """The runs to compare, the baseline's id (None for any) and the accuracy to reach."""
 
     run_ids: tuple[str, ...]
     baseline: str | None
     target_accuracy: float | None
-    tariff: Tariff
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +72,13 @@ def read_and_compare(
         wanted.baseline,
         target_accuracy=wanted.target_accuracy,
         others=akin(others, runs),
-        tariff=wanted.tariff,
     )
     return ComparedRuns(wanted, comparison, read)
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs that may show where a gain comes from: readable, of the same models and datasets."""
-    works = {(run.experiment.model, run.experiment.dataset) for run in runs}
+    works: set[tuple[str, str]] = {(run.experiment.model, run.experiment.dataset) for run in runs}
     return [run for run in others if _is_readable(run, works)]
 
 

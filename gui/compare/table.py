@@ -1,124 +1,183 @@
 """The table of figures in Compare: a row per figure, a column per side with its ratios, and a foot.
 
-The foot takes an accuracy, for which the table shows the time to reach it, and a tariff of electricity.
+The foot takes an accuracy, for which the table shows the time to reach it.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QLabel,
-    QLineEdit,
-    QScrollArea,
-    QWidget,
-)
+from collections.abc import Callable
+from typing import NamedTuple
 
-from engine.compare.comparison import Comparison, SideReport
-from engine.compare.figures import ENERGY, Cell, Figure, FigureRow
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
+
+from engine.compare.comparison import Comparison, Side, SideReport
+from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
-from engine.export.report.tables import FigureText, figure_text
+from engine.export.document import FigureText
+from engine.export.report.tables import figure_text
 from engine.words.numbers import times
-from gui.compare.foot.tariff import TariffRow
-from gui.compare.headline import Sign
-from gui.widgets import ElidedLabel, Marker, label, set_property
-from gui.widgets.boxes import Stretch, in_column, in_row
-from gui.widgets.labels import plain_tip
+from gui.theme.icons import draw_icon
+from gui.theme.theme import theme
+from gui.widgets import ElidedLabel, draw_marker, label, set_property
+from gui.widgets.boxes import in_column, in_row
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS
+from gui.widgets.table.painting import PADDING, paint_words, text_width
 from resources.looks import MarkFill
 
-HEADING_HEIGHT, ROW_HEIGHT = 40, 32
-_SHADED = {"heading": "shadedHeading", "plain": "shaded", "last": "shadedLast"}
-_PLAIN = {shaded: plain for plain, shaded in _SHADED.items()}
-_MOST_WORDS = 120
+_HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
+_NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
+_MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
+_VALUE = Look(600, size=_SIZE)
 _PLAINLY = {
     "repeats": "95 % interval over repeats",
     "within run": "95 % interval within the only run",
 }
 
 
-def heading_text(text: str) -> QLabel:
-    """The heading of the column of names."""
-    result = label(text, "body")
-    result.setProperty("cell", "heading")
-    result.setIndent(12)
-    result.setFixedHeight(HEADING_HEIGHT)
-    return result
+class _Heading:
+    """The heading of a side's figures: its marker, its name, and signs of doubts and of the fast recipe."""
+
+    def __init__(self, report: SideReport, fill: MarkFill) -> None:
+        side = report.side
+        pieces = [
+            _icon("info", "text3") if report.doubts else None,
+            _marker(side, fill),
+            _words(side.label, Look(600)),
+            _words(side.note, Look(ink="text2")) if side.note else None,
+            _icon("bolt", "text2") if side.is_named_fast else None,
+        ]
+        self._pieces = [piece for piece in pieces if piece is not None]
+        self.width = sum(piece.width + _GAP for piece in self._pieces) - _GAP + 2 * (PADDING + _EDGE)
+
+    def paint(self, painter: QPainter, room: QRectF) -> None:
+        left = room.right() - self.width + 2 * PADDING + _EDGE
+        for piece in self._pieces:
+            piece.paint(painter, QRectF(left, room.top(), piece.width, room.height()))
+            left += piece.width + _GAP
 
 
-def shade(cell: QWidget, *, is_shaded: bool) -> None:
-    """Shades or unshades a cell: the column of the headline's side is shaded."""
-    kind = str(cell.property("cell"))
-    wanted = _SHADED.get(kind, kind) if is_shaded else _PLAIN.get(kind, kind)
-    set_property(cell, "cell", wanted)
+class _Piece(NamedTuple):
+    """A part of a heading."""
+
+    width: int
+    paint: Callable[[QPainter, QRectF], None]
 
 
-def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
-    """The heading of a side's two columns; a side with doubts has an icon."""
-    side = report.side
-    holder = QFrame()
-    holder.setProperty("cell", "heading")
-    holder.setFixedHeight(HEADING_HEIGHT)
-    holder.setToolTip(plain_tip(_heading_tip(report)))
-    row = in_row(Stretch(1), parent=holder, margins=(12, 0, 12, 0), spacing=6)
-    if report.doubts:
-        row.addWidget(Sign("info"))
-    row.addWidget(Marker(side.precision, fill=fill, colour=side.colour))
-    row.addWidget(label(side.label, "strong"))
-    if side.note:
-        more = ElidedLabel(side.note, "unit")
-        more.setFixedWidth(min(_MOST_WORDS, more.sizeHint().width()))
-        row.addWidget(more)
-    if side.is_named_fast:
-        row.addWidget(Sign("bolt"))
-    return holder
+def _icon(name: str, ink: str) -> _Piece:
+    def paint(painter: QPainter, room: QRectF) -> None:
+        place = QRectF(room.left(), room.center().y() - _SIGN / 2, _SIGN, _SIGN)
+        draw_icon(painter, place, name, getattr(theme().palette, ink))
+
+    return _Piece(_SIGN, paint)
 
 
-def figure_name(row: FigureRow, is_last: bool) -> QWidget:
-    """A figure's title and unit."""
-    figure = row.figure
-    holder = QFrame()
-    holder.setProperty("cell", "last" if is_last else "plain")
-    holder.setFixedHeight(ROW_HEIGHT)
-    line = in_row(label(figure.title, "figureName"), parent=holder, margins=(12, 0, 0, 0), spacing=6)
-    if figure.unit:
-        line.addWidget(label(figure.unit, "unit"))
-    line.addStretch(1)
-    return holder
+def _marker(side: Side, fill: MarkFill) -> _Piece:
+    def paint(painter: QPainter, room: QRectF) -> None:
+        ink = theme().palette.look(side.precision, side.colour).color
+        draw_marker(painter, room.center(), side.precision, _MARKER, fill=fill, color=ink)
+
+    return _Piece(_MARKER, paint)
 
 
-def figure_value(text: str, tip: str, is_last: bool) -> QWidget:
-    """A cell with a side's value."""
-    return _cell(text, "figure", tip, is_last)
+def _words(text: str, look: Look) -> _Piece:
+    width = min(_MOST_WORDS, text_width(text, look.weight) + 1)
+    return _Piece(width, lambda painter, room: paint_words(painter, room, text, look))
 
 
-def figure_beside(shown: FigureText, tip: str, is_last: bool) -> QWidget:
-    """A cell with a ratio or difference: pale if it shows none, with an icon if nothing follows from it."""
-    role = "same" if shown.beside == "same" or shown.is_open or not shown.is_sound else "figure"
-    if shown.is_sound:
-        return _cell(shown.beside, role, tip, is_last)
-    holder = QFrame()
-    holder.setProperty("cell", "last" if is_last else "plain")
-    holder.setFixedHeight(ROW_HEIGHT)
-    why = f"{shown.interval.capitalize()}: nothing follows from this ratio\n{tip}"
-    holder.setToolTip(plain_tip(why.rstrip()))
-    holder.setAccessibleName(f"{shown.beside}, {shown.interval}")
-    in_row(Stretch(1), Sign("info"), label(shown.beside, role), parent=holder, spacing=4)
-    return holder
+def _paint_name(painter: QPainter, room: QRectF, row: FigureRow) -> None:
+    look = Look(500, size=_SIZE)
+    paint_words(painter, room.adjusted(_EDGE, 0, 0, 0), row.figure.title, look)
+    taken = _EDGE + text_width(row.figure.title, 500, _SIZE) + _GAP
+    paint_words(painter, room.adjusted(taken, 0, 0, 0), row.figure.unit, Look(ink="text2"))
 
 
-def _cell(text: str, role: str, tip: str, is_last: bool) -> QLabel:
-    result = label(text, role)
-    result.setAccessibleName(text)
-    result.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-    result.setProperty("cell", "last" if is_last else "plain")
-    result.setFixedHeight(ROW_HEIGHT)
-    result.setToolTip(plain_tip(tip))
-    return result
+def _paint_figure(painter: QPainter, room: QRectF, text: str, look: Look) -> None:
+    paint_words(painter, room.adjusted(0, 0, -_EDGE, 0), text, look, is_right=True)
 
 
-def figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
+def _columns(comparison: Comparison, headline: str | None) -> list[Column[FigureRow]]:
+    fills = side_fills(comparison.sides)
+    baseline = next(report.side for report in comparison.reports if report.is_baseline)
+    columns = [
+        Column[FigureRow](
+            "Metric",
+            lambda row: row.figure.title,
+            paint=_paint_name,
+            width=_NAME,
+            widest=GROWS,
+            paint_heading=lambda painter, room: paint_words(
+                painter, room.adjusted(_EDGE, 0, 0, 0), "Metric", Look(ink="text2")
+            ),
+        )
+    ]
+    for place, report in enumerate(comparison.reports):
+        is_shaded = report.side.id == headline
+        heading = _Heading(report, fills[report.side.id])
+        columns.append(_value_column(place, report, heading, is_shaded=is_shaded))
+        if not report.is_baseline:
+            columns.append(_ratio_column(place, report, baseline.label, is_shaded=is_shaded))
+    return columns
+
+
+def _value_column(place: int, report: SideReport, heading: _Heading, *, is_shaded: bool) -> Column[FigureRow]:
+    def text(row: FigureRow) -> str:
+        return figure_text(row.figure, row.cells[place], report).value
+
+    return Column(
+        " ".join(filter(None, (report.side.label, report.side.note))),
+        text,
+        tip=_heading_tip(report),
+        paint=lambda painter, room, row: _paint_figure(painter, room, text(row), _VALUE),
+        width=max(_FIGURE, heading.width),
+        widest=GROWS,
+        is_number=True,
+        is_shaded=is_shaded,
+        about=lambda row: _figure_tip(row.figure, row.cells[place], report),
+        paint_heading=heading.paint,
+    )
+
+
+def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[FigureRow]:
+    """The ratio or difference: pale if it shows none, with a sign if nothing follows from it."""
+    against = f"against {baseline}"
+
+    def shown(row: FigureRow) -> FigureText:
+        return figure_text(row.figure, row.cells[place], report)
+
+    def look(row: FigureRow) -> Look:
+        beside = shown(row)
+        mark = None if beside.is_sound else "info"
+        is_pale = beside.beside == "same" or beside.is_open or not beside.is_sound
+        return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
+
+    def about(row: FigureRow) -> str:
+        beside, tip = shown(row), _figure_tip(row.figure, row.cells[place], report)
+        why = "" if beside.is_sound else f"{beside.interval.capitalize()}: nothing follows from this ratio\n"
+        return f"{why}{tip}".rstrip()
+
+    def text(row: FigureRow) -> str:
+        beside = shown(row)
+        return beside.beside if beside.is_sound else f"{beside.beside}, {beside.interval}"
+
+    return Column(
+        f"{report.side.label} {against}",
+        text,
+        tip=_heading_tip(report),
+        paint=lambda painter, room, row: _paint_figure(painter, room, shown(row).beside, look(row)),
+        width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
+        widest=GROWS,
+        is_number=True,
+        is_shaded=is_shaded,
+        look=look,
+        about=about,
+        paint_heading=lambda painter, room: _paint_figure(painter, room, against, Look(ink="text2")),
+    )
+
+
+def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
     """A cell's tooltip: intervals, and the values of the repeats."""
     if cell.value is None:
         return ""
@@ -152,11 +211,11 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """`changed` when another accuracy was typed, or none. `opener` stands at its end."""
+    """`changed` when another accuracy was typed, or none."""
 
     changed = Signal()
 
-    def __init__(self, opener: QWidget) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(_HEIGHT)
         self._accuracy: float | None = None
@@ -175,15 +234,13 @@ class TargetRow(QWidget):
         row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
-        self._opener = opener
-        row.addWidget(opener)
 
     def show_for(self, has_accuracy: bool, note: str) -> None:
-        """Shows the field if there is an accuracy, and `note`; hidden if there is neither, and no opener."""
+        """Shows the field if there is an accuracy, and `note`; hidden if there is neither."""
         for part in (self._words, self.edit, self._percent):
             part.setVisible(has_accuracy)
         self._note.set_whole_text(note)
-        self.setVisible(has_accuracy or bool(note) or not self._opener.isHidden())
+        self.setVisible(has_accuracy or bool(note))
 
     def accuracy(self) -> float | None:
         """The typed accuracy, as a fraction; None if there is no valid one."""
@@ -202,14 +259,10 @@ class TargetRow(QWidget):
             self.changed.emit()
 
 
-_EDGES = 4
-"""Pixels of the borders and margins of both sides."""
-
-
 class FigureTable(QFrame):
     """Shows a `Comparison`, with the column of the headline's side shaded.
 
-    `target_chosen` when another accuracy to reach or another tariff was typed.
+    `target_chosen` when another accuracy to reach was typed.
     """
 
     target_chosen = Signal()
@@ -218,93 +271,33 @@ class FigureTable(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setAccessibleName("Figures of the compared runs")
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setAccessibleName("Figures of the compared runs")
-        self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.tariff = TariffRow()
-        self.tariff.folded.connect(self._fit_height)
-        self.target = TargetRow(self.tariff.opener)
-        for foot in (self.target, self.tariff):
-            foot.changed.connect(self.target_chosen)
-        in_column(self._scroll, self.target, self.tariff, parent=self, margins=1, spacing=0)
-        self._texts: list[list[str]] = []
-        self._cells: dict[str, list[QWidget]] = {}
-        self._headline: str | None = None
-        self._needed = (0, 0)
+        self.grid = ResultTable[FigureRow](
+            "Figures of the compared runs",
+            key=lambda row: row.figure.name,
+            whole=True,
+            row_height=_ROW_HEIGHT,
+            heading_height=_HEADING_HEIGHT,
+            sorts=False,
+        )
+        self.target = TargetRow()
+        self.target.changed.connect(self.target_chosen)
+        in_column(self.grid, self.target, parent=self, margins=1, spacing=0)
+        self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Rebuilds the table, with no column shaded."""
-        inner = QWidget()
-        grid = QGridLayout(inner)
-        grid.setSpacing(0)
-        grid.setContentsMargins(0, 0, 0, 0)
-        self._texts, self._headline = [], None
-        fills = side_fills(comparison.sides)
-        self._cells = {
-            report.side.id: [side_heading(report, fills[report.side.id])] for report in comparison.reports
-        }
-        grid.addWidget(heading_text("Metric"), 0, 0)
-        grid.setColumnStretch(0, 4)
-        for number, cells in enumerate(self._cells.values()):
-            grid.addWidget(cells[0], 0, 1 + 2 * number, 1, 2)
-            grid.setColumnStretch(1 + 2 * number, 3)
-            grid.setColumnStretch(2 + 2 * number, 2)
-        self.tariff.show_for(any(row.figure == ENERGY for row in comparison.figures))
+        """Shows the figures, with no column shaded."""
+        self._comparison = comparison
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
-        for number in range(len(comparison.figures)):
-            is_last = number == len(comparison.figures) - 1 and not self._feet_height()
-            self._add_row(grid, comparison, number, is_last)
-        height = HEADING_HEIGHT + ROW_HEIGHT * len(comparison.figures)
-        # rows made while hidden would ask for a pixel more for their border
-        inner.setFixedHeight(height)
-        self._scroll.setWidget(inner)
-        self._needed = (inner.minimumSizeHint().width(), height)
-        self._fit_height()
+        self.set_headline(None)
 
     def set_headline(self, side_id: str | None) -> None:
         """Shades the column of this side only."""
-        for wanted, is_shaded in ((self._headline, False), (side_id, True)):
-            for cell in self._cells.get(wanted or "", ()):
-                shade(cell, is_shaded=is_shaded)
-        self._headline = side_id
+        if self._comparison is not None:
+            self.grid.show_rows(self._comparison.figures, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:
         """The rows' texts: title, then value and ratio of each side."""
-        return self._texts
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_height()
-
-    def _add_row(self, grid: QGridLayout, comparison: Comparison, number: int, is_last: bool) -> None:
-        row = comparison.figures[number]
-        grid.addWidget(figure_name(row, is_last), number + 1, 0)
-        texts = [row.figure.title]
-        for place, (report, cell) in enumerate(zip(comparison.reports, row.cells, strict=True)):
-            column, tip = 1 + 2 * place, figure_tip(row.figure, cell, report)
-            shown = figure_text(row.figure, cell, report)
-            widgets = [figure_value(shown.value, tip, is_last)]
-            if not report.is_baseline:
-                widgets.append(figure_beside(shown, tip, is_last))
-            for offset, widget in enumerate(widgets):
-                grid.addWidget(widget, number + 1, column + offset, 1, 3 - len(widgets))
-                texts.append(widget.accessibleName())
-            self._cells[report.side.id] += widgets
-        self._texts.append(texts)
-
-    def _fit_height(self) -> None:
-        """Fits the height to the rows, and to the scroll bar if the columns do not fit."""
-        width, height = self._needed
-        is_scrolled = width > self.width() - _EDGES
-        # focusable only when the arrow keys have something to scroll
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_scrolled else Qt.FocusPolicy.NoFocus)
-        bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
-        self._scroll.setFixedHeight(height + bar + 2)
-        self.setFixedHeight(height + _EDGES + bar + self._feet_height())
-
-    def _feet_height(self) -> int:
-        return sum(foot.height() for foot in (self.target, self.tariff) if not foot.isHidden())
+        return self.grid.lines()[1:]
 
 
 def _has_accuracy(comparison: Comparison) -> bool:

@@ -59,9 +59,7 @@ class AboutDialog(QDialog):
         copy.clicked.connect(self.copy)
         close = Button("Close", "secondary", "Close")
         close.clicked.connect(self.close)
-        about, licence = label(_ABOUT, "body"), label(_LICENCE, "body")
-        for text in (about, licence):
-            text.setWordWrap(True)
+        about, licence = (label(text, "body", wraps=True) for text in (_ABOUT, _LICENCE))
         words = in_column(
             title,
             about,

@@ -61,13 +61,13 @@ class ChoiceView(QFrame):
         self._refresh()
 
     def _make_parts(self) -> None:
-        self._card, self._facts = label("Looking at this machine…", "strong"), _wrapped("hint")
+        self._card, self._facts = label("Looking at this machine…", "strong"), label("", "hint", wraps=True)
         self.builds = ChoiceBox("Build of PyTorch", _BUILD_TIP)
         self.builds.edited.connect(lambda _backend: self._change())
-        self._why = _wrapped("hint")
-        self._download, self._room = _wrapped("strong"), _wrapped("hint")
+        self._why = label("", "hint", wraps=True)
+        self._download, self._room = label("", "strong", wraps=True), label("", "hint", wraps=True)
         self._place = ElidedLabel(str(engines_folder()), "body", mode=Qt.TextElideMode.ElideMiddle)
-        self._network = _wrapped("body")
+        self._network = label("", "body", wraps=True)
         self.more = Button("More choices", "link", "Another source, and further packages", "chevron-right")
         self.more.clicked.connect(lambda: self._open_more(self.options.isHidden()))
         self.options.changed.connect(self._change)
@@ -213,9 +213,3 @@ class ChoiceView(QFrame):
             self._grid.addWidget(below, row + 1, 1)
         self._grid.setRowMinimumHeight(row + 2, 8)
         return heading
-
-
-def _wrapped(role: str) -> QLabel:
-    result = label("", role)
-    result.setWordWrap(True)
-    return result

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State
@@ -22,9 +22,14 @@ from gui.installation.words import size_text
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.messages import ask
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
 
 _WIDTH, _NAMES, _TABLE = 560, 88, 200
+_PACKAGES = (
+    Column[tuple[str, str]]("Package", lambda package: package[0], widest=GROWS),
+    Column[tuple[str, str]]("Version", lambda package: package[1], widest=GROWS),
+)
 _OWN = (
     "PyTorch belongs to the Python environment that Ammeter runs in. Ammeter uses it as it is: update it "
     "there, with the tool that made the environment."
@@ -61,7 +66,7 @@ class EngineDialog(QDialog):
         self._setup = setup
         self._engine = Engine(State.ABSENT)
         self._content: QWidget | None = None
-        self._answer = _wrapped("strong")
+        self._answer = label("", "strong", wraps=True)
         self._make_buttons()
         self._column = in_column(
             self._answer,
@@ -175,19 +180,15 @@ def _content(engine: Engine) -> QWidget:
     else:
         column.addWidget(label(title_of(here), "title"))
     if problem is not None:
-        column.addWidget(_wrapped("body", problem.message))
+        column.addWidget(label(problem.message, "body", wraps=True))
     if here is not None:
         for name, words in _facts(here):
             column.addWidget(_fact(name, label(words, "body")))
         column.addWidget(_place(engine.packages or engines_folder()))
-        packages = sorted(here.packages.items())
-        table = whole_table("Packages", "The engine's packages", ("Package", "Version"), packages)
-        area = QScrollArea()
-        area.setAccessibleName("Packages")
-        area.setWidgetResizable(True)
-        area.setWidget(table)
-        area.setFixedHeight(min(_TABLE, table.height()))
-        column.addWidget(area)
+        table = ResultTable("Packages", _PACKAGES)
+        table.show_rows(sorted(here.packages.items()))
+        table.setFixedHeight(_TABLE)
+        column.addWidget(table)
     return holder
 
 
@@ -203,7 +204,7 @@ def _own_content() -> QWidget:
     holder = QWidget()
     in_column(
         label("PyTorch of this environment", "title"),
-        _wrapped("body", _OWN),
+        label(_OWN, "body", wraps=True),
         _fact("PyTorch", label(_version("torch"), "body")),
         _fact("torchvision", label(_version("torchvision"), "body")),
         _place(Path(sys.prefix)),
@@ -238,10 +239,4 @@ def _fact(name: str, value: QWidget) -> QWidget:
 def _name(text: str) -> QLabel:
     result = label(text, "label")
     result.setFixedWidth(_NAMES)
-    return result
-
-
-def _wrapped(role: str, text: str = "") -> QLabel:
-    result = label(text, role)
-    result.setWordWrap(True)
     return result

@@ -19,6 +19,7 @@ from gui.session.background import Background
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
+from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import set_text
 
@@ -197,8 +198,8 @@ def _row(check: Check) -> QWidget:
     title = label(check.name, "body" if check.status == "ok" else "strong")
     title.setFixedWidth(_NAME_WIDTH)
     title.setWordWrap(True)
-    texts = [_wrapped(check.detail, "body" if check.status == "ok" else "strong")]
-    texts += [_wrapped(check.remedy, "body")] if check.remedy else []
+    texts = [wrapped(check.detail, "body" if check.status == "ok" else "strong")]
+    texts += [wrapped(check.remedy, "body")] if check.remedy else []
     row.setAccessibleName(f"{mark_name}: {check.name}. {check.detail} {check.remedy}".strip())
     in_row(
         in_column(mark, Stretch(1)),
@@ -208,10 +209,3 @@ def _row(check: Check) -> QWidget:
         spacing=12,
     )
     return row
-
-
-def _wrapped(text: str, role: str) -> QLabel:
-    result = label(text, role)
-    result.setWordWrap(True)
-    result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return result

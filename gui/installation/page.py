@@ -58,10 +58,8 @@ class SetupPage(QFrame):
 
     def _lay_out(self) -> None:
         self._title, self._sentence, self._remedy = (
-            label("", role) for role in ("pageTitle", "body", "body")
+            label("", role, wraps=True) for role in ("pageTitle", "body", "body")
         )
-        for text in (self._title, self._sentence, self._remedy):
-            text.setWordWrap(True)
         self.choice, self.progress = ChoiceView(), ProgressView()
         self.begin_button = Button("", "primary", "")
         self.train_button = Button("Start training", "primary", "Train the experiment of the form")

@@ -29,15 +29,13 @@ class ProgressView(QFrame):
         self._bar = ProgressLine("Setting up")
         self._amount, self._left = label("", "body"), label("", "body")
         self._file = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
-        self._retry = label("", "problem")
-        self._retry.setWordWrap(True)
+        self._retry = label("", "problem", wraps=True)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
         self.pause_button = Button("Pause", "secondary", "Pause the download, and go on later", "pause")
         self.stop_button = Button("Stop", "secondary", _KEPT, "stop")
         self.pause_button.clicked.connect(self.pause_toggled)
         self.stop_button.clicked.connect(self.stop_wanted)
-        kept = label(_KEPT, "hint")
-        kept.setWordWrap(True)
+        kept = label(_KEPT, "hint", wraps=True)
         in_column(
             in_row(*self._stages.values(), Stretch(1), spacing=24),
             24,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import QObject
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
+from engine.export.formats import LIMIT
 from gui.limit.panel import MemoryLimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
@@ -53,15 +56,21 @@ class LimitController(WorkController[SearchView]):
         """Queues a search in each precision of the form, and shows it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
+    def export(self, path: Path) -> None:
+        """Writes the search that is shown, in the format of the path's ending."""
+        records = self._searches.records(self._key or "")
+        if records:
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: LIMIT.export(records, path, force=True))
+
     def _connect(self) -> None:
         self._setup.take_orders("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
-        self._panel.export_failed.connect(self.reported)
+        self._panel.export.asked.connect(self.export)
         self._panel.copied.connect(self.reported)
-        self._panel.exported.connect(self.written)
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
         self._forecaster.made.connect(self._setup.surveyor.look_again)

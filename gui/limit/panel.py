@@ -12,12 +12,11 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.checks import DeviceEntry
 from gui.limit.cards import CardChooser
-from gui.limit.chart import MemoryChart
-from gui.limit.chart_content import content_of
+from gui.limit.chart import MemoryChart, content_of
 from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable
-from gui.limit.words import picture_heading, progress, sentence
+from gui.limit.words import progress, sentence
 from gui.session.orders.searches import SearchView
 from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
@@ -43,15 +42,13 @@ class MemoryLimitPanel(QFrame):
     """Shows a search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
-    sentence, `exported` the path of a written file, `export_failed` why it could not be written.
+    sentence.
     """
 
     card_chosen = Signal(str)
     use_requested = Signal(int)
     find_wanted = Signal()
     copied = Signal(str)
-    exported = Signal(object)  # Path
-    export_failed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,7 +69,7 @@ class MemoryLimitPanel(QFrame):
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
-        self.export = LimitExport(self.trials.model, self.chart, self)
+        self.export = LimitExport(self.trials.view, self)
         self.menu = WorkMenu("search", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
@@ -167,11 +164,10 @@ class MemoryLimitPanel(QFrame):
         self._pages.setCurrentWidget(self.empty if self._view is None else self.chart)
         content = content_of(self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
         self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
-        self.export.set_heading(*(picture_heading(self._view, self._on_gpu) if self._view else ("", "")))
 
     def _open_export(self) -> None:
         button = self.trials.export
-        self.export.menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
+        self.export.popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     def _connect(self) -> None:
         self.cards.chosen.connect(self.card_chosen)
@@ -182,8 +178,6 @@ class MemoryLimitPanel(QFrame):
         self.empty.pressed.connect(self.find_wanted)
         self.forecast.toggled.connect(lambda _on: self._show_chart())
         self.export.copied.connect(self.copied)
-        self.export.written.connect(self.exported)
-        self.export.failed.connect(self.export_failed)
         self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:

@@ -65,8 +65,7 @@ class ResultPanel(QFrame):
         self._ratio = label("", "answer")
         self._what = label("", "strong")
         self._against = label("", "legend")
-        self._words = label("", "body")
-        self._words.setWordWrap(True)
+        self._words = label("", "body", wraps=True)
         self._short = ElidedLabel("", "body")
         self._is_dense = False
         self._rows = QWidget()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
 from engine.protocol.trials import Trial
-from engine.words.names import dataset_words
 from engine.words.numbers import date_text, duration, memory_text
 from gui.session.orders.searches import SearchView, SideView
 
@@ -65,13 +64,6 @@ def recommendation(side: SideView, batch: int, margin_fraction: float, multiple:
         return f"no multiple of {multiple:,} fits{free}"
     free = f"leaves {share} free" if margin_fraction else "fits"
     return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
-
-
-def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
-    """The title of a picture of the chart, and below it the device and the result."""
-    first = view.sides[0].experiment
-    title = f"Peak memory by batch size, {first.model} on {dataset_words(first.dataset)}, in GiB"
-    return title, f"On {card(view, on_gpu)}. {sentence(view)}".strip()
 
 
 def progress(view: SearchView) -> str:

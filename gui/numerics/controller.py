@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
+from engine.export.formats import NUMERICS
 from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
@@ -77,7 +77,7 @@ class NumericsController(WorkController[DiagnosisView]):
         record = self._diagnoses.record(self._key or "")
         if record is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: DIAGNOSIS_FORMATS.export(record, path, force=True))
+            self._write(lambda: NUMERICS.export(record, path, force=True))
 
     def _connect(self, follows: bool) -> None:
         if follows:

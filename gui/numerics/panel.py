@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
+from engine.export.formats import NUMERICS
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Part
 from engine.store.record import RunRecord
 from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
@@ -100,7 +100,7 @@ class NumericsPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: DiagnosisView | None = None
         self._shown: dict[str, object] = {}
-        self.head = WorkHead("Numerics", "diagnosis", "parts", DIAGNOSIS_FORMATS.formats)
+        self.head = WorkHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
         self.parts_choice = QWidget()

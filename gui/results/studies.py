@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from engine.export.formats import LIMIT
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
@@ -41,9 +42,13 @@ class _Limits(WorkController[SearchView]):
             follows=False,
         )
         panel.use_requested.connect(setup.use_batch)
-        panel.export_failed.connect(self.reported)
+        panel.export.asked.connect(self._export)
         panel.copied.connect(self.reported)
-        panel.exported.connect(self.written)
+
+    def _export(self, path: Path) -> None:
+        records = self._experiments.searches.records(self._key or "")
+        if records:
+            self._write(lambda: LIMIT.export(records, path, force=True))
 
 
 StudyPanel = MemoryLimitPanel | NumericsPanel | TimingPanel | SweepPanel | TunePanel

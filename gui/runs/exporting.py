@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +12,11 @@ from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
 from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.compare.tariff import Tariff
 from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
-from engine.export import formats
-from engine.export.content import Content, content_of
+from engine.export.content import Content, Write, content_of
 from engine.export.files import TakenError
-from engine.export.formats import FORMATS, Format, format_named
+from engine.export.formats import COMPARISON, Format, and_beside, files_beside
 from engine.export.trackers.mlflow_client import PREFIX
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -34,15 +32,14 @@ class Order:
     """The runs to export; `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares. A `tariff` adds what the energy costs,
-    `with_published` the published figures of the same models.
+    `title` is the title of the report; "" for what it compares. `with_published` adds the published figures
+    of the same models.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
     title: str = ""
-    tariff: Tariff = field(default_factory=Tariff)
     with_published: bool = False
 
     @property
@@ -76,18 +73,18 @@ def write(
 
     A race is written in the colours of `theme`. Raises ProblemError.
     """
-    chosen = formats.format_named("tensorboard").write if is_folder else _writer(path, form, theme)
+    chosen = COMPARISON.format_named("tensorboard").write if is_folder else _writer(path, form, theme)
     with Store(store_path) as store:
         content = _content(store, order)
         try:
-            written = formats.export(content, path, force=force, write=chosen)
+            written = COMPARISON.export(content, path, force=force, write=chosen)
         except TakenError:
             return Written(path, is_taken=True)
-    return Written(written, beside=formats.files_beside(written))
+    return Written(written, beside=files_beside(written))
 
 
-def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
-    chosen = formats.format_for(path) if form is None else formats.format_named(form)
+def _writer(path: Path, form: str | None, theme: ThemeName) -> Write:
+    chosen = COMPARISON.format_for(path) if form is None else COMPARISON.format_named(form)
     if not chosen.is_race:
         return chosen.write
     # drawing needs libraries that would slow the window's start
@@ -103,22 +100,19 @@ def _content(store: Store, order: Order) -> Content:
         order.baseline,
         order.side,
         order.title,
-        order.tariff,
         with_published=order.with_published,
     )
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
     """The tables of a comparison as text. Raises ProblemError."""
+    from engine.export.report.report import report_of
+    from engine.export.writers.latex import latex
+    from engine.export.writers.markdown import markdown
+
     with Store(store_path) as store:
-        content = _content(store, order)
-        if form == "markdown":
-            from engine.export.report.markdown import markdown
-
-            return markdown(content)
-        from engine.export.report.latex import latex
-
-        return latex(content)
+        known = report_of(_content(store, order))
+        return markdown(known) if form == "markdown" else latex(known)
 
 
 def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
@@ -274,7 +268,7 @@ class Exporting(QObject):
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
-        beside = formats.and_beside(written.beside)
+        beside = and_beside(written.beside)
         self._notice.tell_written(f"Wrote {order.words} to {path.name}{beside}.", path, remedy)
 
     def _drag(self, source: QWidget, written: Written) -> None:
@@ -290,12 +284,12 @@ class Exporting(QObject):
         self._notice.tell(problem.message, problem.remedy)
 
 
-def _offered(form: str, runs: int) -> list[Format]:
+def _offered(form: str, runs: int) -> list[Format[Content]]:
     """The formats to choose from."""
     if form == "animation":
-        return [format_named("animation"), format_named("gif")]
+        return [COMPARISON.format_named("animation"), COMPARISON.format_named("gif")]
     if form != "any":
-        return [format_named(form)]
+        return [COMPARISON.format_named(form)]
     # a script is of one run, a race of two
-    files = [form for form in FORMATS if form.suffix != "/"]
+    files = [form for form in COMPARISON.formats if form.suffix != "/"]
     return [form for form in files if not (form.is_race if runs == 1 else form.name == "script")]

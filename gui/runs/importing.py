@@ -13,13 +13,14 @@ from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem
 from engine.export.archive import ARCHIVE_SUFFIXES
-from engine.export.formats import FORMATS, Format
+from engine.export.formats import COMPARISON, Format
 from engine.store.store import Store
 from gui.session.background import Background
 from gui.widgets.notice import Notice
 
 if TYPE_CHECKING:
     from engine.export.archive.reader import Imported
+    from engine.export.content import Content
 
 _ARCHIVE = f"Runs exported by Ammeter ({' '.join(f'*{suffix}' for suffix in ARCHIVE_SUFFIXES)})"
 
@@ -36,7 +37,7 @@ class Place:
     form: str | None = None
 
 
-def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]) -> Place | None:
+def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format[Content]]) -> Place | None:
     """Asks where to save, in one of `formats`; None if cancelled."""
     filters = {f"{form.title} (*{form.suffix})": form for form in formats}
     first = formats[0]
@@ -46,19 +47,20 @@ def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]
     return place_of(chosen, filters.get(used, first)) if chosen else None
 
 
-def place_of(chosen: str, used: Format) -> Place:
+def place_of(chosen: str, used: Format[Content]) -> Place:
     """The path as typed, with the chosen format's ending if it has none."""
     path = Path(chosen)
-    if path.suffix.lower() in {form.suffix for form in FORMATS}:
+    if path.suffix.lower() in {form.suffix for form in COMPARISON.formats}:
         form = _told_form(used) if path.suffix.lower() == used.suffix else None
         return Place(path, path.exists(), form)
     # the dialog asked about the name without the ending
     return Place(path.with_name(path.name + used.suffix), False, _told_form(used))
 
 
-def _told_form(used: Format) -> str | None:
+def _told_form(used: Format[Content]) -> str | None:
     """The format's name, if it is not the first one with its ending."""
-    return None if next(form for form in FORMATS if form.suffix == used.suffix) is used else used.name
+    first = next(form for form in COMPARISON.formats if form.suffix == used.suffix)
+    return None if first is used else used.name
 
 
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:

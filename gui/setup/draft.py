@@ -20,12 +20,13 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
 )
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import OWN, Code, code_from, keeps_code
-from engine.experiment.own.library_models import library_of
 from engine.experiment.presets import Preset
+from engine.experiment.setting import Chosen
 from engine.experiment.sweep.grid import Value
 from engine.protocol.numerics.advice import Changes
-from engine.words.settings import Chosen, applies
+from engine.words.settings import applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
 from gui.setup.grid.values import cleaned, text_of, values_of
 
@@ -146,10 +147,15 @@ class Draft:
             return without
         return replace(self, changes={**rest, key: text})
 
+    @property
+    def model(self) -> ModelRef:
+        """The model by the text in its field."""
+        return ModelRef(self.text("model").strip())
+
     @cached_property
     def code(self) -> Code | None:
         """The code of a model that is the user's own file; None for other models, and for broken code."""
-        if not keeps_code(self.text("model").strip(), self.text("code")):
+        if not keeps_code(self.model, self.text("code")):
             return None
         return code_from(self.text("code"))
 
@@ -163,7 +169,7 @@ class Draft:
         draft = self.with_change("model", text)
         if keeps_code(text.strip(), self.text("code")):
             return draft
-        keeps_data = self.changes.get("dataset") != OWN or library_of(text.strip()) is not None
+        keeps_data = self.changes.get("dataset") != OWN or draft.model.library is not None
         gone = {"code"} if keeps_data else {"code", "dataset"}
         rest = {key: value for key, value in draft.changes.items() if key not in gone}
         return replace(draft, changes=rest, keeps_code=False)

@@ -18,9 +18,10 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
+from engine.experiment.setting import Entry, Group, Setting
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
+from gui.setup.fields import GROUPS, OPTIONS, TIPS
 from gui.setup.grid.several import FieldValues, tip_of
 from gui.setup.grid.values import cleaned
 from gui.theme.fonts import font
@@ -125,8 +126,8 @@ class OptionsForm(QWidget):
         self.fields: dict[str, Field] = {}
         self.values: dict[str, FieldValues] = {}
         self._grids: list[tuple[Group, QGridLayout]] = []
-        self._headings: dict[str, QLabel] = {}
-        self._shown: dict[str, list[Option]] = {}
+        self._headings: dict[Group, QLabel] = {}
+        self._shown: dict[Group, list[Setting]] = {}
         layout = in_column(parent=self, spacing=0)
         for group in GROUPS:
             layout.addLayout(self._make_grid(group))
@@ -166,46 +167,47 @@ class OptionsForm(QWidget):
         grid.setVerticalSpacing(0)
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 1)
-        heading = self._headings[group.title] = label(group.title, "value")
+        heading = self._headings[group] = label(group.value, "value")
         heading.setFixedHeight(28)
         heading.setAlignment(Qt.AlignmentFlag.AlignTop)
         grid.addWidget(heading, 0, 0, 1, 2)
-        for option in group.options:
-            field = Field(option.label, self._make_control(option), parent=self)
+        for option in GROUPS[group]:
+            field = Field(option.title, self._make_control(option), parent=self)
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
             self.fields[option.key] = field
             choices = field.control.choices if isinstance(field.control, ChoiceBox) else None
-            values = self.values[option.key] = FieldValues(option.key, option.label, field, choices)
+            values = self.values[option.key] = FieldValues(option.key, option.title, field, choices)
             values.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
         self._grids.append((group, grid))
         return grid
 
-    def _make_control(self, option: Option) -> NumberEdit | ChoiceBox:
+    def _make_control(self, option: Setting) -> NumberEdit | ChoiceBox:
         control: NumberEdit | ChoiceBox
-        if option.shape is Shape.CHOICE:
-            control = ChoiceBox(option.label, option.tip, option.choices)
+        if option.entry is Entry.CHOICE:
+            control = ChoiceBox(option.title, option.about, option.choices)
         else:
-            tip = tip_of(option.key, option.tip)
-            control = NumberEdit(option.label, tip, unit=option.unit, hint=option.hint)
+            tip = tip_of(option.key, option.about)
+            control = NumberEdit(option.title, tip, unit=option.unit, hint=option.hint)
         control.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
         return control
 
     def _arrange(self, group: Group, grid: QGridLayout, draft: Draft, catalog: Catalog | None) -> None:
-        wanted = [option for option in group.options if draft.applies(option.key, catalog)]
-        if wanted == self._shown.get(group.title):
+        wanted = [option for option in GROUPS[group] if draft.applies(option.key, catalog)]
+        if wanted == self._shown.get(group):
             return
-        self._shown[group.title] = wanted
-        for option in group.options:
+        self._shown[group] = wanted
+        for option in GROUPS[group]:
             grid.removeWidget(self.fields[option.key])
-        self._headings[group.title].setVisible(bool(wanted))
+        self._headings[group].setVisible(bool(wanted))
         place = 2
         for option in wanted:
-            # a wide field fills a row
-            place += place % 2 if option.wide else 0
-            field, span = self.fields[option.key], 2 if option.wide else 1
+            # a text fills a row
+            span = 2 if option.entry is Entry.TEXT else 1
+            place += place % span
+            field = self.fields[option.key]
             grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)
             place += span
-        for option in group.options:
+        for option in GROUPS[group]:
             self.fields[option.key].setVisible(option in wanted)
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
-from engine.race.memory import activity_tanks, tanks_of
 from engine.race.race import LANES, Race
+from engine.race.words import scene_of
 from gui.show.race.clock import RaceClock
+from gui.show.race.view import RaceView
 from gui.show.scale import Scale, ShowButton, explained
-from gui.show.stage import LaneHead, ShowStage
 from gui.show.transport import ShowTransport
 from gui.theme.motion import reduces_motion, set_reduced_motion
-from gui.widgets import label, set_text
+from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -36,7 +37,9 @@ class CertaintyPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
         self.setAccessibleName("How sure the ratio is")
-        self._sure, self._doubts = _paragraph(), _Points()
+        self._sure, self._doubts = _paragraph(), _paragraph()
+        self._doubts.setTextFormat(Qt.TextFormat.RichText)
+        self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
         self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
         self.compare.clicked.connect(self._leave)
@@ -60,17 +63,19 @@ class CertaintyPopover(QFrame):
 
     def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
         """Shows the interval in words, and a point for each doubt."""
-        set_text(self._title, title)
-        set_text(self._sure, certainty)
+        self._title.setText(title)
+        self._sure.setText(certainty)
         self._sure.setToolTip(explained(certainty))
-        self._doubts.set_points(doubts)
+        self._points = tuple(doubts)
+        points = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
+        self._doubts.setText(f'<ul style="margin: 0 0 0 16px; -qt-list-indent: 0">{points}</ul>')
         self._doubts_title.setVisible(bool(doubts))
         self._doubts.setVisible(bool(doubts))
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
         """The whole text."""
-        return "\n".join([self._sure.text(), *self._doubts.words()])
+        return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
 
     def open_at(self, corner: QPoint) -> None:
         """Opens with its upper left corner at `corner`, or as near as the screen allows."""
@@ -93,32 +98,6 @@ class CertaintyPopover(QFrame):
     def _leave(self) -> None:
         self.hide()
         self.compare_wanted.emit()
-
-
-class _Points(QWidget):
-    """A bulleted list of sentences."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._points: tuple[str, ...] = ()
-        self._rows = QGridLayout(self)
-        self._rows.setContentsMargins(0, 0, 0, 0)
-        self._rows.setColumnStretch(1, 1)
-
-    def set_points(self, points: Sequence[str]) -> None:
-        self._points = tuple(points)
-        while (item := self._rows.takeAt(0)) is not None:
-            if (shown := item.widget()) is not None:
-                shown.hide()
-                shown.deleteLater()
-        for row, point in enumerate(points):
-            text = _paragraph()
-            set_text(text, point)
-            self._rows.addWidget(label("•", "showPopText"), row, 0, Qt.AlignmentFlag.AlignTop)
-            self._rows.addWidget(text, row, 1)
-
-    def words(self) -> list[str]:
-        return [f"•  {point}" for point in self._points]
 
 
 def _kept_inside(rect: QRect, room: QRect) -> QPoint:
@@ -151,29 +130,25 @@ class RacePage(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("The race")
         self.race: Race | None = None
-        self.stage, self.transport = ShowStage(), ShowTransport()
+        self.view, self.transport = RaceView(), ShowTransport()
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
-        self._plays_on, self._sure = False, ""
-        in_column(wide(self.stage), self.transport, parent=self, spacing=0)
+        self._plays_on = False
+        in_column(wide(self.view), self.transport, parent=self, spacing=0)
         self._connect()
 
     def set_scale(self, scale: Scale) -> None:
-        for part in (self.stage, self.transport, self.popover):
+        for part in (self.view, self.transport, self.popover):
             part.set_scale(scale)
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
         """Shows the start of a race; without pictures there are patterns."""
         self.race = race
         self.popover.hide()
-        self._show_words(race)
-        shown = tiles if tiles is not None and len(tiles) else patterns(race.blocks)
-        for which in LANES:
-            side = race.lane(which).side
-            name, detail = race_words.lane_name(race, which), race_words.lane_detail(race, which)
-            head = LaneHead(side.precision, race.looks[side.id].fill, name, detail)
-            self.stage.lane(which).show_lane(head, shown, race.blocks)
-        self._show_memory(race)
+        scene = scene_of(race, tiles if tiles is not None and len(tiles) else patterns(race.blocks))
+        question = _question(race)
+        self.popover.show_words(question, race_words.certainty(race), scene.doubts)
+        self.view.show_scene(scene, scene.at(0.0), question)
         self.transport.show_race(_subject(race), race.seconds)
         self.clock.set_race_seconds(race.seconds, race.playback_rate)
         self._show_moment(0.0)
@@ -202,9 +177,7 @@ class RacePage(QWidget):
 
     def words(self) -> str:
         """The whole text, without the transport bar's."""
-        stage = self.stage
-        parts = (stage.headline, stage.full, stage.middle, stage.mixed)
-        return " ".join([*(part.words() for part in parts), *stage.memory.words()])
+        return self.view.words()
 
     def _connect(self) -> None:
         transport, clock = self.transport, self.clock
@@ -219,50 +192,15 @@ class RacePage(QWidget):
         transport.stillness_chosen.connect(set_reduced_motion)
         clock.ticked.connect(self._show_moment)
         clock.state_changed.connect(self._show_state)
-        self.stage.middle.certainty_wanted.connect(lambda: self._open(self.stage.middle.sure))
-        self.stage.headline.again_wanted.connect(self.again_wanted)
-        self.stage.headline.doubts_wanted.connect(lambda: self._open(self.stage.headline.more))
+        self.view.certainty_wanted.connect(lambda: self._open(self.view.certainty))
+        self.view.again_wanted.connect(self.again_wanted)
+        self.view.doubts_wanted.connect(lambda: self._open(self.view.more))
         self.popover.compare_wanted.connect(self.compare_wanted)
 
-    def _show_words(self, race: Race) -> None:
-        sentence, playback_rate = race_words.sentence(race), race_words.playback_rate_words(race)
-        if playback_rate:
-            sentence = f"{sentence} {playback_rate}"
-        doubts, self._sure = race_words.doubt_words(race), _question(race)
-        self.stage.headline.show_words(
-            race_words.title(race),
-            sentence,
-            doubts,
-            race_words.caution(race),
-            is_spoiled=bool(race.report.spoilers),
-        )
-        self.popover.show_words(self._sure, race_words.certainty(race), doubts)
-        final = race_words.counted_text(race, race.at(race.seconds))
-        self.stage.middle.set_room(
-            final, [race_words.caption(race, race.at(at)) for at in (race.seconds / 2, race.seconds)]
-        )
-
-    def _show_memory(self, race: Race) -> None:
-        memory = self.stage.memory
-        memory.setVisible(race.peaks_mib != (None, None))
-        memory.show_tanks(*tanks_of(race))
-        memory.show_activity(
-            None if race.tensor_percent is None else activity_tanks(race, race.tensor_percent)
-        )
-        memory.show_words(race_words.memory_words(race))
-
     def _show_moment(self, seconds: float) -> None:
-        race = self.race
-        if race is None:
+        if self.view.scene is None:
             return
-        moment = race.at(seconds)
-        for which in LANES:
-            lane = moment.lane(which)
-            words = race_words.counter_words(race, which, moment)
-            self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
-        self.stage.middle.set_number(race_words.counted_text(race, moment))
-        self.stage.middle.show_words(*race_words.caption(race, moment), sure=self._sure)
-        self.stage.memory.set_fill(race.passed(seconds))
+        self.view.show_instant(self.view.scene.at(seconds))
         self.transport.set_seconds(seconds)
         if not self.clock.is_playing:
             self._show_state()
@@ -277,11 +215,7 @@ class RacePage(QWidget):
     def _tell(self) -> None:
         state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
         self.setAccessibleDescription(f"{self.words()} The race is {state}.")
-        self.stage.set_spoken()
-        if self.race is not None:
-            self.stage.middle.number.setAccessibleName(
-                race_words.spoken(self.race, self.race.at(self.clock.seconds))
-            )
+        self.view.tell()
 
     def _hold(self, is_held: bool) -> None:
         if is_held:

@@ -16,6 +16,7 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_from
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.protocol.pictures import brightened
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.reading import akin
@@ -82,7 +83,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
     sheet = store.pictures.of_any(race.pictured)
-    return RaceToShow(choice, race, None if sheet is None else sheet.tiles())
+    return RaceToShow(choice, race, None if sheet is None else brightened(sheet.tiles()))
 
 
 class RaceReader(QObject):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from string import Template
+from typing import Any
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from engine.experiment.experiment import Precision
-from engine.race.words import GLOSSARY
-from gui.theme.fonts import font
+from engine.race.parts import Sizes
+from engine.words.names import GLOSSARY
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
@@ -57,10 +56,45 @@ def scale_for(size: QSize) -> Scale:
     return Scale(min(max(stepped, _LEAST), _MOST))
 
 
+_STAGE = Sizes(
+    width=1440,
+    height=784,
+    margin=48,
+    top=24,
+    bottom=33,
+    gap=COLUMN_GAP,
+    panel=272,
+    lane=127,
+    number=208,
+    title=30,
+    sentence=17,
+    name=26,
+    detail=15,
+    caption=38,
+    small=14,
+    is_live=True,
+)
+_LEAST_PANEL = 192
+
+
+def memory_width(scale: Scale) -> int:
+    """The width of the memory panel, in pixels."""
+    return max(scale.px(_STAGE.panel), _LEAST_PANEL)
+
+
+def stage_sizes(size: QSize, scale: Scale) -> Sizes:
+    """The sizes of a card that fills a widget of this size."""
+    lengths = ("margin", "top", "bottom", "gap", "lane", "number")
+    texts = ("title", "sentence", "name", "detail", "caption", "small")
+    scaled: dict[str, Any] = {name: scale.px(getattr(_STAGE, name)) for name in lengths}
+    scaled |= {name: scale.text(getattr(_STAGE, name)) for name in texts}
+    return replace(_STAGE, width=size.width(), height=size.height(), panel=memory_width(scale), **scaled)
+
+
 def sizes(scale: Scale) -> str:
     """The style sheet for the sizes of Show's buttons, slider and popover; colours are the window's."""
     values = {f"px{size}": scale.px(size) for size in (4, 5, 6, 8, 12, 14, 16, 28, 30, 32)}
-    values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 20)}
+    values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 30)}
     values["button"] = max(scale.px(30), 26)
     values["segment"] = max(scale.px(26), 22)
     values["groove"], values["handle"] = _groove_px(scale), handle_px(scale)
@@ -97,7 +131,10 @@ QSlider::handle:horizontal {
 }
 QLabel[role="showPopTitle"] { font-size: ${text17}px; }
 QLabel[role="showPopText"] { font-size: ${text15}px; }
-QFrame[surface="showPanel"] { border-radius: ${px12}px; }
+QLabel[role="showTitle"] { font-size: ${text30}px; }
+QLabel[role="showText"] { font-size: ${text17}px; }
+QLabel[role="showNow"], QLabel[role="showFoot"] { font-size: ${text14}px; }
+QLabel[role="showSubject"] { font-size: ${text13}px; }
 QMenu { font-size: ${text13}px; }
 QMenu::item { font-size: ${text13}px; padding: ${px6}px ${px28}px ${px6}px ${px12}px; }
 """
@@ -156,35 +193,6 @@ class ShowButton(QPushButton):
         self.setIcon(icon(self._icon_name, color, side, palette.off))
 
 
-_DISPLAY_FROM = 18
-
-
-@dataclass(frozen=True)
-class Span:
-    """A piece of text: `size` at scale 1, `ink` a colour of the palette, `gap` the space before it."""
-
-    text: str
-    size: int
-    weight: int = 400
-    ink: str = "text"
-    precision: Precision | None = None
-    gap: int = 0
-
-    def face(self, scale: Scale) -> QFont:
-        return _face(scale.text(self.size), self.weight, self.size >= _DISPLAY_FROM)
-
-    def width(self, scale: Scale) -> int:
-        """Its width in pixels, without the gap."""
-        return math.ceil(QFontMetricsF(self.face(scale)).horizontalAdvance(self.text))
-
-    @property
-    def color(self) -> QColor:
-        palette = theme().palette
-        if self.precision is not None:
-            return QColor(palette.look(self.precision).color)
-        return QColor(str(getattr(palette, self.ink)))
-
-
 def explained(text: str) -> str:
     """What the glossary's terms in `text` mean, a line each; "" if there are none."""
     meanings: list[str] = []
@@ -195,8 +203,3 @@ def explained(text: str) -> str:
             text = re.sub(pattern, " ", text, flags=re.IGNORECASE)
             meanings.append(f"{term[:1].upper()}{term[1:]}: {GLOSSARY[term]}")
     return "\n".join(reversed(meanings))
-
-
-@lru_cache(maxsize=64)
-def _face(size: int, weight: int, display: bool) -> QFont:
-    return font(size, weight, display=display)

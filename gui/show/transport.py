@@ -7,10 +7,8 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
-from gui.show.scale import COLUMN_GAP, Scale, ShowButton, Span, handle_px
-from gui.show.stage import memory_width
-from gui.show.text import TextRow
-from gui.widgets import Segmented
+from gui.show.scale import COLUMN_GAP, Scale, ShowButton, handle_px, memory_width
+from gui.widgets import ElidedLabel, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
 
 MS = 1_000
@@ -118,7 +116,9 @@ class ShowTransport(QFrame):
         self.scrubber = Scrubber()
         self.scrubber.sought.connect(self.sought)
         self.scrubber.held.connect(self.held)
-        self._time, self._subject = TextRow(), TextRow()
+        self._now, self._of = label("", "showNow"), label("", "showFoot")
+        self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._subject = ElidedLabel("", "showSubject")
         self._make_menu()
         self.save = ShowButton("", "showIcon", "Save the race as a file, and more", "export")
         self.save.tell("Save the race", self.save.toolTip())
@@ -131,8 +131,7 @@ class ShowTransport(QFrame):
 
     def set_scale(self, scale: Scale) -> None:
         self.setFixedHeight(max(scale.px(_HEIGHT), 46))
-        parts = (self.play, self.scrubber, self.save, self.full_screen, self._time, self._subject)
-        for part in parts:
+        for part in (self.play, self.scrubber, self.save, self.full_screen):
             part.set_scale(scale)
         self.speed.setFixedHeight(max(scale.px(32), 28))
         self.play.setFixedWidth(max(scale.px(106), 100))
@@ -148,8 +147,7 @@ class ShowTransport(QFrame):
     def show_race(self, subject: str, total: float) -> None:
         """Shows what was trained, and the race's length in seconds."""
         self._total = total
-        self._subject.set_spans([Span(subject, 13, 400, "text3")])
-        self._subject.set_spoken(subject)
+        self._subject.set_whole_text(subject)
         self._fit_subject()
         self.set_seconds(0.0)
         self._fit_time()
@@ -158,9 +156,8 @@ class ShowTransport(QFrame):
         self._seconds = seconds
         self.scrubber.set_seconds(seconds, self._total)
         digits = max(1, three_figures(self._total) - 1)
-        of = f"of {self._total:,.{digits}f} s"
-        shown = Span(f"{seconds:,.{digits}f}", 14, 600)
-        self._time.set_spans([], [shown, Span(of, 14, 400, "text2", gap=5)])
+        set_text(self._now, f"{seconds:,.{digits}f}")
+        set_text(self._of, f"of {self._total:,.{digits}f} s")
 
     def set_state(self, state: str) -> None:
         """Sets what the first button does: "play", "pause" or "replay"."""
@@ -188,14 +185,15 @@ class ShowTransport(QFrame):
         # aligned with the memory panel; a longer subject takes room from the slider
         panel = memory_width(self._scale)
         buttons = 2 * (self.full_screen.sizeHint().width() + self._ends.spacing())
-        wanted = self._subject.needed_width() + buttons
+        wanted = self._subject.sizeHint().width() + buttons
         self._right.setFixedWidth(max(panel, min(wanted, round(_MOST_SUBJECT * panel))))
 
     def _fit_time(self) -> None:
         # as wide as it will ever be, so that the slider does not move
         shown = self._seconds
         self.set_seconds(self._total)
-        self._time.keep_width()
+        self._now.setMinimumWidth(0)
+        self._now.setMinimumWidth(self._now.sizeHint().width())
         self.set_seconds(shown)
 
     def _make_menu(self) -> None:
@@ -221,5 +219,6 @@ class ShowTransport(QFrame):
     def _lay_out(self) -> None:
         self._right = QWidget()
         self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
-        self._controls = in_row(self.play, self.speed, wide(self.scrubber), self._time)
+        time = in_row(self._now, self._of, spacing=5)
+        self._controls = in_row(self.play, self.speed, wide(self.scrubber), time)
         self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)

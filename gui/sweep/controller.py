@@ -13,7 +13,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
-from engine.export.sweep.formats import SWEEP_FORMATS
+from engine.export.formats import SWEEP
 from engine.store.store import Store
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -167,7 +167,7 @@ class SweepController(WorkController[SweepView]):
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
     with Store(store_path) as store:
         # the dialog has asked whether to replace a file of that name
-        return SWEEP_FORMATS.export(store.sweeps.find(sweep_id), path, force=True)
+        return SWEEP.export(store.sweeps.find(sweep_id), path, force=True)
 
 
 class SweepReader(QObject):

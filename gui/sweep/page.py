@@ -11,7 +11,6 @@ from engine.sweep.results import CellResult, Results
 from gui.sweep.cell_card import CellCard
 from gui.sweep.views.cells_view import CellsView
 from gui.sweep.views.map_views import HeatMapView, LinesView
-from gui.sweep.views.parallel_view import ParallelView
 from gui.sweep.views.picture_view import PictureView
 from gui.sweep.views.scatter_view import ScatterView
 from gui.sweep.words import counts
@@ -19,7 +18,7 @@ from gui.widgets import ElidedLabel, label
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
 
-_TITLES = ("Map", "Lines", "Trade-off", "Parallel", "Table")
+_TITLES = ("Map", "Lines", "Trade-off", "Table")
 _GUIDE = "sweeps"
 
 
@@ -45,7 +44,6 @@ class SweepPage(QWidget):
             "map": HeatMapView(),
             "lines": LinesView(),
             "scatter": ScatterView(),
-            "parallel": ParallelView(),
             "table": CellsView(),
         }
         self._stale: set[str] = set()

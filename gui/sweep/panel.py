@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
-from engine.export.sweep.formats import SWEEP_FORMATS
+from engine.export.formats import SWEEP
 from engine.sweep.results import Results
 from gui.session.orders.head import WorkHead
 from gui.session.orders.sweeps import SweepView
@@ -41,7 +41,7 @@ class SweepPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: SweepView | None = None
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
-        self.head = WorkHead("Sweep", "sweep", "pilots", SWEEP_FORMATS.formats, self.go_on)
+        self.head = WorkHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on)
         self.head.stop.setText("Stop the sweep")
         self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
         self.empty = EmptyState(*_NOTHING_YET)

@@ -228,11 +228,6 @@ QTableView QLineEdit { min-height: 0; padding: 0 6px; border-radius: 4px; font-s
 
 _CELLS = """
 QFrame[cell] { background: transparent; border: none; border-bottom: 1px solid $line; }
-QFrame[cell="shaded"], QFrame[cell="shadedHeading"] { background: $bg2; }
-QFrame[cell="last"] { border-bottom: none; }
-QFrame[cell="shadedLast"] { background: $bg2; border-bottom: none; }
-QLabel[role="figure"] { font-size: 13px; font-weight: 600; padding-right: 12px; }
-QLabel[role="same"] { font-size: 13px; color: $text2; padding-right: 12px; }
 QLabel[role="figureName"] { font-size: 13px; font-weight: 500; }
 """
 
@@ -279,11 +274,12 @@ QDialogButtonBox QPushButton { min-width: 76px; }
 
 # sizes are in gui.show.scale: in Show all of them go by the panel's own
 _SHOW = """
-QFrame[surface="showPanel"] { background: $bg1; border: 1px solid $line; border-radius: 12px; }
 QFrame[surface="drop"] { background: transparent; border: 2px solid $pri; border-radius: 8px; }
 QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }
-QLabel[role="showPopTitle"] { font-family: $display; font-weight: 600; }
-QLabel[role="showPopText"] { color: $text2; }
+QLabel[role="showPopTitle"], QLabel[role="showTitle"] { font-family: $display; font-weight: 600; }
+QLabel[role="showPopText"], QLabel[role="showText"], QLabel[role="showFoot"] { color: $text2; }
+QLabel[role="showNow"] { font-weight: 600; }
+QLabel[role="showSubject"] { color: $text3; }
 QPushButton[kind="showPrimary"] {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.protocol.timing.timing import Timing
@@ -13,7 +12,7 @@ from engine.timing.bar_picture import PartPlace, bars_drawing, part_places
 from engine.timing.names import part_meaning, part_title, side_names
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
-from gui.widgets import EmptyState
+from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 
 _NOTHING_YET = (
@@ -58,19 +57,14 @@ class Bars(Picture[PartPlace]):
         return QRectF(spot.x, spot.y, spot.width, spot.height).adjusted(-1.5, -1.5, 0.5, 0.5)
 
 
-class BarsView(QWidget):
+class BarsView(OfferedView):
     """The bars. `part_chosen` carries the `StepPart` that is clicked, `wanted` asks for a profile."""
 
     part_chosen = Signal(object)
-    wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(*_NOTHING_YET)
         self.bars: Bars | None = None
-        self.empty = EmptyState(*_NOTHING_YET)
-        self.empty.pressed.connect(self.wanted)
-        self._pages = QStackedLayout(self)
-        self._pages.addWidget(self.empty)
 
     def show_timing(self, timing: Timing | None) -> None:
         """Shows the bars of a timing; None for what they would answer."""
@@ -78,10 +72,10 @@ class BarsView(QWidget):
         if timing is not None and timing.profiles():
             self.bars = Bars(timing)
             self.bars.chosen.connect(lambda place: self.part_chosen.emit(place.part))
-            self._pages.addWidget(self.bars)
+            self.addWidget(self.bars)
             tab_after(self.empty, self.bars)
-        self._pages.setCurrentWidget(self.bars or self.empty)
+        self.setCurrentWidget(self.bars or self.empty)
         if old is not None:
-            self._pages.removeWidget(old)
+            self.removeWidget(old)
             old.hide()
             old.deleteLater()

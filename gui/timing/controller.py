@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
-from engine.export.timing.formats import TIMING_FORMATS, TRACE, TRACE_FORMATS
+from engine.export.formats import PROFILE
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.timings import TimingView
@@ -68,9 +68,8 @@ class TimingController(WorkController[TimingView]):
         """Writes the timing that is shown, in the format of the path's ending."""
         record = self._timings.record(self._key or "")
         if record is not None:
-            formats = TRACE_FORMATS if path.name.endswith(TRACE) else TIMING_FORMATS
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: formats.export(record, path, force=True))
+            self._write(lambda: PROFILE.export(record, path, force=True))
 
     def _profile_again(self) -> None:
         view = self._timings.view(self._key or "")

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
+from engine.export.formats import PROFILE
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
 from engine.timing.names import failures
@@ -39,7 +39,6 @@ _NOTHING_YET = (
     "Profile",
     "Profiles the form's experiments, FP32 first",
 )
-_FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
 _AWAITED = "The first profile is shown as soon as it is there."
 
 
@@ -64,7 +63,7 @@ class TimingPanel(QFrame):
         self._shown: Timing | None = None
         self._stale: set[str] = set()
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
-        self.head = WorkHead("Profile", "profile", "steps", _FORMATS, self.again)
+        self.head = WorkHead("Profile", "profile", "steps", PROFILE.formats, self.again)
         self._traces = offer_viewer(self.head.export)
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.failures = wrapped("", "problem")

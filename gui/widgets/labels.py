@@ -36,10 +36,11 @@ def centre(page: QWidget, inner: QWidget) -> None:
     in_column(Stretch(2), in_row(Stretch(1), inner, Stretch(1)), Stretch(3), parent=page, margins=None)
 
 
-def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
+def label(text: str, role: str, parent: QWidget | None = None, *, wraps: bool = False) -> QLabel:
     """A plain-text label whose look is the style sheet's `role`."""
     result = QLabel(text, parent)
     result.setTextFormat(Qt.TextFormat.PlainText)
+    result.setWordWrap(wraps)
     result.setProperty("role", role)
     return result
 
@@ -154,11 +155,9 @@ class Field(QWidget):
         self._tooltip: str | None = None
         self._label = label(text, "label")
         self._note = label(note, "note")
-        self._hint = label("", "hint")
-        self._hint.setWordWrap(True)
+        self._hint = label("", "hint", wraps=True)
         self._hint.hide()
-        self._problem = label("", "problem")
-        self._problem.setWordWrap(True)
+        self._problem = label("", "problem", wraps=True)
         self._problem.hide()
         head = self._head = in_row(self._label, Stretch(1), self._note)
         if link is not None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
+from engine.drawing.shapes import DOT, mark_outline
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
@@ -13,32 +14,14 @@ from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
-DOT = 0.45
-"""Size of the dot in a dotted marker, as a fraction of the marker."""
 
-
-def marker_path(symbol: str, size: float) -> QPainterPath:
-    """The outline of a pyqtgraph symbol (`o s t1 t d +`), `size` pixels wide, about the origin."""
-    half = size / 2
+def _marker_path(symbol: str, size: float) -> QPainterPath:
+    """The outline of a precision's mark about the origin."""
     path = QPainterPath()
     if symbol == "o":
-        path.addEllipse(QPointF(0, 0), half, half)
-    elif symbol == "s":
-        path.addRect(QRectF(-half * 0.9, -half * 0.9, size * 0.9, size * 0.9))
-    elif symbol in ("t", "t1"):
-        way = 1.0 if symbol == "t1" else -1.0
-        points = [(0.0, -half * way), (half * 1.1, half * 0.85 * way), (-half * 1.1, half * 0.85 * way)]
-        path.addPolygon(QPolygonF([QPointF(x, y) for x, y in points]))
-        path.closeSubpath()
-    elif symbol == "+":
-        arm, end = half * 0.4, half * 1.05
-        quarter = [(arm, end), (arm, arm), (end, arm)]
-        corners = [(x * way, y * way) for way in (1, -1) for x, y in quarter + [(x, -y) for y, x in quarter]]
-        path.addPolygon(QPolygonF([QPointF(x, y) for x, y in corners]))
-        path.closeSubpath()
+        path.addEllipse(QPointF(0, 0), size / 2, size / 2)
     else:
-        tip = half * 1.15
-        path.addPolygon(QPolygonF([QPointF(0, -tip), QPointF(tip, 0), QPointF(0, tip), QPointF(-tip, 0)]))
+        path.addPolygon(QPolygonF([QPointF(x, y) for x, y in mark_outline(symbol, size)]))
         path.closeSubpath()
     return path
 
@@ -61,9 +44,9 @@ def draw_marker(
     if fill != "full":
         painter.setPen(QPen(ink, 1.3))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPath(marker_path(look.symbol, size - 1.0))
+        painter.drawPath(_marker_path(look.symbol, size - 1.0))
     if fill != "hollow":
-        painter.fillPath(marker_path(look.symbol, DOT * size if fill == "dotted" else size), ink)
+        painter.fillPath(_marker_path(look.symbol, DOT * size if fill == "dotted" else size), ink)
     painter.restore()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QStackedWidget, QWidget
 
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.buttons import Button
@@ -127,10 +127,27 @@ class EmptyState(QWidget):
         self._hint.setVisible(bool(self._hint.text()) and self.height() >= _LOW)
 
 
+class OfferedView(QStackedWidget):
+    """A view that offers to make what it would show until that is there; `wanted` asks for it."""
+
+    wanted = Signal()
+
+    def __init__(
+        self, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
+    ) -> None:
+        super().__init__()
+        self.empty = EmptyState(question, hint, action, tooltip, is_solid=is_solid)
+        self.empty.pressed.connect(self.wanted)
+        self.addWidget(self.empty)
+
+    def show_page(self, *, is_known: bool) -> None:
+        """Shows the page that was added, or else the offer."""
+        self.setCurrentIndex(1 if is_known else 0)
+
+
 def _middle(role: str) -> QLabel:
-    result = label("", role)
+    result = label("", role, wraps=True)
     result.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    result.setWordWrap(True)
     return result
 
 

@@ -55,10 +55,12 @@ class Message(QFrame):
         buttons.addStretch(1)
         close = IconButton("cross", "Close this message", "Close this message (Escape)")
         close.clicked.connect(lambda: self.answered.emit(None))
-        head = in_row(wide(_wrapped(text, "strong")), Placed(close, 0, Qt.AlignmentFlag.AlignTop), spacing=8)
+        head = in_row(
+            wide(label(text, "strong", wraps=True)), Placed(close, 0, Qt.AlignmentFlag.AlignTop), spacing=8
+        )
         column = in_column(head, parent=self, margins=(16, 10, 10, 12), spacing=6)
         if remedy:
-            column.addWidget(_wrapped(remedy, "body"))
+            column.addWidget(label(remedy, "body", wraps=True))
         if path is not None:
             column.addWidget(ElidedLabel(str(path), "hint", mode=Qt.TextElideMode.ElideMiddle))
         if offers:
@@ -239,12 +241,6 @@ class Notice(QWidget):
         top = ground.height() - _MARGIN - self._below - height
         self.setGeometry(ground.width() - _MARGIN - width, top, width, height)
         self.raise_()
-
-
-def _wrapped(text: str, role: str) -> QWidget:
-    words = label(text, role)
-    words.setWordWrap(True)
-    return words
 
 
 def _open(path: Path) -> None:

@@ -123,10 +123,9 @@ _COMPACT_BUTTON = 36
 
 
 def _centred(text: str, role: str, part: str) -> QLabel:
-    result = label(text, role)
+    result = label(text, role, wraps=True)
     result.setProperty("welcome", part)
     result.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
-    result.setWordWrap(True)
     return result
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.tariff import Tariff
 from engine.compare.verdict import joined
 from engine.experiment.problem import Problem
 from engine.store.record import RunRecord, Status
@@ -41,7 +40,7 @@ class AnswerController(QObject):
         if len(runs) < 2:
             return
         ids, path = tuple(run.id for run in runs), self._store_path
-        wanted, others = Wanted(ids, ids[0], None, Tariff()), self._experiments.runs.records()
+        wanted, others = Wanted(ids, ids[0], None), self._experiments.runs.records()
         self._background.do(
             lambda: read_and_compare(path, wanted, runs, {}, others),
             lambda compared: self._show(run_ids, compared),

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.experiment.experiment import experiment_from
 from engine.export.content import content_of
-from engine.export.formats import FORMATS, export
+from engine.export.formats import COMPARISON
 from engine.protocol.events import Environment, Finished, Samples, Started, Summary
 from engine.store.store import Store
 
@@ -77,7 +77,7 @@ def _run(store: Store, precision: str, batch: int, steps: int, noise: np.random.
 def timed(store: Store, run_ids: list[str], path: str) -> float:
     """Seconds from the store to the file in its place."""
     began = time.perf_counter()
-    export(content_of(store, run_ids), path, force=True)
+    COMPARISON.export(content_of(store, run_ids), path, force=True)
     return time.perf_counter() - began
 
 
@@ -89,13 +89,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--sides", type=int, default=2)
-    parser.add_argument("--form", choices=[form.name for form in FORMATS], help="one alone")
+    parser.add_argument("--form", choices=[form.name for form in COMPARISON.formats], help="one alone")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "ammeter.sqlite") as store:
         run_ids = fill(store, given.steps, given.sides)
         print(f"{given.sides} runs of {given.steps:,} steps")
         print(f"{'form':<14}{'first s':>9}{'again s':>9}{'KiB':>10}")
-        for form in FORMATS:
+        for form in COMPARISON.formats:
             if form.name == "script" or given.form not in (None, form.name):
                 continue
             path = f"{folder}/x{form.suffix}" if form.suffix != "/" else f"{folder}/board/"

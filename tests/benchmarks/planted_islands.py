@@ -24,7 +24,7 @@ from engine.training.doctor import read_catalog
 from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.bench import open_bench
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 MODEL = """
 import torch
@@ -80,7 +80,7 @@ def planted(folder: Path, blocks: int, places: Sequence[int], steps: int) -> Isl
         "steps": steps,
     }
     experiment = experiment_from(with_code(settings, names_model=True, names_dataset=True))
-    opening = open_bench(Plan(experiment, read_catalog()), Control())
+    opening = open_bench(RunPlan(experiment, read_catalog()), Control())
     while True:
         try:
             next(opening)

@@ -24,7 +24,7 @@ from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.limits import Limits
 from engine.training.profiling import profile as profile_module
 from engine.training.profiling.bar import StepBar, step_bar
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.profiling.traces.trace import Trace
 from engine.training.runs.control import Control
 
@@ -42,7 +42,7 @@ def figures(experiment: Experiment) -> dict[str, float]:
         return bar
 
     with patch.object(profile_module, "step_bar", watched):
-        for _ in profile(jobs.Profile(experiment=experiment, trace=None, limits=_LIMITS), Control()):
+        for _ in profile_steps(jobs.Profile(experiment=experiment, trace=None, limits=_LIMITS), Control()):
             pass
     ((step_ms, bar),) = found
     gaps = bar.bar.ms(StepPart.HOST) + bar.bar.ms(StepPart.DATA)

@@ -29,7 +29,6 @@ from engine.sweep.reading import results_of
 from engine.sweep.results import Results
 from gui.sweep.views.cells_view import CellsView
 from gui.sweep.views.map_views import HeatMapView, LinesView
-from gui.sweep.views.parallel_view import ParallelView
 from gui.sweep.views.picture_view import PictureView
 from gui.sweep.views.scatter_view import ScatterView
 from gui.window.app import make_application
@@ -41,7 +40,6 @@ _PICTURES: dict[str, type[PictureView]] = {
     "heat map": HeatMapView,
     "lines": LinesView,
     "scatter": ScatterView,
-    "parallel coordinates": ParallelView,
 }
 
 

@@ -17,7 +17,7 @@ import torch
 from by_hand import Workload
 from side_by_side import experiment_of, print_heading, print_ratio
 
-from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
+from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.models.build import loss_for
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step, cudnn_search
@@ -38,7 +38,7 @@ def with_telemetry(step: TrainingStep, telemetry: Telemetry, batches: Batches, s
 
 def tell(rows: list[Rows]) -> None:
     if rows:
-        samples_of(rows, {}).model_dump_json()
+        samples_event(rows, {}).model_dump_json()
 
 
 def without(step: TrainingStep, batches: Batches, steps: int) -> None:

@@ -24,7 +24,7 @@ from engine.protocol.timing.limits import Limits
 from engine.protocol.timing.profile import Profiled, StepProfile
 from engine.timing.verdict import Bound, Verdict, verdict_of
 from engine.training.profiling.bar import step_bar
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.runs.control import Control
 from tests.engine.training.profiling.recorded import Recorded
 
@@ -157,7 +157,7 @@ _CASES = tuple(
 
 
 def profiled(experiment: Experiment) -> StepProfile:
-    events = list(profile(jobs.Profile(experiment=experiment, limits=_NO_LIMITS), Control()))
+    events = list(profile_steps(jobs.Profile(experiment=experiment, limits=_NO_LIMITS), Control()))
     return next(event.profile for event in events if isinstance(event, Profiled))
 
 

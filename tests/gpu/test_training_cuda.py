@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Finished, Samples, Skipped, Summary
 from engine.training.data.datasets import load_source
-from engine.training.doctor import examine
+from engine.training.doctor import examine_torch
 from engine.training.failures import problem_of
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.models.build import build_model
@@ -191,4 +191,4 @@ def test_a_step_without_a_scaler_never_waits_for_the_device() -> None:
 
 
 def test_the_doctor_is_content() -> None:
-    assert all(check.status != "problem" for check in examine())
+    assert all(check.status != "problem" for check in examine_torch())

@@ -13,10 +13,9 @@ from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
 from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
-from engine.export.data import json_value
-from engine.export.sections.section import Section
-from engine.export.sweep.data import as_json
-from engine.export.sweep.report import cells_section
+from engine.export.document import Section
+from engine.export.kinds.sweep import as_json, cells_section
+from engine.export.writers.data import json_value
 from engine.protocol.events import Log, Samples
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.answers import answers

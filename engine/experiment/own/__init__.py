@@ -1,1 +1,1 @@
-"""What is the user's own: models' code, names from libraries, files and folders of data; no code is run."""
+"""The user's own models and data: code, names from libraries, files and folders. No code is run."""

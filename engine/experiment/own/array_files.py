@@ -54,7 +54,7 @@ _ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What the readers raise for a file that is not what its ending says."""
+"""Raised by the readers for a file that is not of the format of its ending."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Array:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its numbers are whole numbers: classes or tokens."""
+        """True for whole numbers: classes or tokens."""
         return self.kind in ("b", "i", "u")
 
     @property

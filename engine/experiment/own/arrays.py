@@ -25,7 +25,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Samples:
+class FileSamples:
     """The arrays that a run trains on, and those that it validates on if the file has some.
 
     Without `targets` each token's target is the next token.
@@ -37,7 +37,7 @@ class Samples:
 
     @property
     def task(self) -> Task:
-        """What the arrays are for; "own" fits no model but one of the user's own."""
+        """The task of the arrays; "own" fits only a model of the user's own."""
         inputs, targets = self.inputs, self.targets
         sides = len(inputs.shape)
         if inputs.is_whole and sides == 2 and (targets is None or _is_alike(inputs, targets)):
@@ -84,7 +84,7 @@ class Samples:
 
     @property
     def words(self) -> str:
-        """What they are: "inputs float32 (100, 20) and targets int64 (100)"."""
+        """For a sentence: "inputs float32 (100, 20) and targets int64 (100)"."""
         targets = "no targets" if self.targets is None else f"targets {self.targets.words}"
         return f"inputs {self.inputs.words} and {targets}"
 
@@ -119,7 +119,7 @@ _LONGEST_NAMES = 4_000
 
 
 def held_out_of(samples: int) -> int:
-    """How many samples validate where the file has none for it: a tenth."""
+    """The number of samples that validate where the file has none for it: a tenth."""
     return max(1, round(0.1 * samples))
 
 
@@ -129,7 +129,7 @@ _TRAINING = ("train", "training")
 _VALIDATION = ("val", "valid", "validation", "test")
 
 
-def samples_in(path: str, inputs: str = "", targets: str = "") -> Samples:
+def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSamples:
     """The samples of a file; where a name is empty, the usual names decide. Reads headers only.
 
     Raises ProblemError, key `path`, `data.inputs` or `data.targets`.
@@ -159,7 +159,7 @@ def validation_names(name: str) -> tuple[str, ...]:
     return swapped or tuple(other for word in _VALIDATION for other in (f"{name}_{word}", f"{word}_{name}"))
 
 
-def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
+def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
     is_table = file.suffix.lower() == ".parquet"
     for key, name in (("data.inputs", inputs), ("data.targets", targets)):
         if name and not (_columns(arrays, name) if is_table and key == "data.inputs" else name in arrays):
@@ -171,11 +171,11 @@ def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> 
     if not first:
         raise ProblemError(_no_usual("data.inputs", file, arrays.values()))
     second = targets or _usual_targets(training, first, arrays)
-    return _with_validation(Samples(arrays[first], arrays[second] if second else None), arrays.get)
+    return _with_validation(FileSamples(arrays[first], arrays[second] if second else None), arrays.get)
 
 
-def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
-    """Of a table's columns one with lists is the inputs, or else all with numbers but the targets' are."""
+def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
+    """The inputs among a table's columns: one with lists, or else all with numbers except the targets."""
     lists = [name for name, array in arrays.items() if len(array.shape) > 1]
     first = inputs or _usual_inputs(lists, targets, arrays)
     second = targets or _usual_targets([*arrays], first, arrays)
@@ -186,10 +186,10 @@ def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -
         if not second or chosen is None:
             raise ProblemError(_no_usual("data.inputs" if second else "data.targets", file, arrays.values()))
     assert chosen is not None  # the names were looked up before
-    return Samples(chosen, arrays[second] if second else None)
+    return FileSamples(chosen, arrays[second] if second else None)
 
 
-def _beside(file: Path, array: Array, inputs: str, targets: str) -> Samples:
+def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
     """The inputs are the whole file, the targets a file beside it."""
     if inputs and inputs != file.stem:
         message = f"is '{shortened(inputs)}', but {file} holds a single array."
@@ -206,12 +206,12 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> Samples:
             raise ProblemError(
                 setting_problem("data.targets", message, "Set it to a .npy file's name.", value=targets)
             )
-        return _with_validation(Samples(array, other), read)
+        return _with_validation(FileSamples(array, other), read)
     names = _partners(file.stem)
-    return _with_validation(Samples(array, next(filter(None, map(read, names)), None)), read)
+    return _with_validation(FileSamples(array, next(filter(None, map(read, names)), None)), read)
 
 
-def _with_validation(samples: Samples, find: Callable[[str], Array | None]) -> Samples:
+def _with_validation(samples: FileSamples, find: Callable[[str], Array | None]) -> FileSamples:
     inputs = next(filter(None, map(find, validation_names(samples.inputs.name))), None)
     if inputs is None:
         return samples
@@ -281,7 +281,7 @@ def _table(columns: Sequence[Array]) -> Array | None:
 def _check_numbers(array: Array) -> None:
     where = f"'{shortened(array.name)}' in {array.file}"
     if array.kind == "O":
-        message = f"{where} holds Python objects, which nothing here unpickles."
+        message = f"{where} holds Python objects, which Ammeter does not unpickle."
         raise ProblemError(file_problem(array.file, message, "Save it as an array of numbers of one shape."))
     if array.kind == "":
         message = f"{where} holds {shortened(array.dtype)}, not numbers that can be trained on."
@@ -302,7 +302,7 @@ def _check_lengths(inputs: Array, targets: Array | None) -> None:
         raise ProblemError(file_problem(inputs.file, message, "Save as many targets as inputs."))
 
 
-def _check_validation(samples: Samples) -> None:
+def _check_validation(samples: FileSamples) -> None:
     assert samples.validation is not None
     inputs, targets = samples.validation
     _check_lengths(inputs, targets)

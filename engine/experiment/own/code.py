@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -16,17 +15,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 
 MOST_CODE_BYTES = 2**20
-"""Of a workload file and the modules beside it, altogether."""
+"""For a workload file and the modules beside it together."""
 
 OWN = "own"
 """The dataset of a model that brings its own."""
 
 MODEL, BATCH, DATASET = "model", "batch", "dataset"
-_PATH = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
 
 
 def _file_name(name: str) -> str:
@@ -99,7 +98,7 @@ class Code(BaseModel):
 
     @property
     def brings_data(self) -> bool:
-        """Whether the file makes its own batches."""
+        """True if the file makes its own batches."""
         return bool({BATCH, DATASET} & self.defines)
 
     def to_json(self) -> str:
@@ -119,12 +118,6 @@ def code_from(text: str) -> Code:
     if len(text) > 2 * MOST_CODE_BYTES + 2**16:
         raise ValueError(f"it is larger than {MOST_CODE_BYTES // 2**10:,} KiB")
     return code
-
-
-def model_file(model: str) -> tuple[str, str | None] | None:
-    """The file and the class that a model's name stands for, as in "dir/net.py:Net"; None for other names."""
-    match = _PATH.fullmatch(model)
-    return None if match is None else (match["file"], match["name"])
 
 
 def read_code(path: str | Path) -> Code:
@@ -166,14 +159,14 @@ def with_code(
     the user named the model just now. Raises ProblemError.
     """
     result = dict(settings)
-    split = model_file(str(settings.get("model") or ""))
-    if split is None:
+    model = ModelRef(settings.get("model") or "")
+    if model.file is None:
         result.pop("code", None)
         return result
     code = chosen_code(settings, names_model=names_model, is_typed=is_typed)
     if code is None:
         return result
-    result["model"] = code.file if split[1] is None else f"{code.file}:{split[1]}"
+    result["model"] = model.in_file(code.file)
     result["code"] = code.to_json()
     if code.brings_data and not names_dataset:
         result |= {"dataset": OWN, "path": None, "image_size": None, "num_classes": None}
@@ -185,25 +178,24 @@ def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: boo
 
     None for a model of the catalog, and for code that the settings bring themselves. Raises ProblemError.
     """
-    split = model_file(str(settings.get("model") or ""))
-    if split is None:
+    file = ModelRef(settings.get("model") or "").file
+    if file is None:
         return None
     is_kept = bool(settings.get("code"))
     # before it is looked for, which would ask the other machine
-    if not is_typed and (names_model or not is_kept) and (problem := remote_problem(split[0])) is not None:
+    if not is_typed and (names_model or not is_kept) and (problem := remote_problem(file)) is not None:
         raise ProblemError(problem)
-    if is_kept and not (names_model and Path(split[0]).expanduser().exists()):
+    if is_kept and not (names_model and Path(file).expanduser().exists()):
         return None
-    return read_code(split[0])
+    return read_code(file)
 
 
 def keeps_code(model: object, code: object) -> bool:
-    """Whether kept code is that of a newly named model: the bare name of its file, perhaps with a class."""
-    split = model_file(model) if isinstance(model, str) else None
-    if split is None or not isinstance(code, str):
+    """True if a model is named by the bare name of the kept code's file, perhaps with a class."""
+    if not isinstance(model, str) or not isinstance(code, str):
         return False
     try:
-        return code_from(code).file == split[0]
+        return code_from(code).file == ModelRef(model).file
     except ValueError:
         return False
 

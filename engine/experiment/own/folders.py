@@ -16,13 +16,13 @@ from engine.experiment.text import shortened
 from engine.experiment.titles import setting_problem
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""What torchvision takes for pictures."""
+"""The endings of pictures for torchvision."""
 _LOOKED_AT_BYTES = 4_096
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many pictures a folder holds to train on and to validate on, and in how many classes.
+    """The pictures in a folder, to train on and to validate on, and the number of classes.
 
     `validation` is 0 if the folder has no part for it: some of `train` will validate.
     """
@@ -32,7 +32,7 @@ class Count:
     classes: int
 
 
-def parts(root: Path) -> tuple[Path, Path | None]:
+def class_folders(root: Path) -> tuple[Path, Path | None]:
     """The folders of the classes to train on and, where separate, to validate on: `train` and `val`.
 
     Raises ProblemError, as `folders` does.
@@ -92,7 +92,7 @@ def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
 
 
 def _is_text(file: str) -> bool:
-    """Whether a file is text in UTF-8, by its first bytes; an empty one has none."""
+    """True for text in UTF-8, by its first bytes; False for an empty file."""
     try:
         if not Path(file).is_file():
             return False  # opening a pipe would wait
@@ -105,7 +105,7 @@ def _is_text(file: str) -> bool:
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of that name counts as a picture; hidden ones are thumbnails."""
+    """True for the name of a picture; hidden ones are thumbnails."""
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 
@@ -114,7 +114,7 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
     Raises ProblemError where a folder cannot be opened.
     """
-    train, validation = parts(Path(path).expanduser().absolute())
+    train, validation = class_folders(Path(path).expanduser().absolute())
     counts = []
     for part in (train, validation):
         by_class = []
@@ -132,7 +132,7 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
 @dataclass(frozen=True)
 class TextCount:
-    """How many files of text a folder holds, and their bytes."""
+    """The number of text files in a folder, and their bytes."""
 
     files: int
     bytes: int
@@ -152,13 +152,13 @@ def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """When the folder and those in it last changed: if a time differs, so may the pictures.
+    """The last change of the folder and of those in it: if a time differs, so may the pictures.
 
     Overwriting a picture changes none of them, nor does a picture deeper down. Raises ProblemError.
     """
     root = Path(path).expanduser().absolute()
     try:
-        train, validation = parts(root)
+        train, validation = class_folders(root)
         roots = [part for part in (train, validation) if part is not None]
         inside = [part / name for part in roots for name in folders(part)]
         return tuple(folder.stat().st_mtime for folder in (root, *roots, *inside))
@@ -195,7 +195,7 @@ _MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50
 
 
 def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | None:
-    """Why the path is not what the dataset needs; a file of arrays is opened elsewhere."""
+    """The problem of a path that the dataset cannot use; a file of arrays is opened elsewhere."""
     path = experiment.path
     if not dataset.needs_path:
         if path is None:
@@ -254,7 +254,7 @@ def _pictures_problem(path: str) -> Problem | None:
     root = Path(path).expanduser().absolute()
     left, classes = _MOST_LOOKED_AT, []
     try:
-        root, _ = parts(root)
+        root, _ = class_folders(root)
         for name in folders(root):
             for _, inside, files in os.walk(root / name):
                 inside[:] = [folder for folder in inside if not folder.startswith(".")]

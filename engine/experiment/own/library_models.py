@@ -36,12 +36,6 @@ TIMM, TRANSFORMERS = Library("timm", "timm", "timm"), Library("hf", "transformer
 LIBRARIES = (TIMM, TRANSFORMERS)
 
 
-def library_of(model: str) -> Library | None:
-    """The library that a model's name belongs to, whether it has such a model or not."""
-    prefix, colon, _ = model.partition(":")
-    return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
-
-
 def unknown_library_model(model: str, library: Library, known: Iterable[str]) -> Problem:
     """A name that the installed library does not have; `known` are the names of its models."""
     near = difflib.get_close_matches(model, list(known), n=3, cutoff=0.75)

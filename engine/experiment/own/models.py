@@ -1,4 +1,4 @@
-"""What is wrong with the name, the overrides or the file of a model that is not in the catalog."""
+"""Problems of a model that is not in the catalog: of its name, its overrides or its file."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from engine.experiment.catalog import OWN, Catalog
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import MODEL, model_file
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.code import MODEL
 from engine.experiment.own.folders import shown_path
-from engine.experiment.own.library_models import library_of, unknown_library_model
+from engine.experiment.own.library_models import unknown_library_model
 from engine.experiment.problem import Problem, unknown_name
 from engine.experiment.titles import setting_problem
 
 
 def unknown_model(name: str, catalog: Catalog) -> Problem:
     """The problem of a name that no model has; it offers the nearest."""
-    library = library_of(name)
-    if library is not None:
+    if (library := ModelRef(name).library) is not None:
         return unknown_library_model(name, library, (entry.name for entry in catalog.library_models))
     same = [entry.name for entry in catalog.library_models if entry.name.partition(":")[2] == name]
     return unknown_name("model", name, same or [entry.name for entry in catalog.models], "model")
@@ -24,7 +24,7 @@ def unknown_model(name: str, catalog: Catalog) -> Problem:
 
 def override_problems(experiment: Experiment) -> Iterator[Problem]:
     """Overrides of a model that takes none; which ones a library's model takes, only the library knows."""
-    if experiment.overrides and library_of(experiment.model) is None:
+    if experiment.overrides and experiment.model.library is None:
         yield setting_problem(
             "overrides",
             f"is {', '.join(experiment.overrides)}, but only models of timm and transformers take any.",
@@ -34,11 +34,10 @@ def override_problems(experiment: Experiment) -> Iterator[Problem]:
 
 
 def code_problems(experiment: Experiment) -> Iterator[Problem]:
-    """What the syntax of the model's own file shows to be missing."""
-    split = model_file(experiment.model)
-    if split is None:
+    """Functions and classes missing from the model's own file, by its syntax."""
+    if experiment.model.file is None:
         return
-    code, name = experiment.own_code, split[1]
+    code, name = experiment.own_code, experiment.model.class_name
     if code is None:
         message = f"is '{shown_path(experiment.model)}', but the text of that file is missing."
         yield setting_problem("model", message, "Choose the file again.", value=experiment.model)

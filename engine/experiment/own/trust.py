@@ -39,7 +39,7 @@ class UntrustedCodeError(ProblemError):
 
 
 def is_untrusted(problem: Problem) -> bool:
-    """Whether the problem is that of an `UntrustedCodeError`, as an event or a saved run has it."""
+    """True for the problem of an `UntrustedCodeError`, in an event or a saved run."""
     return problem.key == _KEY
 
 
@@ -62,11 +62,11 @@ class TrustedCode:
         self._keep(_line("file", str(code.place)))
 
     def has(self, code: Code) -> bool:
-        """Whether the code may run."""
+        """True if the code may run."""
         return self._knows(_line("code", code.sha256, code.folder))
 
     def is_named(self, place: Path) -> bool:
-        """Whether the user once named that very path here."""
+        """True if the user once named that very path here."""
         return self._knows(_line("file", str(place)))
 
     def check(self, experiment: Experiment) -> None:
@@ -97,7 +97,7 @@ class TrustedCode:
 
 
 def _lines() -> frozenset[str]:
-    """What is kept; nothing of a file that is another user's, or that others may write."""
+    """The kept lines; none of a file that another user owns, or may write."""
     try:
         with trust_path().open("rb") as file:
             status = os.fstat(file.fileno())

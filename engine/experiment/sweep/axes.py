@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.experiment.experiment import setting_fields
-from engine.experiment.own.code import model_file, with_code
+from engine.experiment.experiment import all_settings
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name_of_key
 from engine.experiment.sweep.grid import MOST_CELLS, Axis, Value
 from engine.experiment.text import shortened
@@ -68,7 +69,7 @@ def axes_of(
 
 
 def _axis(key: str, values: tuple[Value, ...], names_dataset: bool, *, is_typed: bool) -> Axis:
-    if key != "model" or not any(model_file(str(value)) for value in values):
+    if key != "model" or not any(ModelRef(value).file for value in values):
         return Axis(key=key, values=values)
     overrides = (
         with_code({key: value}, names_model=True, names_dataset=names_dataset, is_typed=is_typed)
@@ -86,8 +87,8 @@ def _lists(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]
 
 
 def _checked(key: str, values: object) -> tuple[Value, ...]:
-    if key not in setting_fields():
-        raise ProblemError(unknown_name_of_key(key, setting_fields()))
+    if key not in all_settings():
+        raise ProblemError(unknown_name_of_key(key, all_settings()))
     if not isinstance(values, Sequence) or isinstance(values, str):
         message = f"is swept over {shortened(values)}, which must be a list of values."
         raise ProblemError(setting_problem(key, message, "Write it as [32, 64].", value=values))

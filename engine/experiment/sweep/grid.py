@@ -14,11 +14,11 @@ from pydantic import Field
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import (
     Experiment,
+    all_settings,
     experiment_from,
     flattened,
     from_dotted,
     layered,
-    setting_fields,
 )
 from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name_of_key
 from engine.experiment.text import shortened
@@ -85,7 +85,7 @@ class Grid(Message):
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     @property
@@ -118,7 +118,7 @@ class Grid(Message):
         return index
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Where the cell of that index is on the axes."""
+        """The places of the cell with that index on the axes."""
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))
@@ -161,8 +161,8 @@ def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
     and a cell that does not validate, which the problem names.
     """
     for axis in axes:
-        if axis.key != VARIANT and axis.key not in setting_fields():
-            raise ProblemError(unknown_name_of_key(axis.key, setting_fields()))
+        if axis.key != VARIANT and axis.key not in all_settings():
+            raise ProblemError(unknown_name_of_key(axis.key, all_settings()))
     size = math.prod(len(axis.values) for axis in axes)
     if size > MOST_CELLS:
         message = f"The sweep would have {size:,} cells, but it can have at most {MOST_CELLS:,}."

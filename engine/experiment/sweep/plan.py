@@ -1,4 +1,4 @@
-"""How a grid is trained: how often, how exactly, and for how long."""
+"""The plan of a sweep: repeats, precision and time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.value import Message, Seconds
 
 MOST_EXTRA_REPEATS = 20
-"""How often a cell is trained at most for the sake of a wanted precision, unless `repeats` asks for more."""
+"""Most runs of a cell for the sake of a wanted precision, unless `repeats` asks for more."""
 
 
 class Plan(Message):

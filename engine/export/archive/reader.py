@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.curves import Columns
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import keeps_code, model_file
+from engine.experiment.own.code import keeps_code
 from engine.experiment.text import shortened
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS
 from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
@@ -151,7 +151,7 @@ def _event(line: bytes) -> Event:
 
 def _check_model(experiment: Experiment) -> None:
     # a path would be that of whatever file lies there on this machine
-    is_whole = model_file(experiment.model) is None or keeps_code(experiment.model, experiment.code)
+    is_whole = experiment.model.file is None or keeps_code(experiment.model, experiment.code)
     _need(is_whole, "its model is a file whose text is missing")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
 from engine.curves import Columns, Curves
 from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import (
     Curve,
     Frame,
@@ -25,6 +26,7 @@ from engine.drawing.curve_chart import (
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
+from engine.export.document import Picture, Section
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
 
@@ -76,22 +78,29 @@ def _by_epoch(epochs: list[Epoch], run: RunRecord) -> Points:
 
 
 _HEIGHT = 260.0
+BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "step"))
 
 
 @dataclass(frozen=True)
 class Chart:
     """A chart with its title; `draw` takes its width in pixels.
 
-    `against` is the x axis of curves ("by step") and `legend` their sides; both are empty for bars, which
-    name their sides themselves.
+    `against` is the x axis of curves ("by step") and `legend` their sides with their samples; both are empty
+    for bars, which name their sides themselves.
     """
 
     name: ChartName
     title: str
     unit: str
     against: str
-    legend: tuple[Side, ...]
+    legend: tuple[tuple[Side, LegendEntry], ...]
     draw: Callable[[float], Drawing]
+
+    @property
+    def picture(self) -> Picture:
+        """The chart in a document."""
+        beside = ", ".join(part for part in (self.unit, self.against) if part)
+        return Picture(self.name, self.draw, self.title, beside, tuple(entry for _, entry in self.legend))
 
 
 class Charts:
@@ -106,6 +115,13 @@ class Charts:
         starts = (content.started(run.id) for run in content.runs)
         self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
 
+    def sections(self, *rows: Sequence[tuple[ChartName, By]]) -> Iterator[Section]:
+        """The charts of each row side by side; no section where there is nothing to draw."""
+        for row in rows:
+            drawable = [chart for name, by in row if (chart := self.chart(name, by)) is not None]
+            if drawable:
+                yield Section("", pictures=tuple(chart.picture for chart in drawable))
+
     def chart(self, name: ChartName, by: By = "step") -> Chart | None:
         """The chart of that name; None if the runs have nothing to draw in it."""
         if name == "throughput":
@@ -118,7 +134,11 @@ class Charts:
         if not curves:
             return None
         shown = {curve.side.id for curve in curves}
-        legend = tuple(side for side in self.sides if side.id in shown)
+        legend = tuple(
+            (side, LegendEntry(self.looks[side.id].sample, 24, side.title))
+            for side in self.sides
+            if side.id in shown
+        )
 
         def draw(width: float) -> Drawing:
             return self.curve_drawing(name, by, width)[0]

@@ -26,8 +26,11 @@ from engine.export.pictures.sheet import facts_of, machine_line
 from engine.export.report.report import Report, report_of
 from engine.protocol.pictures import brightened, patterns
 from engine.race.card import Card, race_card
-from engine.race.race import LANES, MOST_BLOCKS, Moment, Race
+from engine.race.lanes import MOST_BLOCKS
+from engine.race.race import LANES, Race
 from engine.race.replay import race_of
+from engine.race.scene import Instant, Scene
+from engine.race.words import scene_of
 from engine.store.record import RunRecord
 from resources.looks import DARK, Palette
 
@@ -38,6 +41,10 @@ class RaceSource:
 
     race: Race
     tiles: NDArray[np.uint8]
+
+    @property
+    def scene(self) -> Scene:
+        return scene_of(self.race, self.tiles)
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
@@ -100,10 +107,10 @@ def card_svg(
     metadata: str = "",
 ) -> str:
     """The card as the faster run finishes; `name` begins its ids, which must be unique in a page."""
-    moment = card.race.at(card.race.seconds)
-    both = zip(LANES, card.blocks(moment), strict=True)
+    end = card.scene.end
+    both = zip(LANES, card.blocks(end), strict=True)
     pictures = "\n".join(_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both)
-    drawing = card.drawing(moment)
+    drawing = card.drawing(end)
     return svg(drawing, colour, attributes, metadata, inside=pictures, keeps_widths=True)
 
 
@@ -156,7 +163,7 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
     """
     report = report_of(content)
     card = card_of(content, report)
-    painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
+    painter = paint_card(card, card.scene.end, palette, SCALE)
     painter.save(path, facts_of(report))
 
 
@@ -174,12 +181,12 @@ def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> 
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 
 
-def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Painter:
-    """The whole card at a moment."""
-    drawing = card.drawing(moment)
+def paint_card(card: Card, instant: Instant, palette: Palette, scale: float) -> Painter:
+    """The whole card at an instant."""
+    drawing = card.drawing(instant)
     painter = Painter.blank(drawing, card.ground, palette, scale)
     painter.paint(drawing)
-    for blocks in card.blocks(moment):
+    for blocks in card.blocks(instant):
         painter.paint_blocks(blocks)
     return painter
 
@@ -187,4 +194,4 @@ def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Pa
 def card_of(content: Content, report: Report) -> Card:
     """The card of a content's race. Raises ProblemError without a race."""
     source = race_source(content)
-    return race_card(source.race, source.tiles, _facts(content, source.race, report))
+    return race_card(source.scene, _facts(content, source.race, report))

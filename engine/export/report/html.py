@@ -1,90 +1,60 @@
-"""The report as a self-contained web page: it fetches nothing, and only its own script can run."""
+"""The report of a comparison as a web page, with the race and curves that a crosshair reads."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from engine.compare.sides import Side
-from engine.compare.verdict import Pieces
 from engine.drawing.curve_chart import Curve, furthest
-from engine.drawing.looks import BYS, By, ChartName, side_looks
+from engine.drawing.looks import BYS, By, ChartName
 from engine.drawing.shapes import Drawing
-from engine.experiment.text import printable
 from engine.export.content import Content
-from engine.export.pictures.charts import Charts
+from engine.export.document import Section
+from engine.export.pictures.charts import BARS, Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
-from engine.export.report.page import hidden, picture, rendered, variable
-from engine.export.report.report import Report, omitted_words, report_of
-from engine.export.sections.published import published_section
-from engine.export.timing.tables import BAR, answers
-from engine.protocol.timing.timing import Timing
-from engine.race import words
+from engine.export.report.report import Report, report_of
+from engine.export.writers import html
+from engine.export.writers.html import SIZES
+from engine.export.writers.page import hidden, picture, variable
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
-from engine.timing.bar_picture import bars_drawing
 
-_SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
 _RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
-_HALF_SIZES = {"wide": 440.0, "medium": 600.0, "narrow": 372.0}
 
 
 def write_html(content: Content, path: Path) -> None:
-    """Writes the page; it also opens from a mail, in light and dark, and without scripts."""
+    """Writes the page."""
     path.write_text(page(content), encoding="utf-8")
 
 
 def page(content: Content) -> str:
     """The page as text."""
-    report, charts = report_of(content), Charts(content)
-    return rendered(
-        "report.html",
-        script="report.js",
-        report=report,
-        omitted=omitted_words(report),
-        version=content.version,
-        lead=report.answers[0].side.id if len(report.sides) > 1 else None,
+    charts = Charts(content)
+    curves = _curves(charts)
+    interactive = [Section("", template="curves.html")] if curves else []
+    report = report_of(content, [*charts.sections(BARS), *interactive])
+    race = _race(content, report)
+    return html.page(
+        report if race is None else replace(report, sections=(race["section"], *report.sections)),
+        script="report.js" if curves else "",
         data=_json(_read_out(charts)),
-        race=_race(content, report),
-        timing=None if content.timing is None else _timing(content.timing),
-        published=published_section(content.published) if content.published else None,
-        bars=_bars(charts),
-        curves=_curves(charts),
-        sentence=_sentence,
-        mark=lambda side: _mark(charts, side),
-        sample=lambda side: _sample(charts, side),
+        race=race and race["pictures"],
+        curves=curves,
+        lead=report.answers[0].side.id if len(report.sides) > 1 else None,
+        marks={side.title: _mark(charts, side) for side in report.sides},
     )
-
-
-def _sentence(pieces: Pieces) -> Markup:
-    parts = []
-    for piece in pieces:
-        text = Markup.escape(printable(piece.text).replace(" %", "\N{NO-BREAK SPACE}%"))
-        if piece.side is not None:
-            colour = f"t-{side_looks([piece.side])[piece.side.id].ink}"
-            parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
-        elif piece.role == "strong":
-            parts.append(Markup("<b>{}</b>").format(text))
-        elif piece.role == "aside":
-            parts.append(Markup('<span class="aside">{}</span>').format(text))
-        else:
-            parts.append(text)
-    return Markup("").join(parts)
 
 
 def _mark(charts: Charts, side: Side) -> Markup:
     drawing = Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9))
-    return hidden(drawing, "mark")
-
-
-def _sample(charts: Charts, side: Side) -> Markup:
-    drawing = Drawing(26, 12, charts.looks[side.id].sample(1, 6))
-    return hidden(drawing, "sample")
+    return hidden(drawing, "mark") + Markup(" ")
 
 
 def _race(content: Content, report: Report) -> dict[str, Any] | None:
@@ -92,35 +62,14 @@ def _race(content: Content, report: Report) -> dict[str, Any] | None:
     source = race_source_if_any(content, report)
     if source is None:
         return None
-    cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}
+    scene = source.scene
+    cards = {size: page_card(scene, sizes) for size, sizes in _RACE_SIZES.items()}
     return {
-        "title": words.title(source.race),
-        "sentence": words.sentence(source.race),
+        "section": Section(scene.title, (scene.sentence,), template="race.html"),
         "pictures": [
             (size, Markup(card_svg(card, variable, f"race-{size}"))) for size, card in cards.items()
         ],
     }
-
-
-def _timing(timing: Timing) -> dict[str, Any]:
-    drawn = ((size, bars_drawing(timing, width)) for size, width in _SIZES.items())
-    return {
-        "title": BAR,
-        "sentences": answers(timing),
-        "pictures": [(size, picture(drawing)) for size, drawing in drawn],
-    }
-
-
-def _bars(charts: Charts) -> list[dict[str, Any]]:
-    drawable = [chart for name in ("throughput", "memory") if (chart := charts.chart(name)) is not None]
-    return [
-        {
-            "title": chart.title,
-            "unit": chart.unit,
-            "pictures": [(size, picture(chart.draw(width))) for size, width in _HALF_SIZES.items()],
-        }
-        for chart in drawable
-    ]
 
 
 def _curves(charts: Charts) -> list[dict[str, Any]]:
@@ -134,7 +83,7 @@ def _curves(charts: Charts) -> list[dict[str, Any]]:
             "sides": chart.legend,
             "sizes": [
                 (size, [(by, _plot(charts, chart.name, by, width)) for by in BYS])
-                for size, width in _SIZES.items()
+                for size, width in SIZES.items()
             ],
         }
         for chart in drawable

@@ -1,110 +1,145 @@
-"""The report as text and tables, before it becomes a page, a PDF, Markdown or LaTeX."""
+"""The report of a comparison: verdicts, figures, what differs, and how it was measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import Doubt
 from engine.compare.figures import energy_of
 from engine.compare.sides import Side, all_runs
-from engine.compare.verdict import Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.export.content import Content
-from engine.export.report.tables import (
-    FigureLine,
-    RunLine,
-    SettingLine,
-    environment_lines,
-    figure_lines,
-    run_lines,
-    setting_lines,
-)
+from engine.export.document import Answer, Document, Section
+from engine.export.kinds.profile import BAR, bars_picture
+from engine.export.kinds.profile import answers as answers_of_profile
+from engine.export.kinds.published import published_section
+from engine.export.report.tables import SettingLine, environment_lines, figure_rows, setting_lines
 from engine.words.names import dataset_words
 
 _MOST_SIDES = 6
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The result of one side: the verdict in pieces, and notes in small print."""
+class Report(Document):
+    """The document of a comparison; its tables have a column for each of `sides`.
 
-    side: Side
-    pieces: Pieces
-    notes: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The verdict and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
-
-
-@dataclass(frozen=True)
-class Report:
-    """The report's content in reading order; tables have a column for each of `sides`.
-
-    `title` is the user's own if it `is_named`. `omitted_sides` counts the sides that are in the tables only.
-    `doubts` are those that no answer mentions, and `disturbances` what makes a measurement unclean.
-    `differing` are settings, and facts of the machine, that the sides do not share.
+    `warnings` are the doubts that no answer mentions, and `disturbances` what makes a measurement unclean.
+    `differing` are settings, and facts of the machine, that the sides do not share. `baseline` is an id.
     """
 
-    title: str
-    is_named: bool
-    subject: str
-    answers: tuple[Answer, ...]
-    omitted_sides: int
-    doubts: tuple[str, ...]
-    disturbances: tuple[str, ...]
-    sides: tuple[Side, ...]
-    baseline: Side
-    figures: tuple[FigureLine, ...]
-    differing: tuple[SettingLine, ...]
-    shared: tuple[SettingLine, ...]
-    environment: tuple[SettingLine, ...]
-    runs: tuple[RunLine, ...]
-    method: tuple[str, ...]
-    made: str
+    sides: tuple[Side, ...] = ()
+    baseline: str = ""
+    disturbances: tuple[str, ...] = ()
+    differing: tuple[SettingLine, ...] = ()
+    shared: tuple[SettingLine, ...] = ()
+    environment: tuple[SettingLine, ...] = ()
 
 
-def report_of(content: Content) -> Report:
-    """The report of a content, led by the chosen side, or else by the fastest that did the same work."""
+def report_of(content: Content, drawn: Iterable[Section] = ()) -> Report:
+    """The report of a content, led by the chosen side, or else by the fastest that did the same work.
+
+    The charts that are `drawn` follow its figures.
+    """
     comparison = content.comparison
     reports = [
         report for report in comparison.reports if not report.is_baseline or len(comparison.sides) == 1
     ]
     reports = sorted(reports, key=lambda report: (not report.side.holds(content.leading), *_rank(report)))
     answers = [_answer(report) for report in reports]
-    settings = setting_lines(comparison.all_settings)
-    environment = environment_lines(comparison.sides)
+    settings, environment = setting_lines(comparison.all_settings), environment_lines(comparison.sides)
+    differing = tuple(line for line in (*settings, *environment) if not line.is_shared)
+    shared = tuple(line for line in settings if line.is_shared)
     moment = content.created.astimezone()
     return Report(
         title=content.title or _title(answers[0].side, comparison.baseline),
         is_named=bool(content.title),
         subject=subject_of(comparison),
-        answers=tuple(answers[:_MOST_SIDES]),
-        omitted_sides=len(answers[_MOST_SIDES:]),
-        doubts=_doubts(comparison),
-        disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
-        sides=comparison.sides,
-        baseline=comparison.baseline,
-        figures=figure_lines(comparison),
-        differing=tuple(line for line in (*settings, *environment) if not line.is_shared),
-        shared=tuple(line for line in settings if line.is_shared),
-        environment=environment,
-        runs=run_lines(comparison.sides),
-        method=_method(content),
+        sections=(
+            *_results(content),
+            *drawn,
+            *_setup(comparison.sides, differing, shared, environment),
+            Section("How it was measured", _method(content), part="appendix"),
+            _runs(comparison.sides),
+        ),
         made=f"Made by Ammeter {content.version}, {moment:%Y-%m-%d %H:%M}",
+        where=_where(environment),
+        answers=tuple(answers[:_MOST_SIDES]),
+        omitted=_omitted(len(answers[_MOST_SIDES:])),
+        warnings=_doubts(comparison),
+        most_rows=1_000,
+        undrawn="These runs have nothing to draw.",
+        sides=comparison.sides,
+        baseline=comparison.baseline.id,
+        disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
+        differing=differing,
+        shared=shared,
+        environment=environment,
     )
 
 
-def omitted_words(report: Report) -> str:
-    """A sentence about the sides that are in the tables only; "" if there are none."""
-    if not report.omitted_sides:
-        return ""
-    are = "side is" if report.omitted_sides == 1 else "sides are"
-    return f"{report.omitted_sides:,} more {are} in the tables."
+def _results(content: Content) -> Iterator[Section]:
+    comparison = content.comparison
+    titles = tuple(side.title for side in comparison.sides)
+    if rows := figure_rows(comparison):
+        against = f", with ratios to {comparison.baseline.title}" if len(titles) > 1 else ""
+        headings = ("Metric", *titles)
+        yield Section(
+            f"Figures{against}", headings=headings, rows=rows, right=titles, template="figures.html"
+        )
+    if content.published:
+        yield published_section(content.published)
+    if content.timing is not None:
+        yield Section(BAR, answers_of_profile(content.timing), pictures=(bars_picture(content.timing),))
+
+
+def _setup(
+    sides: Sequence[Side],
+    differing: Sequence[SettingLine],
+    shared: Sequence[SettingLine],
+    environment: Sequence[SettingLine],
+) -> Iterator[Section]:
+    if differing:
+        headings = ("Setting", *(side.title for side in sides))
+        rows = tuple((line.title, *line.values) for line in differing)
+        yield Section("What differs", headings=headings, rows=rows, part="setup")
+    if machine := tuple((line.title, line.values[0]) for line in environment if line.is_shared):
+        yield Section("Environment", pairs=machine, part="setup")
+    if shared:
+        pairs = tuple((line.title, line.values[0]) for line in shared)
+        yield Section("Settings that all share" if differing else "Settings", pairs=pairs, part="setup")
+
+
+def _runs(sides: Sequence[Side]) -> Section:
+    rows = tuple(
+        (
+            run.name,
+            side.title,
+            str(run.experiment.seed),
+            run.status.value,
+            f"{(run.started or run.created).astimezone():%Y-%m-%d %H:%M}",
+            run.id,
+        )
+        for side in sides
+        for run in side.runs
+    )
+    headings = ("Run", "Side", "Seed", "Status", "Started", "Id")
+    return Section("Runs", headings=headings, rows=rows, part="appendix")
+
+
+def _where(environment: Sequence[SettingLine]) -> str:
+    lines = [line for line in environment if line.key in ("device_name", "torch")]
+    return ", ".join(
+        f"{'PyTorch ' if line.key == 'torch' else ''}{' / '.join(dict.fromkeys(line.values))}"
+        for line in lines
+    )
+
+
+def _omitted(count: int) -> str:
+    are = "side is" if count == 1 else "sides are"
+    return f"{count:,} more {are} in the tables." if count else ""
 
 
 def _rank(report: SideReport) -> tuple[bool, bool, float]:

@@ -1,4 +1,4 @@
-"""The tables of a report, as text: figures, settings, the machine, and the runs."""
+"""The tables of a report, as text: figures, settings and the machine."""
 
 from __future__ import annotations
 
@@ -7,35 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SettingRow, SideReport
-from engine.compare.figures import Cell, Figure
+from engine.compare.figures import Cell as FigureCell
+from engine.compare.figures import Figure
 from engine.compare.sides import Side
 from engine.compare.verdict import is_open
 from engine.experiment.titles import FACTS, setting_title
+from engine.export.document import Cell, FigureText
 from engine.protocol.events import Environment
-from engine.store.record import RunRecord
 from engine.words.numbers import NONE, memory_text, times
-
-
-@dataclass(frozen=True)
-class FigureText:
-    """A side's figure: `beside` is its relation to the baseline's, and `interval` how certain that is.
-
-    Without `is_sound` the relation allows no conclusion, and `interval` says why. If it `is_open`, no
-    difference is shown.
-    """
-
-    value: str
-    beside: str = ""
-    interval: str = ""
-    is_sound: bool = True
-    is_open: bool = False
-
-
-@dataclass(frozen=True)
-class FigureLine:
-    title: str
-    unit: str
-    cells: tuple[FigureText, ...]
 
 
 @dataclass(frozen=True)
@@ -51,23 +30,12 @@ class SettingLine:
         return len(set(self.values)) == 1
 
 
-@dataclass(frozen=True)
-class RunLine:
-    name: str
-    id: str
-    side: str
-    seed: str
-    status: str
-    when: str
-
-
-def figure_lines(comparison: Comparison) -> tuple[FigureLine, ...]:
-    """The figures that at least one side has."""
+def figure_rows(comparison: Comparison) -> tuple[tuple[Cell, ...], ...]:
+    """The figures that at least one side has, each after its name and unit."""
     return tuple(
-        FigureLine(
-            row.figure.title,
-            row.figure.unit,
-            tuple(
+        (
+            f"{row.figure.title}, {row.figure.unit}" if row.figure.unit else row.figure.title,
+            *(
                 figure_text(row.figure, cell, report)
                 for cell, report in zip(row.cells, comparison.reports, strict=True)
             ),
@@ -77,7 +45,7 @@ def figure_lines(comparison: Comparison) -> tuple[FigureLine, ...]:
     )
 
 
-def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
+def figure_text(figure: Figure, cell: FigureCell, report: SideReport) -> FigureText:
     """The figure as text, with its ratio or, where that means nothing, its difference ("same" within spread).
 
     A ratio that allows no conclusion is marked, by the side's `report`.
@@ -135,20 +103,3 @@ def _fact(environment: Environment | None, key: str) -> str:
 
 def _distinct(values: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(values))
-
-
-def run_lines(sides: Sequence[Side]) -> tuple[RunLine, ...]:
-    """Every run, side by side."""
-    return tuple(_run_line(run, side) for side in sides for run in side.runs)
-
-
-def _run_line(run: RunRecord, side: Side) -> RunLine:
-    began = (run.started or run.created).astimezone()
-    return RunLine(
-        name=run.name,
-        id=run.id,
-        side=side.title,
-        seed=str(run.experiment.seed),
-        status=run.status.value,
-        when=f"{began:%Y-%m-%d %H:%M}",
-    )

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.experiment.catalog import ARRAYS, task_of
+from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.library_models import TIMM, library_of, override_of, override_value
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts
@@ -117,22 +118,21 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         classes=classes,
         settings=_overrides(experiment) if is_of_library else _settings(experiment.model, image_size),
         image_size=image_size,
-        is_of_text=kind == "language" or task_of(experiment.dataset) == "language",
+        is_of_text=kind == "language" or experiment.dataset.task == "language",
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
         own=own,
     )
 
 
-def _kind(name: str) -> ModelKind:
+def _kind(name: ModelRef) -> ModelKind:
     if name == "linear":
         return "linear"
     if name == "small-cnn":
         return "small-cnn"
     if name in LANGUAGE_SIZES:
         return "language"
-    library = library_of(name)
-    if library is not None:
-        return "timm" if library is TIMM else "transformers"
+    if name.library is not None:
+        return "timm" if name.library is TIMM else "transformers"
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
     raise ProblemError(

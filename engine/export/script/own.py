@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import MODEL, Code, model_file
+from engine.experiment.own.code import MODEL, Code
 from engine.export.script.text import LINE, literal, sentence_of
 
 _FILE, _MODULES = "# <the file>\n", "# <the modules>\n"
@@ -104,8 +104,8 @@ class OwnFacts:
 
 def own_facts(experiment: Experiment) -> OwnFacts | None:
     """The file of the experiment's model; None for a model of the catalog."""
-    code, split = experiment.own_code, model_file(experiment.model)
-    return None if code is None or split is None else OwnFacts(code, split[1] or MODEL)
+    code, model = experiment.own_code, experiment.model
+    return None if code is None or model.file is None else OwnFacts(code, model.class_name or MODEL)
 
 
 def in_place(own: OwnFacts, body: str) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
@@ -103,7 +102,7 @@ class TrainingFacts:
 
     @property
     def is_text(self) -> bool:
-        return task_of(self.experiment.dataset) == "language"
+        return self.experiment.dataset.task == "language"
 
     @property
     def smoothing(self) -> str:

@@ -13,8 +13,10 @@ import urllib.request
 import weakref
 from contextlib import suppress
 from functools import cached_property
+from http.client import HTTPMessage, HTTPResponse
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import Request
 
 from engine import __version__
 from engine.experiment.problem import Problem, ProblemError
@@ -43,11 +45,11 @@ class Connections:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def open(self, address: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+    def open(self, address: str, headers: dict[str, str]) -> HTTPResponse:
         """The server's answer. Raises Broken, and ProblemError where trying again would not help."""
         parts = urlsplit(address)
         host = parts.hostname or address
-        request = urllib.request.Request(address, headers={"User-Agent": f"Ammeter/{__version__}", **headers})
+        request = Request(address, headers={"User-Agent": f"Ammeter/{__version__}", **headers})
         if self._mirror.username and parts.hostname == self._mirror.hostname:
             name_and_password = f"{unquote(self._mirror.username)}:{unquote(self._mirror.password or '')}"
             encoded = base64.b64encode(name_and_password.encode()).decode()
@@ -67,7 +69,7 @@ class Connections:
             raise ProblemError(problems.no_address(host)) from error
         except http.client.HTTPException as error:
             raise self.broken(error, host) from error
-        assert isinstance(answer, http.client.HTTPResponse)
+        assert isinstance(answer, HTTPResponse)
         return answer
 
     def broken(self, error: Exception, host: str) -> Broken | ProblemError:
@@ -101,24 +103,21 @@ class Connections:
     def _opener(self) -> urllib.request.OpenerDirector:
         keep = self._keep
 
-        class Plain(http.client.HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                keep(self.sock)
+        def kept(kind: Any) -> Any:
+            class Kept(kind):  # type: ignore[misc] # either kind of connection
+                def connect(self) -> None:
+                    super().connect()
+                    keep(self.sock)
 
-        class Encrypted(http.client.HTTPSConnection):
-            def connect(self) -> None:
-                super().connect()
-                keep(self.sock)
+            return Kept
 
         class PlainHandler(urllib.request.HTTPHandler):
-            def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-                return self.do_open(Plain, req)
+            def http_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(kept(http.client.HTTPConnection), req)
 
         class EncryptedHandler(urllib.request.HTTPSHandler):
-            def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-                made: Any = Encrypted
-                return self.do_open(made, req, context=_trust())
+            def https_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(kept(http.client.HTTPSConnection), req, context=_trust())
 
         return urllib.request.build_opener(PlainHandler, EncryptedHandler, _Redirection)
 
@@ -126,34 +125,15 @@ class Connections:
 class _Redirection(urllib.request.HTTPRedirectHandler):
     """Follows to addresses of servers only, not to FTP. Raises ValueError for others."""
 
-    def http_error_302(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-    ) -> Any:
-        try:
-            return super().http_error_302(req, fp, code, msg, headers)
-        except ValueError:
-            fp.close()
-            raise
+    def http_error_302(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        address = headers.get("Location") or headers.get("URI") or req.full_url
+        with suppress(ValueError):
+            if is_address(urljoin(req.full_url, address)):
+                return super().http_error_302(req, fp, code, msg, headers)
+        fp.close()
+        raise ValueError(address)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        if not is_address(newurl):
-            raise ValueError(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def is_address(text: str) -> bool:

@@ -1,1 +1,1 @@
-"""What this machine is, and which builds of torch fit it."""
+"""This machine, and the builds of torch that fit it."""

@@ -102,7 +102,7 @@ def builds_for(hardware: Hardware) -> tuple[Build, ...]:
 
 
 def automatic_backend(hardware: Hardware, environment: Mapping[str, str] = os.environ) -> str:
-    """What to ask uv for where the choice is left to it: "auto", but where that would not use the card.
+    """The backend to ask uv for by default: "auto", except where that would not use the card.
 
     uv looks at NVIDIA's driver and not at the card, takes every Intel display for one that XPU serves, and
     finds AMD's cards only where ROCm's programs are installed.

@@ -1,4 +1,4 @@
-"""What decides which build of torch fits: graphics cards, drivers, and the processor. Without torch."""
+"""The hardware that decides which build of torch fits: cards, drivers, and the processor. Without torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class NvidiaDriver:
-    """What NVIDIA's management library tells."""
+    """NVIDIA's driver, as its management library reports it."""
 
     version: str
     cuda: tuple[int, int]
@@ -59,7 +59,7 @@ class NvidiaDriver:
 
 
 def output_of(command: Sequence[str]) -> str:
-    """What a program of the system prints; nothing if it is not there, fails, or takes too long."""
+    """The output of a system program; empty if it is not there, fails, or takes too long."""
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             command,
@@ -103,7 +103,7 @@ def nvidia_driver_here() -> NvidiaDriver | None:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where `hardware_here` reads; tests describe other machines with it."""
+    """The sources of `hardware_here`; tests describe other machines with it."""
 
     system: str = sys.platform
     machine: str = platform.machine()

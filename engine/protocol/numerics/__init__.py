@@ -1,1 +1,1 @@
-"""What a diagnosis of an experiment's numerics found, part by part."""
+"""Results of a diagnosis of an experiment's numerics, part by part."""

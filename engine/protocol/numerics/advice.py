@@ -26,7 +26,7 @@ Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterV
 
 
 class AdviceKind(StrEnum):
-    """What a piece of advice is about."""
+    """The subject of advice."""
 
     SLOW_FORMAT = "slow format"
     """The device has no units for the precision, or emulates it."""
@@ -45,7 +45,7 @@ class AdviceKind(StrEnum):
     EPSILON = "epsilon"
     """The optimizer's is below the smallest number of its parameters' format."""
     MEMORY = "memory"
-    """What AMP does not shrink, and why."""
+    """Memory that AMP does not shrink, and why."""
     RANGE = "range"
     """Numbers that a format cannot hold."""
     COULD_BE_TF32 = "could be TF32"

@@ -12,7 +12,7 @@ from engine.experiment.text import Line
 from engine.experiment.value import Message, Whole
 
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
-"""Of float64's numbers, subnormal ones included."""
+"""The exponents of float64's numbers, subnormal ones included."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ E4M3 = NumberFormat("float8_e4m3fn", "FP8 E4M3", 8, 448.0, -6, -9)
 
 FORMATS = (FP32, BF16, FP16, E5M2, E4M3)
 SMALL_FORMATS = FORMATS[1:]
-"""What one may switch to from FP32."""
+"""The formats to switch to from FP32."""
 
 
 def dtype_label(dtype: str) -> str:
-    """How a number format is called in sentences: "FP16" for "float16"; other names stay as they are."""
+    """A number format in sentences: "FP16" for "float16"; other names stay as they are."""
     return next((form.label for form in FORMATS if form.name == dtype), dtype)
 
 
@@ -69,7 +69,7 @@ class Exponents(Message):
 
     @property
     def finite(self) -> int:
-        """How many numbers are finite and not zero."""
+        """The number of values that are finite and not zero."""
         return sum(self.counts)
 
     @property

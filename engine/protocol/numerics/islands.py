@@ -43,5 +43,5 @@ class Islands(Message):
     speed_ratio: float | None = None
     memory_added_mib: Mib | None = None
     changes: Changes = ()
-    """What *Use* sets: step.fp32_modules."""
+    """The setting that *Use* changes: step.fp32_modules."""
     sentence: Text = ""

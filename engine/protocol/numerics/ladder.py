@@ -14,7 +14,7 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """How far a module's output is from FP32's in one step from equal weights: ||x - y|| / ||y||.
+    """A module's error against FP32 in one step from equal weights: ||x - y|| / ||y||.
 
     `explained_error` is what rounding explains of it.
     """

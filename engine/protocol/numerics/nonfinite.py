@@ -18,13 +18,13 @@ SKIPS_IN_A_ROW = 15
 
 
 def most_skips(scaler: Scaler) -> int:
-    """How many skipped steps in a row are too many for a scaler on its way down from where it begins."""
+    """Skipped steps in a row that are too many for a scaler on its way down from its start."""
     steps_down_to_2 = math.log(max(1.0, scaler.init_scale / 2)) / -math.log(scaler.backoff_factor)
     return max(SKIPS_IN_A_ROW, math.ceil(round(steps_down_to_2, 6)))
 
 
 class Cause(StrEnum):
-    """What made the first number that is not finite, as far as its operation and values tell."""
+    """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
     """A finite result beyond the largest number of its format."""

@@ -19,7 +19,7 @@ Direction = Literal["forward", "backward"]
 
 
 def module_title(name: str) -> str:
-    """What a module is called in a sentence or table: its qualified name, which the model itself has not."""
+    """A module's name in a sentence or table: its qualified name; the model itself has none."""
     return _TITLES.get(name, name)
 
 
@@ -63,7 +63,7 @@ class MappedModule(Message):
 
     @property
     def depth(self) -> int:
-        """How many modules it is inside of."""
+        """The number of modules around it."""
         return len(self.name.split(".")) if self.name else 0
 
 

@@ -1,4 +1,4 @@
-"""What the ranges of a step mean, in sentences; window, command line and report show them as they are."""
+"""The ranges of a step in sentences, which window, command line and report show as they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """What the experiment's precision loses, if the step began at `first_scale`, then what others would."""
+    """Losses in the experiment's precision, if the step began at `first_scale`, then those in others."""
     found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision))
     notes = found or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
@@ -50,7 +50,7 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
         zeros = sum(row.became_zero for row in gradients)
         scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
         yield (
-            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 that are not in "
+            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 but not in "
             f"FP32, and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
 
@@ -74,7 +74,7 @@ def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
 def _forecast(
     rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int, at: str
 ) -> Iterator[tuple[int, float, str]]:
-    """What the format would lose of the module that it suits least, if that is worth a word."""
+    """Losses in a format, of the module that it suits least, if they are worth a word."""
     losses = [(*_loss(row, form, scale_exponent), row) for row in rows if row.exponents.finite]
     share, end, row = max(losses, key=lambda loss: loss[0], default=(0.0, "", None))
     if row is not None and share >= _WORTH_A_WORD:

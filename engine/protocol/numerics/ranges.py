@@ -17,7 +17,7 @@ QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
 MOST_MODULES = MOST_ENTRIES // len(QUANTITIES)
 
 SCALE_EXPONENTS = range(-8, 33)
-"""Of the loss scales, as powers of two, that are held against each other."""
+"""The exponents of the loss scales that are compared."""
 
 
 class ModuleRange(Message):

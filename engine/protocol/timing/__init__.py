@@ -1,1 +1,1 @@
-"""Where a step's time goes: values that worker, store, exports and window exchange."""
+"""Profiles as values that worker, store, exports and window exchange."""

@@ -16,7 +16,7 @@ Ms = Annotated[float, Field(ge=0, le=MOST_MS, allow_inf_nan=False)]
 
 
 class StepPart(StrEnum):
-    """What the device does in a part of the step, or waits for; the order is the bar's."""
+    """Parts of a step: work of the device, or waits; in the bar's order."""
 
     MATRIX_UNITS = "matrix units"
     """Matrix products and convolutions on Tensor Cores; on a CPU those on AMX or 16-bit dot products."""
@@ -37,7 +37,7 @@ class StepPart(StrEnum):
 
 
 class PartTime(Message):
-    """How long a step is in a part."""
+    """The time of a step in a part."""
 
     part: StepPart
     ms: Ms

@@ -34,7 +34,7 @@ class Energy(Message):
 
     @property
     def net_joules(self) -> float | None:
-        """What training took beyond the idle device; None where its power is unknown."""
+        """Energy of training beyond that of the idle device; None where its idle power is unknown."""
         return None if self.idle_watts is None else max(0.0, self.joules - self.idle_watts * self.seconds)
 
     def per_step(self) -> float:

@@ -1,4 +1,4 @@
-"""What a device reaches at most, as measured on it, and the formulas that hold a time against it."""
+"""A device's measured limits, and the formulas that compare a time with them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from engine.protocol.timing.rows import Count, TimeRow, TimeRows
 
 
 class StepProfile(Message):
-    """Where the time of a step goes, from `steps` recorded steps after warm-up.
+    """The time of a step by its parts, from `steps` recorded steps after warm-up.
 
     `step_ms` is the time of a step without the profiler, `recorded_ms` that of a recorded step; `bar` adds up
     to `step_ms`. `validation` is the bar of one validation batch. `format` is that of the precision's matrix
@@ -91,7 +91,7 @@ class StepProfile(Message):
 
 
 def _products_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | None:
-    """What the model's products reach while they run, in TFLOP/s; None where that is unknown."""
+    """The rate of the model's products while they run, in TFLOP/s; None where it is unknown."""
     ms = min(bar.ms(StepPart.MATRIX_UNITS) + bar.ms(StepPart.MATRIX) or step_ms, step_ms)
     return flops / ms / 1e9 if flops and ms else None
 

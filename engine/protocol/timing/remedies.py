@@ -34,7 +34,7 @@ def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, 
 
 
 def _least_ms(before: int, workers: int, profile: StepProfile) -> float:
-    """What a step takes at best with so many processes that load at once, instead of as many as before.
+    """The shortest step with so many loader processes, instead of as many as before.
 
     Without any, loading takes what the training waits for; with some that do not keep up, it takes all of a
     step in each. A CPU that also trains divides its cores between both.

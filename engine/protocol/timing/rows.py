@@ -17,7 +17,7 @@ Count = Annotated[float, Field(ge=0, le=1e21, allow_inf_nan=False)]
 
 
 class TimeRow(Message):
-    """What a kernel, an operation or a module takes of a step; all figures are means per step.
+    """A kernel's, operation's or module's share of a step; all figures are means per step.
 
     `part` is where most of its time belongs, `matrix_unit_fraction` how much of its time is on Tensor Cores
     (on a CPU: AMX or 16-bit dot products). `flops` and `moved_bytes` (of inputs and outputs, each once) are

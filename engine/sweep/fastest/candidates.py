@@ -14,12 +14,12 @@ from typing import Any
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
-from engine.experiment.own.library_models import library_of
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.setting import Chosen
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
-from engine.words.settings import Chosen
 
 Changes = Mapping[str, Any]
 Places = tuple[int, ...]
@@ -224,13 +224,13 @@ class _Values:
             is_on_cpu,
             own.defines if own else frozenset(),
         )
-        if not (chosen.loads or chosen.loads_own):
+        if not (chosen.loads() or chosen.loads_own()):
             self._leave_out(f"Loader settings: no loader brings the samples of {dataset.name}.")
             return
         data = experiment.data
-        if chosen.loads and dataset.fits_device and not data.on_device:
+        if chosen.loads() and dataset.fits_device and not data.on_device:
             yield Option("dataset on device", {"data.on_device": True})
-        off = {"data.on_device": False} if chosen.loads and data.on_device is not False else {}
+        off = {"data.on_device": False} if chosen.loads() and data.on_device is not False else {}
         pinned = {} if is_on_cpu or data.pin_memory else {"data.pin_memory": True}
         if off:
             yield Option("loaded as it trains", {**off, "data.workers": 0})
@@ -248,7 +248,7 @@ class _Values:
             return f"{recipe_title(part)}: {self._left_out[part]}."
         code = self._experiment.own_code
         # of a file's or a library's model only a worker knows
-        is_known = self._model.family != OWN_FAMILY and library_of(self._model.name) is None
+        is_known = self._model.family != OWN_FAMILY and ModelRef(self._model.name).library is None
         if part == "channels_last" and is_known and not self._model.is_convolutional:
             return "Channels last: the model has no convolutions."
         if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:

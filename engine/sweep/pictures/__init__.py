@@ -1,1 +1,1 @@
-"""The pictures of a sweep: a heat map, lines, a scatter with its Pareto front, parallel coordinates."""
+"""The pictures of a sweep: a heat map, lines, and a scatter with its Pareto front."""

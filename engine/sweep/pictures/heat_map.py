@@ -10,6 +10,7 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend
 from engine.drawing.shapes import (
     Box,
     Drawing,
+    Point,
     Shape,
     Stroke,
     Words,
@@ -18,6 +19,7 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
 )
+from engine.sweep.pictures.lines import line_looks
 from engine.sweep.pictures.picture import (
     DISTURBED_MARK,
     MARK_WORDS,
@@ -36,10 +38,10 @@ from engine.sweep.pictures.picture import (
 from engine.sweep.results import CellResult, CellStatus, Results
 
 _HEAD, _TITLES, _BELOW = 26.0, 18.0, 40.0
-_BAR_ROOM, _LONGEST_NAME = 24.0, 150.0
+_BAR_ROOM, _LONGEST_NAME, _MARK_ROOM = 24.0, 150.0, 18.0
 _MOST_WIDE, _MOST_HIGH = 280.0, 150.0
 _HATCH_PITCH, _LINE = 6.0, 15.0
-_ROUGHLY = "≈"
+_ROUGHLY, _DISTURBED = "≈", "disturbed"
 _ENDED = ("failed", "stopped", "left out")
 _WORD = {
     "failed": "failed",
@@ -93,7 +95,9 @@ class _Picture:
         rows = 1 if self._down is None else len(self._down.values)
         self._row_names = [] if self._down is None else [self._down.text(row) for row in range(rows)]
         widest = max((text_width(name, 11) for name in self._row_names), default=0.0)
-        self._left = min(_LONGEST_NAME, widest) + 10 if self._row_names else 0.0
+        has_marks = self._down is not None and self._down.key == "precision"
+        self._looks = line_looks(self._down) if has_marks else ()
+        self._left = min(_LONGEST_NAME, widest) + 10 + _MARK_ROOM * has_marks if self._row_names else 0.0
         self._top = _HEAD + (_TITLES if self._row_names else 6.0)
         # the ticks of the colour bar may have more digits than the values
         right = _BAR_ROOM + max(40.0, *(text_width(text, 11) + 12 for text in texts), 0.0)
@@ -110,11 +114,6 @@ class _Picture:
     @property
     def _free(self) -> tuple[int, ...]:
         return (self._x,) if self._y is None else (self._x, self._y)
-
-    @property
-    def _written_figures(self) -> tuple[Figure, ...]:
-        has_ratio = self._figure.name == SPEED.name
-        return (self._figure, RATIO_FIGURE) if has_ratio else (self._figure,)
 
     def picture(self) -> CellPicture:
         spots = tuple(map(self._spot, self._cells))
@@ -148,8 +147,12 @@ class _Picture:
             yield Words(0, _HEAD + 11, title, "text2", 11, 500)
         rows = [self._top + high * (row + 0.5) for row in range(len(self._row_names))]
         for row in kept_apart(rows, [13.0] * len(rows)):
-            name = shortened(self._row_names[row], self._left - 10, 11)
-            yield Words(self._left - 8, rows[row] + 4, name, "text3", 11, anchor="end")
+            if self._looks:
+                yield from self._looks[row].mark(5, rows[row], 8)
+                yield Words(_MARK_ROOM, rows[row] + 4, self._row_names[row], "text", 11)
+            else:
+                name = shortened(self._row_names[row], self._left - 10, 11)
+                yield Words(self._left - 8, rows[row] + 4, name, "text3", 11, anchor="end")
         names = [self._across.text(column) for column in range(len(self._across.values))]
         if wide > 40:
             names = [shortened(name, wide - 4, 11) for name in names]
@@ -174,14 +177,20 @@ class _Picture:
             yield from _blank(cell.status, box)
             yield from _written(box, [_word(cell)], "text2", "bg1")
             return
-        yield Box(box.left, box.top, box.width, box.height, self._shades.ink(value))
-        lines = [_marked(cell, self._figure, bare_text(self._figure, value))]
-        if RATIO_FIGURE in self._written_figures and cell.ratio is not None and not self._is_baseline(cell):
-            lines.append(_marked(cell, RATIO_FIGURE, figure_text(RATIO_FIGURE, cell.ratio)))
-        yield from _written(box, lines, f"on-heat-{self._shades.step(value)}")
+        shade = self._shades.ink(value)
+        yield Box(box.left, box.top, box.width, box.height, shade)
+        lines, ground = [f"{_roughly(cell)}{bare_text(self._figure, value)}"], None
+        if cell.is_disturbed_in(self._figure):
+            yield from hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
+            lines, ground = [*lines, _DISTURBED], shade
+        elif self._shows_ratio(cell):
+            mark = DISTURBED_MARK if cell.is_disturbed_in(RATIO_FIGURE) else ""
+            lines.append(f"{_roughly(cell)}{figure_text(RATIO_FIGURE, cell.ratio)}{mark}")
+        yield from _written(box, lines, f"on-{shade}", ground)
 
-    def _is_baseline(self, cell: CellResult) -> bool:
-        return cell.places[self._results.grid.compared] == 0
+    def _shows_ratio(self, cell: CellResult) -> bool:
+        is_baseline = cell.places[self._results.grid.compared] == 0
+        return self._figure.name == SPEED.name and cell.ratio is not None and not is_baseline
 
     def _legend_entries(self) -> Iterator[LegendEntry]:
         """What frames, hatchings and marks mean, of those that are there."""
@@ -196,7 +205,11 @@ class _Picture:
         shown = [cell for cell in self._cells if finite(cell, self._figure) is not None]
         if any(cell.is_piloted for cell in shown):
             yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
-        if any(cell.is_disturbed_in(figure) for cell in shown for figure in self._written_figures):
+        disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
+        if disturbed:
+            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not judged ({len(disturbed):,})")
+        of_ratio = [cell for cell in shown if self._shows_ratio(cell) and cell.is_disturbed_in(RATIO_FIGURE)]
+        if any(cell not in disturbed for cell in of_ratio):
             yield LegendEntry(_no_sample, 0, MARK_WORDS)
 
     def _description(self) -> str:
@@ -216,9 +229,8 @@ def _word(cell: CellResult) -> str:
     return "diverged" if cell.values and cell.status == "done" else _WORD[cell.status]
 
 
-def _marked(cell: CellResult, figure: Figure, text: str) -> str:
-    mark = DISTURBED_MARK if cell.is_disturbed_in(figure) else ""
-    return f"{_ROUGHLY if cell.is_piloted else ''}{text}{mark}"
+def _roughly(cell: CellResult) -> str:
+    return _ROUGHLY if cell.is_piloted else ""
 
 
 def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:
@@ -236,7 +248,7 @@ def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = Non
 
 def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
     """A cell without a value: hatched if it will get none, else empty."""
-    corners = ((box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom))
+    corners = _corners(box)
     if status in _ENDED:
         yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "left out")
         yield Stroke((*corners, corners[0]), "text3")
@@ -247,8 +259,12 @@ def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
 def _frame(box: Rect) -> Iterator[Shape]:
     """The frame of the best cell, which is seen on every shade."""
     for out, ink, width in ((0.0, "text", 3.0), (2.0, "bg1", 1.0)):
-        left, top, right, bottom = box.left + out, box.top + out, box.right - out, box.bottom - out
-        yield Stroke(((left, top), (right, top), (right, bottom), (left, bottom), (left, top)), ink, width)
+        corners = _corners(Rect(box.left + out, box.top + out, box.right - out, box.bottom - out))
+        yield Stroke((*corners, corners[0]), ink, width)
+
+
+def _corners(box: Rect) -> tuple[Point, ...]:
+    return (box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom)
 
 
 def _best_sample(x: float, y: float) -> tuple[Shape, ...]:
@@ -257,6 +273,12 @@ def _best_sample(x: float, y: float) -> tuple[Shape, ...]:
 
 def _blank_sample(status: CellStatus, x: float, y: float) -> tuple[Shape, ...]:
     return tuple(_blank(status, _sample_box(x, y)))
+
+
+def _disturbed_sample(x: float, y: float) -> tuple[Shape, ...]:
+    box = _sample_box(x, y)
+    shade = Box(box.left, box.top, box.width, box.height, "heat-3")
+    return shade, *hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
 
 
 def _no_sample(x: float, y: float) -> tuple[Shape, ...]:

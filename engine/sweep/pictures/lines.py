@@ -69,7 +69,7 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
     )
 
 
-_FIRST_SHADE = 5
+_FIRST_SHADE = 3
 
 
 class _Picture:

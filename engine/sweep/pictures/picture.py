@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.drawing.chart_parts import Span, span_of
-from engine.drawing.shapes import Box, Drawing, Point, Shape, Words
+from engine.drawing.shapes import Box, Drawing, Shape, Words
 from engine.experiment.sweep.grid import Axis, Grid
 from engine.statistics import Interval
 from engine.sweep.results import RATIO, CellResult, Results
-from engine.words.numbers import times
+from engine.words.numbers import nice_step, times
 from resources.looks import LIGHT
 
 SHADES = len(LIGHT.heat)
 RATIO_FIGURE = Figure(RATIO, "Ratio to the baseline", "×", 2, True, lambda run: None)
 _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO)
-_NEAR = 4.0
 
 
 @dataclass(frozen=True)
 class CellSpot:
-    """Where a cell is drawn; one that is a `line` is hit near it."""
+    """Where a cell is drawn."""
 
     cell: int
     x: float
     y: float
     width: float
     height: float
-    line: tuple[Point, ...] = ()
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point is on it."""
-        is_within = self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
-        return is_within and (not self.line or _is_near(self.line, x, y))
-
-
-def _is_near(line: Sequence[Point], x: float, y: float) -> bool:
-    for (left, top), (right, bottom) in pairwise(line):
-        if left <= x <= right and right > left:
-            return abs(top + (x - left) / (right - left) * (bottom - top) - y) <= _NEAR
-    return False
+        return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
 @dataclass(frozen=True)
@@ -176,16 +166,16 @@ def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ..
 
 
 class Shades:
-    """The shades of a figure's values, which a colour bar explains; by logarithms if they span a decade."""
+    """The shades of a figure's values over a round range, by logarithms if they span a decade."""
 
     def __init__(self, values: Sequence[float]) -> None:
         known = [value for value in values if math.isfinite(value)]
-        self._span = span_of(known, 0.0, 1.0, 0.0)
+        self._span = _rounded(span_of(known, 0.0, 1.0, 0.0))
         self._is_known = bool(known)
 
     def step(self, value: float) -> int:
         """The number of the value's shade."""
-        return min(max(round(self._span.place(value) * (SHADES - 1)), 0), SHADES - 1)
+        return min(max(int(self._span.place(value) * SHADES + 1e-9), 0), SHADES - 1)
 
     def ink(self, value: float) -> str:
         """The ink of the value's shade."""
@@ -203,7 +193,20 @@ class Shades:
             yield Words(x + _BAR + 6, tick.position + 4, tick.text, "text3", 11)
 
 
-_BAR = 14.0
+_BAR, _PARTS = 14.0, 4
+
+
+def _rounded(span: Span) -> Span:
+    """The span from a round number to a round number."""
+    if span.is_log:
+        decades = range(math.floor(math.log10(span.low)), math.ceil(math.log10(span.high)) + 1)
+        known = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]
+        low = max(value for value in known if value <= span.low * (1 + 1e-9))
+        high = min(value for value in known if value >= span.high * (1 - 1e-9))
+    else:
+        step = nice_step(span.high - span.low, _PARTS)
+        low, high = step * math.floor(span.low / step + 1e-9), step * math.ceil(span.high / step - 1e-9)
+    return replace(span, low=low, high=high)
 
 
 def value_words(cell: CellResult, figure: Figure) -> str:

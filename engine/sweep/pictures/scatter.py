@@ -109,6 +109,9 @@ class _Picture:
         if is_first:
             yield from marker(look.symbol, x, y, size + 5, "text")
             yield from marker(look.symbol, x, y, size + 2, "bg1")
+        if self._shades is not None:
+            # the palest shade is next to the ground's
+            yield from marker(look.symbol, x, y, size + 2, "text3")
         yield from marker(look.symbol, x, y, size, ink, "hollow" if cell.is_piloted else "full")
 
     def _steps(self) -> tuple[Point, ...]:

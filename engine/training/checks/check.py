@@ -12,20 +12,19 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import Checked, Finding, FindingKind, Severity
 from engine.training.checks.passes import Pass, raised
-from engine.training.checks.places import Place, running
+from engine.training.checks.places import CodePlace, running
 from engine.training.checks.static import static_findings, waits_in_text
 from engine.training.checks.subject import Subject, built, small_batches
-from engine.training.checks.tree import Tree, described
+from engine.training.checks.tree import ModuleTree, tensors_text
 from engine.training.checks.weights import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.models.sizes import size_findings
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 LIMIT_SECONDS = 60.0
 _QUICK_SECONDS = 1.0
@@ -64,18 +63,18 @@ class _Work:
         self._passes: list[Pass] = []
         self._is_given_up = False
         self.built_parameters = 0
-        """Of all modules that were made, counted while they are."""
+        """Parameters of all modules, counted as these are made."""
 
     def run(self) -> None:
         """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
-        made = (model_file(experiment.model) or ("", None))[1] or "model"
+        made = experiment.model.class_name or "model"
         is_there = experiment.own_code is not None and made in experiment.own_code.defines
         # what makes no model has no line to correct
         names: tuple[str, ...] = ("dataset", "batch", made) if is_there else ()
         try:
-            plan = Plan(experiment, read_catalog())
+            plan = RunPlan(experiment, read_catalog())
             names = (made,)
             model = built(plan)
             names = ("dataset", "batch")
@@ -87,12 +86,12 @@ class _Work:
                 self.findings.append(raised(error, experiment, *names))
 
     def _is_users(self, error: Exception) -> bool:
-        """Whether an error is a finding on the user's file, and not about the other settings."""
+        """True for an error in the user's file, not in the other settings."""
         if self._experiment.own_code is None:
             return False
         return not isinstance(error, ProblemError) or error.problem.key in (None, "model")
 
-    def _check(self, plan: Plan, subject: Subject) -> None:
+    def _check(self, plan: RunPlan, subject: Subject) -> None:
         experiment = plan.experiment
         self._subject = subject
         self.findings += format_findings(subject.model, experiment)
@@ -117,7 +116,7 @@ class _Work:
             seen = {(finding.file, finding.line) for finding in self.findings}
             self.findings += [told for told in waits_in_text(code) if (told.file, told.line) not in seen]
 
-    def give_up(self, seconds: float, place: Place | None, called: str) -> None:
+    def give_up(self, seconds: float, place: CodePlace | None, called: str) -> None:
         """Notes that the check was not over in time, where it was, and by which function of the user's."""
         is_slow = self.built_parameters > _LARGE or called in _READ_DATA
         is_slow = is_slow or any(one.tree.has_advanced(seconds / 3) for one in self._passes)
@@ -129,7 +128,7 @@ class _Work:
         self.findings.append(_too_slow(seconds, place, "error" if is_stuck else "warning"))
 
     def answer(self, seconds: float) -> Checked:
-        """What is known by now."""
+        """The findings so far."""
         findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         subject = self._subject
         if subject is None:
@@ -137,9 +136,9 @@ class _Work:
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))
         return Checked(
             findings=findings,
-            tree=passes[-1].tree.rows() if passes else Tree(subject.model).rows(),
+            tree=passes[-1].tree.rows() if passes else ModuleTree(subject.model).rows(),
             parameters=count_parameters(subject.model),
-            inputs=described(subject.batches[0][0]),
+            inputs=tensors_text(subject.batches[0][0]),
             outputs=passes[-1].outputs if passes else "",
             loss=passes[-1].loss if passes else "",
             seconds=seconds,
@@ -185,11 +184,11 @@ _READ_DATA = frozenset({"dataset", "validation_dataset", "__getitem__", "__iter_
 """Functions of the user's that may take long to read what they read."""
 
 
-def _too_slow(seconds: float, place: Place | None, severity: Severity) -> Finding:
+def _too_slow(seconds: float, place: CodePlace | None, severity: Severity) -> Finding:
     return Finding(
         kind=FindingKind.TOO_SLOW,
         severity=severity,
-        message=f"The check of two small batches on the CPU was not over after {seconds:,.0f} seconds.",
+        message=f"The check of two small batches on the CPU did not end within {seconds:,.0f} seconds.",
         remedy="If the model is not large, look for a loop that never ends.",
         file=None if place is None else place.file,
         line=None if place is None else place.line,

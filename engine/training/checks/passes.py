@@ -15,10 +15,10 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import shortened
 from engine.protocol.findings import Finding, FindingKind, Severity
-from engine.training.checks.places import Place, forward_place, place_of, trace_of
+from engine.training.checks.places import CodePlace, forward_place, place_of, trace_of
 from engine.training.checks.static import definition_place
 from engine.training.checks.subject import CPU, Subject
-from engine.training.checks.tree import Tree, described
+from engine.training.checks.tree import ModuleTree, tensors_text
 from engine.training.checks.watches import CastWatch, EpsilonWatch, LossWatch, NonfiniteWatch, WaitWatch
 from engine.training.checks.weights import GradientWatch
 from engine.training.data.batches import Batch
@@ -34,7 +34,7 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """One pass in a precision; what it returned is described in `outputs` and `loss`, empty where it failed.
+    """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
 
     `tree` notes what the modules return. `counts`: the experiment is trained in this precision, so that an
     error of this pass ends it. Without `goes_back` there is no backward pass, except in a step of the file's.
@@ -48,7 +48,7 @@ class Pass:
         self.is_complete = False
         self.counts, self._goes_back = counts, goes_back
         self._names: tuple[str, ...] = ("loss", "forward")
-        self.tree = Tree(subject.model)
+        self.tree = ModuleTree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = WaitWatch()
         self._losses = LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
@@ -89,10 +89,10 @@ class Pass:
         inputs, targets = self._batch
         with autocast(self._precision, CPU):
             outputs = workload.call(model, inputs)
-            self.outputs = described(outputs)
+            self.outputs = tensors_text(outputs)
             self.findings += _output_findings(outputs, forward_place(model))
             loss = self._subject.loss(outputs, targets)
-        self.loss = described(loss)
+        self.loss = tensors_text(loss)
         found = list(self._loss_findings(loss))
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
@@ -187,11 +187,11 @@ class Pass:
             yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
 
     def _about_data(self) -> str:
-        """What a file without data was given, perhaps not what its model takes; empty for other files."""
+        """A remark that the inputs were made up, for a file without data; else empty."""
         experiment = self._subject.workload.experiment
         if experiment.own_code is None or experiment.dataset == OWN:
             return ""
-        inputs = described(self._subject.batches[0][0])
+        inputs = tensors_text(self._subject.batches[0][0])
         return (
             f"The inputs are those of {experiment.dataset}, {inputs}: correct the model, choose other data, "
             "or define batch(size) or dataset()."
@@ -233,14 +233,14 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
 _LONGEST = 500
 
 
-def _output_findings(outputs: Any, place: Place | None) -> Iterator[Finding]:
+def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]:
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
     yield Finding(
         kind=FindingKind.OUTPUT_NOT_FLOAT,
         severity="error",
-        message=f"The model returns {described(outputs)}, which is no float, so no gradient can pass.",
+        message=f"The model returns {tensors_text(outputs)}, which is no float, so no gradient can pass.",
         remedy="Return the logits themselves, not their argmax or a cast of them to integers.",
         file=None if place is None else place.file,
         line=None if place is None else place.line,

@@ -1,4 +1,4 @@
-"""Where in the user's code, or else in a library's model, something happens: file and line."""
+"""Places in the user's code, or else in a library's model: file and line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHECKS = Path(__file__).parent.as_posix()
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """A line of a file; `is_users` says whether the file is the user's own."""
 
     file: str
@@ -36,17 +36,17 @@ class Place:
     is_users: bool
 
 
-def caller() -> Place | None:
+def calling_line() -> CodePlace | None:
     """The line that called torch: the user's own, or a library's without one; None where it is this program.
 
     Within a library that the user's code has called, that is the user's line.
     """
     frame: FrameType | None = sys._getframe(1)
-    library: Place | None = None
+    library: CodePlace | None = None
     while frame is not None:
         path = frame.f_code.co_filename
         if is_own_file(path):
-            return Place(shown_file(path), frame.f_lineno, is_users=True)
+            return CodePlace(shown_file(path), frame.f_lineno, is_users=True)
         place = _posix(path)
         if place.startswith(_ENGINE) and not place.startswith(_CHECKS):
             return library
@@ -55,7 +55,7 @@ def caller() -> Place | None:
     return library
 
 
-def running(thread: int | None) -> tuple[Place | None, str]:
+def running(thread: int | None) -> tuple[CodePlace | None, str]:
     """The user's line that a thread is at, and the user's function that was called to get there.
 
     None and an empty name where it is in no file of the user's.
@@ -65,14 +65,14 @@ def running(thread: int | None) -> tuple[Place | None, str]:
     while frame is not None:
         path = frame.f_code.co_filename
         if is_own_file(path):
-            place = place or Place(shown_file(path), frame.f_lineno, is_users=True)
+            place = place or CodePlace(shown_file(path), frame.f_lineno, is_users=True)
             called = frame.f_code.co_name
         frame = frame.f_back
     return place, called
 
 
-def forward_place(model: nn.Module, name: str = "") -> Place | None:
-    """Where the user defines the forward of the module with that parameter, or of one that it is inside of.
+def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
+    """The line of the user's forward around the module with that parameter.
 
     Without a name, the model's own.
     """
@@ -80,14 +80,14 @@ def forward_place(model: nn.Module, name: str = "") -> Place | None:
     for count in range(len(parents), -1, -1):
         forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)
         if forward is not None and is_own_file(forward.co_filename):
-            return Place(shown_file(forward.co_filename), forward.co_firstlineno, is_users=True)
+            return CodePlace(shown_file(forward.co_filename), forward.co_firstlineno, is_users=True)
     return None
 
 
-def place_of(error: BaseException) -> Place | None:
+def place_of(error: BaseException) -> CodePlace | None:
     """The line that raised, or that called what raised."""
     if own := own_frames(error):
-        return Place(shown_file(own[-1].filename), own[-1].lineno or 1, is_users=True)
+        return CodePlace(shown_file(own[-1].filename), own[-1].lineno or 1, is_users=True)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if place := _in_library(frame.filename, frame.lineno or 1):
             return place
@@ -104,10 +104,10 @@ def _posix(path: str) -> str:
     return Path(path).as_posix()
 
 
-def _in_library(path: str, line: int) -> Place | None:
+def _in_library(path: str, line: int) -> CodePlace | None:
     """The place as the library names it, torch excepted, whose callers are of interest."""
     place = _posix(path)
     if place.startswith((_TORCH, _ENGINE)):
         return None
     base = next((base for base in _LIBRARIES if place.startswith(f"{base}/")), None)
-    return None if base is None else Place(place.removeprefix(f"{base}/"), line, is_users=False)
+    return None if base is None else CodePlace(place.removeprefix(f"{base}/"), line, is_users=False)

@@ -20,7 +20,7 @@ _PASSES = frozenset({"forward", "loss"})
 _SCHEDULER = re.compile(r"sched", re.IGNORECASE)
 _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
-"""What a condition names that looks whether the optimizer step was made."""
+"""Names in a condition that tells a skipped optimizer step."""
 _HALF = frozenset({"half", "bfloat16", "float16"})
 
 
@@ -39,8 +39,8 @@ def static_findings(experiment: Experiment) -> list[Finding]:
         found.append(
             _finding(
                 FindingKind.SCALER_WITH_BF16,
-                "The loss scaler is on with BF16, whose numbers reach as far as those of FP32.",
-                "Set the loss scaler to auto: BF16 needs none.",
+                "The loss scaler is on, but BF16 has the range of FP32 and needs none.",
+                "Set the loss scaler to auto.",
             )
         )
     return found
@@ -100,9 +100,8 @@ class _FileCheck:
                 yield self._at(
                     call,
                     FindingKind.SCALER_WITH_BF16,
-                    "A GradScaler is made, but with BF16, whose numbers reach as far as those of FP32, "
-                    "there is nothing to scale.",
-                    "Leave it out: train.backward and train.step scale where the precision needs it.",
+                    "A GradScaler is made, but BF16 has the range of FP32 and needs none.",
+                    "Remove it: train.backward and train.step scale where the precision needs it.",
                 )
 
     def _clipping(self, step: ast.FunctionDef) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What is checked: a model and its loss on the CPU, and two small batches."""
+"""The subject of a check: a model and its loss on the CPU, and two small batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from engine.experiment.catalog import task_of
 from engine.training.data.batches import Batch
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 from engine.training.runs.workload import Workload
 
 SAMPLES = 2
@@ -29,7 +28,7 @@ CPU = torch.device("cpu")
 class Subject:
     """The model in training mode and a batch for each pass, all on the CPU; it is to run on `target`."""
 
-    plan: Plan
+    plan: RunPlan
     model: nn.Module
     batches: tuple[Batch, ...]
 
@@ -46,18 +45,18 @@ class Subject:
         return self.plan.device.type != "cpu"
 
     def loss(self, outputs: Any, targets: Any) -> Any:
-        """What the loss gives; the user's own is not yet looked at."""
+        """The loss, not yet validated where it is the user's own."""
         own = self.workload.own
         function = own.function("loss") if own is not None else None
         return (function or self.workload.loss)(outputs, targets)
 
 
-def built(plan: Plan) -> nn.Module:
+def built(plan: RunPlan) -> nn.Module:
     """The plan's model on the CPU. Raises what its code raises, and ProblemError."""
     return plan.workload.build().to(CPU).train()
 
 
-def small_batches(plan: Plan) -> tuple[Batch, ...]:
+def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
     """Two small batches of the plan's data on the CPU. Raises what its code raises, and ProblemError."""
     return tuple(tree_map_only(torch.Tensor, _on_cpu, batch) for batch in islice(_batches(plan), 2))
 
@@ -66,7 +65,7 @@ def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(CPU)
 
 
-def _batches(plan: Plan) -> Iterator[Batch]:
+def _batches(plan: RunPlan) -> Iterator[Batch]:
     few = plan.workload.few_samples()
     if few is not None:
         yield from (few, few)
@@ -76,7 +75,7 @@ def _batches(plan: Plan) -> Iterator[Batch]:
         yield from (_drawn(plan, number) for number in range(2))
 
 
-def _read(plan: Plan) -> Iterator[Batch]:
+def _read(plan: RunPlan) -> Iterator[Batch]:
     """The first batches of the user's files."""
     data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
     workload = copy.copy(plan.workload)
@@ -85,11 +84,11 @@ def _read(plan: Plan) -> Iterator[Batch]:
         yield from islice(source.epoch(1), 2)
 
 
-def _drawn(plan: Plan, number: int) -> Batch:
+def _drawn(plan: RunPlan, number: int) -> Batch:
     """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
-    task = task_of(experiment.dataset)
+    task = experiment.dataset.task
     if task == "language":
         shape = (SAMPLES, experiment.sequence_length)
         tokens = torch.randint(*classes, shape, generator=generator)

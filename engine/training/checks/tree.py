@@ -19,10 +19,10 @@ from engine.training.models.around import own_class
 
 _MOST_PARTS = 4
 _MOST_CALLS = 5_000
-"""Of a module in a pass, as for each element of a very long sequence."""
+"""Calls of a module in a pass, as for each element of a very long sequence."""
 
 
-def described(value: Any) -> str:
+def tensors_text(value: Any) -> str:
     """The tensors in a value as text, such as "2×10 float32, 2×3 int64"."""
     return ", ".join(f"{shape_text(tensor)} {dtype_text(tensor)}".strip() for tensor in _tensors(value))
 
@@ -37,7 +37,7 @@ def dtype_text(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-class Tree:
+class ModuleTree:
     """Watches what the modules of a model return, and lists them as rows."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -53,13 +53,13 @@ class Tree:
         self._is_given_up = True
 
     def has_advanced(self, seconds: float) -> bool:
-        """Whether a module has returned in the last seconds, as in a slow model and no loop without end."""
+        """True if a module has returned within these seconds: the model is slow, but in no endless loop."""
         is_endless = self._calls > _MOST_CALLS * (1 + len(self._outputs))
         return time.monotonic() - self._returned < seconds and not is_endless
 
     @property
     def is_in_forward(self) -> bool:
-        """Whether a module of the model is being called."""
+        """True while a module of the model is being called."""
         return self._depth > 0
 
     @contextmanager
@@ -103,7 +103,7 @@ class Tree:
             name=name,
             class_name=own_class(module).__name__,
             parameters=sum(parameter.numel() for parameter in module.parameters()),
-            own=tuple(f"{own} {described(tensor)}" for own, tensor in held[:MOST_ENTRIES]),
+            own=tuple(f"{own} {tensors_text(tensor)}" for own, tensor in held[:MOST_ENTRIES]),
             output=shape,
             dtype=dtype,
         )

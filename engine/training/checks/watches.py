@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from engine.protocol.findings import Finding, FindingKind
-from engine.training.checks.places import Place, caller
-from engine.training.checks.tree import Tree, dtype_text
+from engine.training.checks.places import CodePlace, calling_line
+from engine.training.checks.tree import ModuleTree, dtype_text
 from engine.training.models.weightless import IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -40,14 +40,14 @@ class WaitWatch(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._waits: Counter[tuple[str, Place | None]] = Counter()
+        self._waits: Counter[tuple[str, CodePlace | None]] = Counter()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
         if name == "__bool__" or name in _READS:
-            self._waits[name, caller()] += 1
+            self._waits[name, calling_line()] += 1
         return function(*args, **(kwargs or {}))
 
     def findings(self) -> Iterator[Finding]:
@@ -59,10 +59,10 @@ class WaitWatch(TorchFunctionMode):
             if name == "__bool__":
                 kind = FindingKind.BRANCHES
                 message = (
-                    f"Python decides by a tensor's value{times}: the host waits for the device each time, "
+                    f"Python branches on a tensor's value{times}: the host waits for the device each time, "
                     "and the step cannot be captured."
                 )
-                remedy = "Decide on the device, as by torch.where, or by something that is no tensor."
+                remedy = "Branch on the device, as by torch.where, or on something that is not a tensor."
             else:
                 kind = FindingKind.WAITS
                 message = (
@@ -70,15 +70,20 @@ class WaitWatch(TorchFunctionMode):
                     "and the step cannot be captured."
                 )
                 remedy = "Keep the value on the device as a tensor, and read it outside the step."
-            yield Finding(
-                kind=kind,
-                severity="warning" if place.is_users else "note",
-                message=message,
-                remedy=remedy,
-                file=place.file,
-                line=place.line,
-                count=count,
-            )
+            yield _finding_at(place, kind, message, remedy, count)
+
+
+def _finding_at(place: CodePlace, kind: FindingKind, message: str, remedy: str, count: int) -> Finding:
+    """A warning about a line of the user's, or a note about one in a library."""
+    return Finding(
+        kind=kind,
+        severity="warning" if place.is_users else "note",
+        message=message,
+        remedy=remedy,
+        file=place.file,
+        line=place.line,
+        count=count,
+    )
 
 
 _SENSITIVE = frozenset(
@@ -95,7 +100,7 @@ class CastWatch(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._casts: Counter[tuple[str, Place]] = Counter()
+        self._casts: Counter[tuple[str, CodePlace]] = Counter()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -103,23 +108,18 @@ class CastWatch(TorchFunctionMode):
         result = function(*args, **(kwargs or {}))
         if args and getattr(function, "__name__", "") in _CASTS and isinstance(args[0], torch.Tensor):
             is_cast = args[0].dtype in (torch.float32, torch.float64) and result.dtype in _HALF
-            if is_cast and (place := caller()) is not None:
+            if is_cast and (place := calling_line()) is not None:
                 self._casts[dtype_text(result), place] += 1
         return result
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each line of the user's; those in a library are notes."""
         for (dtype, place), count in self._casts.items():
-            yield Finding(
-                kind=FindingKind.HALF_IN_FORWARD,
-                severity="warning" if place.is_users else "note",
-                message=f"The code itself casts to {dtype}, so that what follows is computed in it whatever "
-                "precision is chosen.",
-                remedy="Leave the cast out: autocast casts what it should.",
-                file=place.file,
-                line=place.line,
-                count=count,
+            message = (
+                f"The code casts to {dtype}, so what follows is computed in {dtype} whatever the precision."
             )
+            remedy = "Remove the cast: autocast casts where it should."
+            yield _finding_at(place, FindingKind.HALF_IN_FORWARD, message, remedy, count)
 
 
 _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
@@ -131,7 +131,7 @@ class EpsilonWatch(TorchFunctionMode):
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()
         self._is_cuda = is_cuda
-        self._lost: Counter[tuple[float, Place]] = Counter()
+        self._lost: Counter[tuple[float, CodePlace]] = Counter()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -141,7 +141,7 @@ class EpsilonWatch(TorchFunctionMode):
         epsilon = self._epsilon(getattr(function, "__name__", ""), given, settings)
         is_lost = isinstance(epsilon, float) and 0 < abs(epsilon) <= _LOST_IN_FP16
         is_half = any(isinstance(part, torch.Tensor) and part.dtype in _HALF for part in given)
-        if is_lost and is_half and (place := caller()) is not None:
+        if is_lost and is_half and (place := calling_line()) is not None:
             self._lost[epsilon, place] += 1
         return function(*args, **settings)
 
@@ -156,16 +156,12 @@ class EpsilonWatch(TorchFunctionMode):
     def findings(self) -> Iterator[Finding]:
         """A finding for each line of the user's; those in a library are notes."""
         for (epsilon, place), count in self._lost.items():
-            yield Finding(
-                kind=FindingKind.EPSILON,
-                severity="warning" if place.is_users else "note",
-                message=f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from "
-                "being 0 here.",
-                remedy="Compute this in float32, as by .float(), or take 1e-6.",
-                file=place.file,
-                line=place.line,
-                count=count,
+            message = (
+                f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from being 0 "
+                "here."
             )
+            remedy = "Compute this in float32, as by .float(), or take 1e-6."
+            yield _finding_at(place, FindingKind.EPSILON, message, remedy, count)
 
 
 _LOST_IN_FP16 = 2.0**-25
@@ -179,13 +175,13 @@ class LossWatch(TorchFunctionMode):
     most of them in float32. `counts`: what CUDA's autocast refuses ends the run.
     """
 
-    def __init__(self, tree: Tree, *, is_cuda: bool, counts: bool) -> None:
+    def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
         self._tree = tree
         self._is_cuda, self._counts = is_cuda, counts
-        self._halves: Counter[tuple[str, str, Place | None]] = Counter()
-        self._refused: dict[Place | None, bool] = {}
-        """Where a loss is called that CUDA's autocast refuses, and whether with numbers of 16 bits."""
+        self._halves: Counter[tuple[str, str, CodePlace | None]] = Counter()
+        self._refused: dict[CodePlace | None, bool] = {}
+        """Places of a loss that CUDA's autocast refuses: True if its input has 16 bits."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -196,9 +192,9 @@ class LossWatch(TorchFunctionMode):
             is_cast = settings.get("dtype") in (torch.float32, torch.float64)
             is_ours = not is_cast and not self._tree.is_in_forward
             if is_ours and not self._is_in_float32(name, settings):
-                self._halves[name.strip("_"), dtype_text(first), caller()] += 1
+                self._halves[name.strip("_"), dtype_text(first), calling_line()] += 1
         if name == _REFUSED_ON_CUDA and torch.is_autocast_enabled("cpu"):
-            self._refused[caller()] = isinstance(first, torch.Tensor) and first.dtype in _HALF
+            self._refused[calling_line()] = isinstance(first, torch.Tensor) and first.dtype in _HALF
         return function(*args, **settings)
 
     def _is_in_float32(self, name: str, settings: dict[str, Any]) -> bool:
@@ -224,7 +220,7 @@ class LossWatch(TorchFunctionMode):
                 kind=FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS,
                 severity="error" if is_error else "warning" if self._is_cuda or is_half else "note",
                 message=f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}",
-                remedy="Leave the sigmoid out, and use binary_cross_entropy_with_logits.",
+                remedy="Remove the sigmoid, and use binary_cross_entropy_with_logits.",
                 file=None if place is None else place.file,
                 line=None if place is None else place.line,
             )
@@ -235,7 +231,7 @@ class NonfiniteWatch(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place: Place | None = None
+        self.place: CodePlace | None = None
         self._name = ""
         self._overflown: str | None = None
         """The format that cannot hold the result, if it is finite in float32."""
@@ -247,7 +243,7 @@ class NonfiniteWatch(TorchFunctionMode):
         is_first = not self._name and _are_finite((args, settings))
         result = function(*args, **settings)
         if is_first and not _are_finite(result):
-            self._name, self.place = getattr(function, "__name__", "").strip("_"), caller()
+            self._name, self.place = getattr(function, "__name__", "").strip("_"), calling_line()
             if isinstance(result, torch.Tensor) and result.dtype in _HALF:
                 wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))
                 with torch.autocast("cpu", enabled=False):
@@ -256,7 +252,7 @@ class NonfiniteWatch(TorchFunctionMode):
         return result
 
     def explained(self) -> tuple[str, str]:
-        """Where it came from, as the end of a sentence, and a remedy."""
+        """The origin as the end of a sentence, and a remedy."""
         name = self._name
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"
@@ -271,7 +267,7 @@ class NonfiniteWatch(TorchFunctionMode):
         if name in ("div", "rdiv", "reciprocal", "rsqrt"):
             return (
                 f": {name} divides by 0",
-                "Add a small number to what is divided by, before any root is taken.",
+                "Add a small number to the divisor, before any root.",
             )
         if name:
             return f": {name} is the first to give such a value", f"Look at what {name} is given."

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.findings import Finding, FindingKind
-from engine.training.checks.places import Place, forward_place
+from engine.training.checks.places import CodePlace, forward_place
 from engine.training.checks.static import half_place
 
 
@@ -79,7 +79,7 @@ class GradientWatch:
             yield _without_gradient(missing, forward_place(self._model, missing[0][0]))
 
 
-def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]], place: Place | None) -> Finding:
+def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]], place: CodePlace | None) -> Finding:
     return Finding(
         kind=FindingKind.NO_GRADIENT,
         severity="warning",

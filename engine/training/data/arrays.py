@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engine.experiment.checks import array_samples
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.array_files import Array, file_problem
-from engine.experiment.own.arrays import Samples, held_out_of
+from engine.experiment.own.arrays import FileSamples, held_out_of
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
@@ -31,17 +31,17 @@ _SCANNED_BYTES = 64 * BYTES_PER_MIB
 
 
 def is_small(experiment: Experiment) -> bool:
-    """Whether the arrays are so small that they are kept on the device."""
+    """True for arrays small enough to be kept on the device."""
     return array_samples(experiment).nbytes <= _SMALL_BYTES
 
 
 def has_pictures(experiment: Experiment) -> bool:
-    """Whether they are pictures to classify, which are prepared for the model as other pictures are."""
+    """True for pictures to classify, which are prepared like those of other datasets."""
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 
 def look(experiment: Experiment) -> tuple[Colours | None, int]:
-    """How pictures are normalised, which floats need not be, and their pixels per side."""
+    """The normalisation of pictures, which floats need not, and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
@@ -131,8 +131,8 @@ class ArraySamples:
         return inputs, targets
 
 
-def _classes(experiment: Experiment, samples: Samples) -> int:
-    """How many classes or tokens there are; all targets, or all tokens, are read for it."""
+def _classes(experiment: Experiment, samples: FileSamples) -> int:
+    """The number of classes or tokens; reads all targets, or all tokens."""
     least = most = 0
     arrays = samples.arrays
     if samples.task == "classification":
@@ -163,7 +163,7 @@ def _scanned(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     yield from (array[start:end] for start, end in pairwise([*range(0, len(array), rows), len(array)]))
 
 
-def _check_room(experiment: Experiment, samples: Samples) -> None:
+def _check_room(experiment: Experiment, samples: FileSamples) -> None:
     """Raises ProblemError where arrays that cannot be mapped do not fit the memory of the processes."""
     unmapped = [array for array in samples.arrays if array.offset is None]
     processes = max(1, experiment.data.workers)

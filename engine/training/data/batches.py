@@ -42,8 +42,8 @@ Batch = tuple[Any, Any]
 """Inputs and targets: tensors, or any nesting of them in tuples, lists and dicts, samples first."""
 
 
-def samples_in(batch: Batch) -> int:
-    """How many samples a batch holds: the length of its first target, or else of its first input."""
+def batch_samples(batch: Batch) -> int:
+    """The number of samples in a batch: the length of its first target, or else of its first input."""
     targets = batch[1]
     if isinstance(targets, torch.Tensor) and targets.dim():
         return len(targets)
@@ -51,7 +51,7 @@ def samples_in(batch: Batch) -> int:
     return next((len(part) for part in tensors if isinstance(part, torch.Tensor) and part.dim()), 1)
 
 
-def moved(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
+def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
     """The batch on a device; with `non_blocking` copies from pinned memory do not wait."""
     result: Batch = tree_map_only(
         torch.Tensor, lambda part: part.to(device, non_blocking=non_blocking), batch
@@ -69,7 +69,7 @@ the widest loads can read each turn in place, and compiled code copies none."""
 
 
 class Source(Protocol):
-    """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model.
+    """The source of a run's batches; each is (inputs, targets) on the device, ready for the model.
 
     When a batch is handed out, the computing stream already waits for its copy.
     """
@@ -101,19 +101,19 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """Inputs (samples, ...) and their targets (samples, ...), on one device."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
 
-    def to(self, device: torch.device) -> Split:
-        return Split(self.inputs.to(device), self.targets.to(device))
+    def to(self, device: torch.device) -> DataSplit:
+        return DataSplit(self.inputs.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one sample of a batch is."""
+    """Shape and format of one sample in a batch."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -146,8 +146,8 @@ class Resident:
 
     def __init__(
         self,
-        train: Split,
-        validation: Split | None,
+        train: DataSplit,
+        validation: DataSplit | None,
         *,
         batch_size: int,
         seed: int,
@@ -199,7 +199,7 @@ class Resident:
 
 
 def drawn_samples(batch_size: int) -> int:
-    """How many samples are drawn for batches that are taken in turn."""
+    """The number of samples drawn for batches that are taken in turn."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 
@@ -288,7 +288,7 @@ class HeldPictures:
 
     def __init__(self, read: SplitReader, train_samples: int, validation_samples: int) -> None:
         self._read = read
-        self._splits: tuple[Split, Split] | None = None
+        self._splits: tuple[DataSplit, DataSplit] | None = None
         self.train_samples = train_samples
         self.validation_samples = validation_samples
 
@@ -310,7 +310,7 @@ class HeldPictures:
 class SplitReader(Protocol):
     """Reads the training and the validation split. Can be pickled."""
 
-    def __call__(self) -> tuple[Split, Split]: ...
+    def __call__(self) -> tuple[DataSplit, DataSplit]: ...
 
 
 def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:

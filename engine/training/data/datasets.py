@@ -19,18 +19,26 @@ from engine.experiment.catalog import (
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
     TEXT_FOLDER,
-    task_of,
 )
-from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, described
+from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
 from engine.training.data import pictures as fakedata
 from engine.training.data import pictures as fashion
 from engine.training.data.arrays import array_facts
-from engine.training.data.batches import Batch, Resident, Row, Source, Split, Turns, drawn_samples, turns_of
+from engine.training.data.batches import (
+    Batch,
+    DataSplit,
+    Resident,
+    Row,
+    Source,
+    Turns,
+    drawn_samples,
+    turns_of,
+)
 from engine.training.data.image_folder import check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
-from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
+from engine.training.data.picture_sources import FASHION, check_device_memory, is_kept, load_pictures
 from engine.training.data.pictures import FAKEDATA
 from engine.training.data.text import load_text, text_bytes, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
@@ -40,7 +48,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a run must know of its dataset before it begins; 0 where it does not apply.
+    """Facts of a dataset that a run needs before it begins; 0 where one does not apply.
 
     The catalog knows it of every dataset but the user's own. `rows` are the inputs and targets of a sample in
     a file of arrays.
@@ -139,7 +147,7 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
     if experiment.dataset == ARRAYS:
         held = array_facts(experiment)
         classes, rows = held.num_classes, held.rows
-        entry = described(experiment, entry, array_samples(experiment))
+        entry = data_entry(experiment, entry, array_samples(experiment))
         train, validation = entry.train_samples or 0, entry.validation_samples or 0
     elif experiment.dataset == IMAGE_FOLDER:
         folder = read_image_folder(experiment.path)
@@ -154,7 +162,7 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
         rows=rows,
     )
     sample_bytes = facts.channels * facts.image_size**2 if rows is None else sum(row.nbytes for row in rows)
-    check_room(experiment, train + validation, sample_bytes)
+    check_device_memory(experiment, train + validation, sample_bytes)
     return facts
 
 
@@ -176,7 +184,7 @@ def load_source(
 
     Close the source: it may have started processes.
     """
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
@@ -199,12 +207,12 @@ def _synthetic(
     return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
 
 
-def _regression(experiment: Experiment) -> Split:
+def _regression(experiment: Experiment) -> DataSplit:
     generator = torch.Generator().manual_seed(experiment.seed)
     inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
     weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
     noise = torch.randn(experiment.samples, 1, generator=generator)
-    return Split(inputs, inputs @ weights + _NOISE * noise)
+    return DataSplit(inputs, inputs @ weights + _NOISE * noise)
 
 
 _LABEL_BYTES = 8
@@ -214,7 +222,7 @@ _COPIED_AHEAD = 2  # of loaded pictures, as bytes: the current batch and the nex
 
 @dataclass(frozen=True)
 class Footprint:
-    """What is on the device: the batches of one optimizer step, and other tensors in `held`."""
+    """Data on the device: the batches of one optimizer step, and other tensors in `held`."""
 
     batches: tuple[Batch, ...]
     held: tuple[torch.Tensor, ...]
@@ -262,7 +270,7 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
-    if task_of(experiment.dataset) == "language":
+    if experiment.dataset.task == "language":
         source = text_bytes(experiment.path or "") if experiment.dataset == TEXT_FOLDER else _SOURCE_BYTES
         return source, (experiment.sequence_length + 1) * _LABEL_BYTES
     samples = facts.train_samples + facts.validation_samples

@@ -122,7 +122,7 @@ def _process_mark(process: psutil.Process) -> str:
 
 
 def _pieces(url: str) -> Iterator[bytes | None]:
-    """What an address sends, in pieces; None if it fails."""
+    """The content at an address, in pieces; None if it fails."""
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "Ammeter"})
         with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:

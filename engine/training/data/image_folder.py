@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.folders import classes_problem, folders, parts, pictures
+from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.titles import named, setting_problem
 from engine.training.data.batches import Draw, HostBatch, held_out, seed_of, spread
@@ -50,7 +50,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
             )
         )
     root = Path(path).expanduser().absolute()
-    train_root, validation_root = parts(root)
+    train_root, validation_root = class_folders(root)
     by_class = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
     classes = tuple(name for name, files in by_class.items() if files)
     too_few = classes_problem(train_root, classes)

@@ -20,13 +20,13 @@ from engine.experiment.settings import Data
 from engine.training.data.batches import (
     Augment,
     Batch,
+    DataSplit,
     Draw,
     HostBatch,
     Pictures,
     Prepare,
-    Split,
+    batch_on,
     draws_in_order,
-    moved,
     spread,
     training_draws,
 )
@@ -212,10 +212,10 @@ class Loaded:
     def _moved(self, loaded: Iterator[HostBatch]) -> Iterator[Batch]:
         if self._copying is not None:
             return _copied_ahead(loaded, self._copying)
-        return (moved(batch, self._device) for batch in loaded)
+        return (batch_on(batch, self._device) for batch in loaded)
 
 
-def kept(samples: Pictures, data: Data) -> tuple[Split, Split]:
+def loaded_whole(samples: Pictures, data: Data) -> tuple[DataSplit, DataSplit]:
     """All samples, training and validation, in this process. Raises ProblemError."""
     loader = Loader(samples, data, torch.device("cpu"))
     try:
@@ -228,7 +228,7 @@ def kept(samples: Pictures, data: Data) -> tuple[Split, Split]:
     return train, validation
 
 
-def _gathered(batches: Iterator[HostBatch], count: int) -> Split:
+def _gathered(batches: Iterator[HostBatch], count: int) -> DataSplit:
     inputs, targets = torch.empty(0), torch.empty(0, dtype=torch.long)
     filled = 0
     for pictures, labels in batches:
@@ -239,7 +239,7 @@ def _gathered(batches: Iterator[HostBatch], count: int) -> Split:
         inputs[filled : filled + len(labels)] = pictures
         targets[filled : filled + len(labels)] = labels
         filled += len(labels)
-    return Split(inputs, targets)
+    return DataSplit(inputs, targets)
 
 
 def _new_stream(device: torch.device) -> torch.cuda.Stream:
@@ -258,7 +258,7 @@ def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> It
 
 def _copy(batch: HostBatch, copying: torch.cuda.Stream) -> tuple[Batch, torch.cuda.Event]:
     with torch.cuda.stream(copying):
-        copied = moved(batch, copying.device, non_blocking=True)
+        copied = batch_on(batch, copying.device, non_blocking=True)
         is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
         is_there.record(copying)
     return copied, is_there

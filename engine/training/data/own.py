@@ -20,17 +20,17 @@ from torch.utils.data import IterableDataset, default_collate
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import BATCH, DATASET
 from engine.experiment.problem import ProblemError
-from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, samples_in, seed_of
+from engine.training.data.batches import Batch, Draw, HostBatch, Source, batch_on, batch_samples, seed_of
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
-from engine.training.models.outputs import described
+from engine.training.models.outputs import value_words
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
 
 
-def own_facts(own: OwnFile, experiment: Experiment) -> DatasetFacts:
+def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
     """The facts of the file's data; an iterable without a length has the experiment's `samples`.
 
     Made-up batches fill an epoch of whole batches. Raises ProblemError for an empty dataset.
@@ -53,8 +53,8 @@ def load_own(
     prepare = partial(_formatted, memory_format=memory_format)
     if not own.has(DATASET):
         return MadeUp(
-            [prepare(moved(made_up(own, experiment, turn), device)) for turn in range(_TURNS)],
-            samples=own_facts(own, experiment).train_samples,
+            [prepare(batch_on(made_up(own, experiment, turn), device)) for turn in range(_TURNS)],
+            samples=facts_of_own_data(own, experiment).train_samples,
         )
     samples = OwnSamples(own, experiment)
     data = experiment.data
@@ -81,7 +81,7 @@ class MadeUp:
         self.train_samples = samples
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        count = self.train_samples // samples_in(self._batches[0])
+        count = self.train_samples // batch_samples(self._batches[0])
         return itertools.islice(itertools.cycle(self._batches), skip, count)
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
@@ -178,7 +178,7 @@ def _plain(part: Any) -> Any:
 
 
 def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
-    """What the file made as inputs and targets. Raises ProblemError where it is no batch of that size."""
+    """The file's inputs and targets. Raises ProblemError where they are no batch of that size."""
     if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
         made = made._asdict()
     made = _plain(made)
@@ -189,7 +189,7 @@ def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
         batch = (made[0], made[1])
     else:
         raise own.problem(
-            f"returned {described(made)} from {call}, but a batch is (inputs, targets)",
+            f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)",
             "Return a tuple of two: tensors, or tuples, lists and dicts of tensors.",
         )
     leaves = [tree_leaves(side) for side in batch]
@@ -306,7 +306,7 @@ def _is_iterable(split: Any) -> bool:
 def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
     if not hasattr(split, "__getitem__") and not hasattr(split, "__iter__"):
         raise own.problem(
-            f"returned {described(split)} from {name}(), but it must be a dataset",
+            f"returned {value_words(split)} from {name}(), but it must be a dataset",
             "Return a torch.utils.data.Dataset, or anything that has samples by index or by iteration.",
         )
     if not hasattr(split, "__len__"):

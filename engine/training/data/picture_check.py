@@ -16,7 +16,7 @@ from engine.training.data.batches import epoch_order
 from engine.training.data.image_folder import PICTURE_ERRORS, ImageFolder
 
 MOST_SECONDS = 10.0
-"""How long a run may wait for this; of a folder that takes longer only a part is checked."""
+"""The longest that a run waits for this; of a folder that takes longer only a part is checked."""
 
 _AT_ONCE = 32
 _THREADS = min(4, os.cpu_count() or 1)

@@ -22,7 +22,7 @@ from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data import pictures as fashion
-from engine.training.data.batches import Split
+from engine.training.data.batches import DataSplit
 from engine.training.data.downloading import (
     Archive,
     Cancelled,
@@ -55,7 +55,7 @@ class PictureSet:
 
     @property
     def is_mnist(self) -> bool:
-        """Whether it comes as MNIST's four files, not as CIFAR's one."""
+        """True for MNIST's four files, False for CIFAR's one."""
         return issubclass(self.reader, MNIST)
 
     @property
@@ -138,7 +138,7 @@ def set_entries() -> Iterator[DatasetEntry]:
 
 
 def is_downloaded(name: str) -> bool:
-    """Whether a set has been downloaded: its folder appears only when it is complete."""
+    """True for a complete download: only then does its folder appear."""
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 
@@ -163,7 +163,7 @@ def download_set(name: str, must_end: Callable[[], bool]) -> Iterator[float | No
             raise ProblemError(write_problem(name, folder, error)) from error
 
 
-def whole(name: str) -> tuple[Split, Split]:
+def whole(name: str) -> tuple[DataSplit, DataSplit]:
     """All training and validation pictures: bytes (samples, channels, height, width) and classes (samples,).
 
     Raises ProblemError where they cannot be read.
@@ -211,11 +211,11 @@ def _fetch_into(
         unpack(unfinished / archive.name, into)
 
 
-def _split(read: Any) -> Split:
+def _split(read: Any) -> DataSplit:
     labels = torch.as_tensor(read.targets).long()
     if isinstance(read.data, torch.Tensor):
-        return Split(read.data.unsqueeze(1), labels)
-    return Split(torch.from_numpy(read.data).permute(0, 3, 1, 2).contiguous(), labels)
+        return DataSplit(read.data.unsqueeze(1), labels)
+    return DataSplit(torch.from_numpy(read.data).permute(0, 3, 1, 2).contiguous(), labels)
 
 
 def _unreachable(name: str, reason: str) -> Problem:

@@ -14,9 +14,9 @@ from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import BYTES_PER_GIB
 from engine.training.data import arrays, image_folder, pictures
 from engine.training.data.arrays import has_pictures, is_small
-from engine.training.data.batches import HeldPictures, Pictures, Prepare, Resident, Source, Split
+from engine.training.data.batches import DataSplit, HeldPictures, Pictures, Prepare, Resident, Source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
-from engine.training.data.loader import Loaded, kept
+from engine.training.data.loader import Loaded, loaded_whole
 from engine.training.data.picture_sets import SETS, whole
 from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip
 
@@ -24,7 +24,7 @@ FASHION = "fashion"
 
 
 def is_kept(experiment: Experiment) -> bool:
-    """Whether the samples are kept on the device; by default the small sets are."""
+    """True if the samples are kept on the device; by default small sets are."""
     wanted = experiment.data.on_device
     if wanted is None and experiment.dataset == ARRAYS:
         return is_small(experiment)
@@ -34,7 +34,7 @@ def is_kept(experiment: Experiment) -> bool:
 _KEPT_ON_REQUEST = (FAKEDATA, IMAGE_FOLDER, ARRAYS)
 
 
-def check_room(experiment: Experiment, samples: int, sample_bytes: int) -> None:
+def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int) -> None:
     """Raises ProblemError where samples of that many bytes to be kept on the device do not fit there."""
     if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
@@ -117,13 +117,13 @@ def _augments_on_device(experiment: Experiment) -> bool:
     return experiment.data.augment and not by_loaders
 
 
-def _splits(experiment: Experiment) -> tuple[Split, Split]:
+def _splits(experiment: Experiment) -> tuple[DataSplit, DataSplit]:
     if experiment.dataset in _KEPT_ON_REQUEST:
-        return kept(_pictures(experiment), experiment.data)
+        return loaded_whole(_pictures(experiment), experiment.data)
     return _read_splits(experiment.dataset)
 
 
-def _read_splits(name: str) -> tuple[Split, Split]:
+def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
     return pictures.built_in() if name == FASHION else whole(name)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate, pad
 
-from engine.training.data.batches import Draw, HostBatch, Split, seed_of
+from engine.training.data.batches import DataSplit, Draw, HostBatch, seed_of
 
 PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
 
@@ -138,7 +138,7 @@ FASHION_TRAIN_SAMPLES, FASHION_VALIDATION_SAMPLES = 6_000, 1_000
 FASHION_COLOURS = Colours((0.2860,), (0.3530,))  # of the 60,000 training pictures
 
 
-def built_in() -> tuple[Split, Split]:
+def built_in() -> tuple[DataSplit, DataSplit]:
     """The first 6,000 training and 1,000 test pictures; bytes (samples, 1, 28, 28) and classes."""
     packed = importlib.resources.files("resources").joinpath("fashion", "fashion.npz").read_bytes()
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
@@ -147,5 +147,5 @@ def built_in() -> tuple[Split, Split]:
     return train, _split(held["test_pictures"], held["test_labels"])
 
 
-def _split(pictures: torch.Tensor, labels: torch.Tensor) -> Split:
-    return Split(pictures.unsqueeze(1), labels.long())
+def _split(pictures: torch.Tensor, labels: torch.Tensor) -> DataSplit:
+    return DataSplit(pictures.unsqueeze(1), labels.long())

@@ -1,1 +1,1 @@
-"""What is measured of a run, without disturbing it."""
+"""Measurements of a run that do not disturb it."""

@@ -1,4 +1,4 @@
-"""How active the card's SMs, Tensor Cores and memory are, from NVML's GPM (Hopper and newer).
+"""Activity of the card's SMs, Tensor Cores and memory, from NVML's GPM (Hopper and newer).
 
 The card counts for itself, also within one kernel, and a step pays nothing for it.
 """

@@ -256,7 +256,7 @@ class Instruments:
         return speed if speed.samples_per_second is None else replace(speed, note=self.disturbance())
 
     def disturbance(self) -> str | None:
-        """What disturbed the measurement, as a clause; None if nothing is known to have."""
+        """The cause of a disturbed measurement, as a clause; None if none is known."""
         slowed = self._card.figures().slowed_by
         if slowed:
             return f"the card's clocks were held down by {' and '.join(slowed)}"

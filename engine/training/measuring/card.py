@@ -114,7 +114,7 @@ class NvmlReader:
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
-    """What processes other than this one hold, given the bytes that each pid uses; None where unknown.
+    """Memory of other processes, given the bytes that each pid uses; None where unknown.
 
     It is unknown if the driver lists no process, or not what each uses: this one exists, and the card's used
     memory beyond what it has reserved includes its own context. In a container the driver knows this process
@@ -256,7 +256,7 @@ class ThreadedGauge:
 
 
 class NoGauge:
-    """For a device without readings."""
+    """The meter of a device without readings."""
 
     def sample(self) -> dict[str, float]:
         return {}

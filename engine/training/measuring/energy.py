@@ -55,7 +55,7 @@ def energy_counter(device: torch.device) -> Counter | None:
 
 
 def _nvml_counter(device: torch.device) -> Counter:
-    """Of the whole card; NVML has none for a MIG slice, nor before Volta. Raises NVMLError."""
+    """NVML's counter of the whole card; none for a MIG slice, nor before Volta. Raises NVMLError."""
     pynvml.nvmlInit()
     try:
         handle = handle_of(device)
@@ -73,7 +73,7 @@ def _nvml_counter(device: torch.device) -> Counter:
 
 
 def rapl_counter(folder: Path = POWERCAP) -> Counter:
-    """Of all processor packages together, on Intel and AMD. Raises OSError or ValueError without it."""
+    """RAPL's counter of all processor packages, on Intel and AMD. Raises OSError or ValueError without it."""
     # a zone intel-rapl-mmio counts a package again, and one of another name a part of it or the whole board
     zones = folder.glob("intel-rapl:*")
     packages = [_Package(zone) for zone in zones if (zone / "name").read_text().startswith("package")]

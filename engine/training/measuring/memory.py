@@ -87,7 +87,7 @@ class Peaks:
 
 
 def driver_spills() -> bool:
-    """Whether drivers put what does not fit on a card into the host's memory: on Windows, and so in WSL."""
+    """True on Windows and WSL, whose drivers spill into the host's memory when a card is full."""
     return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 
@@ -120,7 +120,7 @@ def memory_meter(device: torch.device) -> MemoryMeter:
 
 
 class AllocatorMeter:
-    """For an accelerator with PyTorch's caching allocator.
+    """The meter of an accelerator with PyTorch's caching allocator.
 
     A sample's allocated memory is the peak since the last sample: between steps no activations are left.
     In a captured step it is at least the capture's own peak: replays work in memory that the allocator
@@ -187,7 +187,7 @@ class AllocatorMeter:
 
 
 class ResidentMeter:
-    """For a CPU: resident memory over the idle level.
+    """The meter of a CPU: resident memory over the idle level.
 
     A sample is the peak since the last sample, or since what counts began or ended, where Linux tells it:
     between steps no activations are left to see. Asking the system takes a third of a millisecond, so it is
@@ -236,7 +236,7 @@ class ResidentMeter:
 
 
 class NoMeter:
-    """For a device that does not tell."""
+    """The meter of a device without such figures."""
 
     def sample(self) -> dict[str, float]:
         return {}

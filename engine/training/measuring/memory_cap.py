@@ -131,11 +131,11 @@ class TrialMemory(Protocol):
         ...
 
     def has_spilled(self) -> bool:
-        """Whether the driver put what was more than free into the host's memory. Any thread may ask."""
+        """True once the driver has spilled into the host's memory. Any thread may ask."""
         ...
 
     def was_refused(self) -> bool:
-        """Whether the caching allocator refused an allocation, even one that a library recovered from."""
+        """True once the caching allocator has refused an allocation, even if a library recovered."""
         ...
 
     def release(self) -> float:
@@ -152,7 +152,7 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial:
-    """For an accelerator with PyTorch's caching allocator.
+    """The cap of an accelerator with PyTorch's caching allocator.
 
     The budget is what is free before the trial, so it excludes other programs' memory.
     """

@@ -34,8 +34,7 @@ def in_fp32(experiment: Experiment) -> Experiment:
 
 @dataclass
 class WatchedPass:
-    """What a forward and backward pass computed; `modules` are the names of the model's, `gradients` still
-    have the loss scale."""
+    """Tensors of a forward and backward pass by `modules`' names; `gradients` still have the loss scale."""
 
     modules: tuple[str, ...]
     weights: dict[str, ExponentCount] = field(default_factory=dict)
@@ -47,13 +46,13 @@ class WatchedPass:
 
     @property
     def overflowed(self) -> bool:
-        """Whether a gradient is not finite. Waits for the device."""
+        """True if a gradient is not finite. Waits for the device."""
         finite = [gradient.isfinite().all() for gradient in map(_dense, self.gradients.values())]
         return bool(finite) and not bool(torch.stack(finite).all())
 
 
 def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
-    """What the model computes while `go_back` makes a forward and backward pass and returns the loss.
+    """Records the forward and backward pass that `go_back` makes; it returns the loss.
 
     Waits for the device.
     """
@@ -69,7 +68,7 @@ def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[WatchedPass]:
-    """What the model computes in this context."""
+    """Records what the model computes in this context."""
     modules = dict(model.named_modules())
     seen = WatchedPass(tuple(modules))
     watch = _Watch(seen)
@@ -121,7 +120,7 @@ class _Watch:
         self._seen.gradients[name] = weight.grad.detach().clone()
 
 
-def ranges_of(
+def measured_ranges(
     true: WatchedPass,
     own: WatchedPass | None = None,
     *,
@@ -167,7 +166,7 @@ def ranges_of(
 
 
 class _Losses:
-    """How many numbers of a module the experiment's own precision lost; none where it is FP32's own."""
+    """Counts of a module's numbers that the experiment's precision lost; none in FP32."""
 
     def __init__(self, true: WatchedPass, own: WatchedPass | None) -> None:
         self.zeros: dict[str, int] = {}
@@ -195,7 +194,7 @@ class _Losses:
             self._activations[name] = exponents.infinite + exponents.nan
 
     def nonfinite(self, quantity: Quantity, module: str, in_fp32: int) -> int:
-        """How many numbers are not finite that are in FP32, of which `in_fp32` are not."""
+        """Numbers that are not finite here but in FP32, where `in_fp32` are not."""
         if quantity == "activation":
             return max(0, self._activations.get(module, 0) - in_fp32)
         return self._overflows.get(module, 0) if quantity == "gradient" else 0

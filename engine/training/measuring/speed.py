@@ -135,7 +135,7 @@ class Tally:
         return True
 
     def state(self) -> dict[str, float | None]:
-        """What a resumed run continues from, as plain numbers."""
+        """The state that a resumed run continues from, as plain numbers."""
         return {
             "steps": self.steps,
             "seconds": self.seconds,
@@ -189,7 +189,7 @@ class Tally:
         )
 
     def _wait_fraction(self) -> float | None:
-        """As a fraction of the measured steps' time, or of all steps' if none was measured."""
+        """A fraction of the measured steps' time, or of all steps' if none was measured."""
         steps = self.measured if self.measured.steps else self.warm_up
         return min(1.0, steps.wait_seconds / steps.seconds) if steps.seconds else None
 

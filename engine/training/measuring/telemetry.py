@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """For a CPU, whose work is done when the call returns."""
+    """Clock for a CPU, whose work is done when the call returns."""
 
     def mark(self) -> Mark:
         return time.perf_counter()
@@ -48,7 +48,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """For an accelerator, which runs behind the host: events on its own timeline."""
+    """Clock for an accelerator, which runs behind the host: events on its own timeline."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -152,7 +152,6 @@ class Telemetry:
             self._send()
 
     def is_due(self) -> bool:
-        """Whether it is time to collect."""
         return time.perf_counter() - self._collected >= self._interval_seconds
 
     def collect(self) -> list[Rows]:
@@ -264,7 +263,7 @@ class _Block:
 _OWN_FIGURES = ("loss", "grad_scale", "grad_norm")
 
 
-def samples_of(rows: list[Rows], now: dict[str, float]) -> Samples:
+def samples_event(rows: list[Rows], now: dict[str, float]) -> Samples:
     """Completed steps as one `Samples` event; the figures `now` are in each of its rows."""
     columns: dict[str, list[float]] = {}
     for part in rows:

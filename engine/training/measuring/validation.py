@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiment.experiment import Precision
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, default_hits
 from engine.training.precision import autocast
 
@@ -59,7 +59,7 @@ def validate(
                 with autocast(precision, device):
                     outputs = call(model, inputs)
                     loss = loss_function(outputs, targets)
-                count = samples_in(batch)
+                count = batch_samples(batch)
                 loss_sum += loss.float() * count
                 samples += count
                 if (found := hits(outputs, targets, count)) is not None:

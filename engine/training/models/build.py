@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
-from engine.experiment.own.library_models import library_of
+from engine.experiment.model_ref import ModelRef
 from engine.training.models.language import build_language_model, is_language_model, language_model_entries
 from engine.training.models.libraries.timm import build_timm_model, is_timm_model
 from engine.training.models.libraries.transformers import build_transformers_model
@@ -129,7 +129,7 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 def input_channels(name: str, dataset_channels: int) -> int:
     """The model's input channels: torchvision's models take three, others the dataset's."""
-    return dataset_channels if name == SMALL_CNN or library_of(name) is not None else 3
+    return dataset_channels if name == SMALL_CNN or ModelRef(name).library is not None else 3
 
 
 def build_model(
@@ -160,7 +160,7 @@ def build_model(
             overrides=overrides,
             seed=seed,
         )
-    if library_of(name) is not None:
+    if ModelRef(name).library is not None:
         return build_transformers_model(
             name,
             image_size=image_size,

@@ -1,4 +1,4 @@
-"""What a workload file may not do to the process that runs it: leave it without a word, or run it twice."""
+"""Guards of the process that runs a workload file: the file may neither exit it nor run it twice."""
 
 from __future__ import annotations
 

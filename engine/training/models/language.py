@@ -15,7 +15,7 @@ from torch import nn
 
 from engine.experiment.checks import ModelEntry
 from engine.experiment.own.library_models import TRANSFORMERS
-from engine.training.models.libraries.building import check_room, imported, quiet
+from engine.training.models.libraries.building import check_host_memory, imported, quiet
 
 USUAL_VOCABULARY = 32_000
 
@@ -114,7 +114,7 @@ def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
     That takes four bytes of the machine's memory per parameter, 32 GiB for the largest with its own
     vocabulary. Raises ProblemError where less is free.
     """
-    check_room(name, SHAPES[name].parameters(vocabulary))
+    check_host_memory(name, SHAPES[name].parameters(vocabulary))
     with quiet():
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
 

@@ -1,4 +1,4 @@
-"""What a model's outputs say: how it is called, its loss and its accuracy where nobody defines them."""
+"""Calling a model, and the loss and accuracy of its outputs where its file defines none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call_model(model: nn.Module, inputs: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What a `forward` takes; `names` are those that it can be given by name, None for any."""
+    """The arguments of a `forward`; `names` are those that it takes by name, None for any."""
 
     names: frozenset[str] | None
     required: frozenset[str]
@@ -82,14 +82,14 @@ def _arguments_of(forward: Any) -> _Arguments:
     )
 
 
-def described(value: object) -> str:
-    """What a value is, for a sentence: "a tensor of shape (8, 3)", "a dict"."""
+def value_words(value: object) -> str:
+    """A value described for a sentence: "a tensor of shape (8, 3)", "a dict"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
     if value is None:
         return "nothing"
     if isinstance(value, dict | list | tuple):
-        inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
+        inner = ", ".join(value_words(part) for part in list(getattr(value, "values", lambda: value)())[:3])
         kind = "dict" if isinstance(value, dict) else type(value).__name__
         return f"a {kind} of {len(value)}" + (f" ({inner})" if inner else "")
     name = type(value).__name__
@@ -102,7 +102,7 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
     if is_scalar and (loss.requires_grad or not needs_gradient):
         scalar: Tensor = loss.reshape(())
         return scalar
-    what = f"{described(loss)}{' without a gradient' if is_scalar else ''}"
+    what = f"{value_words(loss)}{' without a gradient' if is_scalar else ''}"
     raise ProblemError(
         request_problem(
             f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats.",
@@ -133,7 +133,7 @@ def default_loss(
         return mse_loss(logits, targets)
     raise ProblemError(
         request_problem(
-            f"No loss follows from outputs ({described(outputs)}) and targets ({described(targets)}).",
+            f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)}).",
             "Define loss(outputs, targets) in the model's file, which returns a scalar tensor.",
             key="model",
         )

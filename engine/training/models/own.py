@@ -30,7 +30,7 @@ from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.training.models.guards import guard_process
-from engine.training.models.outputs import described
+from engine.training.models.outputs import value_words
 
 _LONGEST_REASON = 200
 _executed: dict[str, Code] = {}
@@ -65,7 +65,7 @@ class OwnFile:
             _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
 
     def has(self, name: str) -> bool:
-        """Whether the file defines a function of that name."""
+        """True if the file defines a function of that name."""
         return callable(getattr(self._module, name, None))
 
     def function(self, name: str) -> Callable[..., Any] | None:
@@ -95,7 +95,7 @@ class OwnFile:
             )
         if not isinstance(model, nn.Module):
             raise self.problem(
-                f"returned {described(model)} from {name}(), but it must be an nn.Module",
+                f"returned {value_words(model)} from {name}(), but it must be an nn.Module",
                 f"Return the model from {name}().",
             )
         if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -188,7 +188,7 @@ def shown_file(path: str) -> str:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether the user's code in the file of that path was executed in this process."""
+    """True if this process has executed the user's file at that path."""
     return path in _executed
 
 

@@ -59,7 +59,7 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
 
 
 def is_kept_in_float32(module: nn.Module) -> bool:
-    """Whether `keep_in_float32` exempts the module itself from autocast."""
+    """True if `keep_in_float32` exempts the module itself from autocast."""
     return isinstance(module, _InFloat32)
 
 
@@ -147,7 +147,7 @@ def checkpoint_activations(model: nn.Module) -> int:
 
 
 def is_recomputed(module: nn.Module) -> bool:
-    """Whether `checkpoint_activations` has the module recomputed."""
+    """True if `checkpoint_activations` has the module recomputed."""
     return isinstance(module, _Recomputed)
 
 

@@ -23,7 +23,7 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matrix products that is no multiple of 8, and the layers that have it.
+    """A size of matrix products that is not a multiple of 8, and the layers that have it.
 
     `is_given`: by the data, as the inputs of the first layer and the outputs of the last are.
     """
@@ -87,9 +87,9 @@ def _finding(odd: OddSize) -> Finding:
     return Finding(
         kind=FindingKind.ODD_SIZE,
         severity="note" if odd.is_given else "warning",
-        message=f"The layer {first}{more} has {odd.size:,} {odd.side}, no multiple of {_MULTIPLE}, "
+        message=f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}, "
         "so in 16 bits the Tensor Cores compute on padding.",
-        remedy=f"Take {odd.even:,} where you can choose it.",
+        remedy=f"Use {odd.even:,} if you can.",
         count=len(odd.layers),
     )
 
@@ -98,7 +98,7 @@ def _of_batch(batch_size: int) -> Finding:
     return Finding(
         kind=FindingKind.ODD_SIZE,
         severity="note",
-        message=f"The batch of {batch_size:,} is no multiple of {_MULTIPLE}, which products of its size pad.",
+        message=f"The batch of {batch_size:,} is not a multiple of {_MULTIPLE}: such products are padded.",
         remedy=f"A batch of {_above(batch_size):,} takes hardly more time.",
     )
 

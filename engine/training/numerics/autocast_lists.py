@@ -1,4 +1,4 @@
-"""What autocast does differently on a CPU and on CUDA, for the operators that a model really has.
+"""Differences between autocast on a CPU and on CUDA, for the operators that a model has.
 
 From `autocast_mode.h` and `autocast_mode.cpp` of PyTorch 2.15's ATen. Operators have the names by which they
 reach the device: softmax runs as `_softmax`. Left out are those that only bring inputs of several formats to
@@ -31,13 +31,13 @@ class Difference:
     operators: Mapping[str, str]
 
     def sentence(self, listed: Iterable[str]) -> str:
-        """What differs, for operators by their listed names."""
+        """The difference, for operators by their listed names."""
         return (
             f"{', '.join(sorted(listed))}: on CUDA, autocast computes in {self.cuda}, on a CPU in {self.cpu}."
         )
 
     def concerns(self, operation: Operation, is_cpu: bool) -> bool:
-        """Whether the operation would have another format on the other device."""
+        """True if the operation would have another format on the other device."""
         here, there = (self.cpu, self.cuda) if is_cpu else (self.cuda, self.cpu)
         in_half = not _HALF.isdisjoint(operation.inputs)
         return in_half == (there == "FP32" if here == _KEEPS else here == "16 bits")

@@ -1,4 +1,4 @@
-"""What a diagnosis trains: an experiment's initial weights and first batches, under other settings too."""
+"""Training for a diagnosis: an experiment's initial weights and first batches, under other settings too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, fetch, plain, plain_step
+from engine.training.runs.prepare import RunPlan, fetch_data, plain, plain_step
 from engine.training.steps.optimizer import learning_rate_at
 
 
@@ -39,7 +39,7 @@ class Trainee:
     It has the initial weights and the random numbers of a run. `steps` counts the optimizer steps made.
     """
 
-    def __init__(self, plan: Plan, experiment: Experiment, weights: dict[str, Any]) -> None:
+    def __init__(self, plan: RunPlan, experiment: Experiment, weights: dict[str, Any]) -> None:
         self.experiment = experiment
         self.device = plan.device
         self.workload = plan.workload
@@ -101,7 +101,7 @@ class Bench:
     Close it. Raises ProblemError where the model's modules cannot be watched.
     """
 
-    def __init__(self, plan: Plan, control: Control) -> None:
+    def __init__(self, plan: RunPlan, control: Control) -> None:
         self.plan, self.control = plan, control
         self.experiment = plain(plan.experiment)
         self.device = plan.device
@@ -112,7 +112,7 @@ class Bench:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the diagnosis was asked to stop."""
+        """True once a stop was requested."""
         return self.control.stop_requested.is_set()
 
     def close(self) -> None:
@@ -144,11 +144,11 @@ class Bench:
 
 
 def diagnosing(detail: str, fraction: float | None) -> Phase:
-    """How far a part is, and what it does."""
+    """Progress of a part, and its work."""
     return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
 
 
-def changed(
+def with_precision(
     experiment: Experiment, precision: Precision | None = None, fp32_modules: tuple[str, ...] | None = None
 ) -> Experiment:
     """The experiment in another precision, or with other modules kept in FP32."""
@@ -158,9 +158,9 @@ def changed(
     return experiment.model_copy(update={"step": step, "precision": precision or experiment.precision})
 
 
-def open_bench(plan: Plan, control: Control) -> Generator[Event, None, Bench | None]:
+def open_bench(plan: RunPlan, control: Control) -> Generator[Event, None, Bench | None]:
     """The plan's bench, once its data are there; None where that was stopped. Raises ProblemError."""
-    yield from fetch(plan, control, plan.total_steps)
+    yield from fetch_data(plan, control, plan.total_steps)
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=plan.experiment.model)

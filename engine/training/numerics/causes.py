@@ -1,4 +1,4 @@
-"""Why an operation gave NaN or Inf, told from its values, and what to do about it."""
+"""Causes of an operation's NaN or Inf, told from its values, and remedies."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value that is not finite came from.
+    """The origin of a value that is not finite.
 
     `on_purpose`: an operation was given Inf or NaN as a number, or a mask was. `kinds` are those of its
     output, of "-inf", "inf" and "nan".
@@ -100,18 +100,17 @@ class Origin:
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """What counts first where several come together: faults before masks, and a -Inf, of which most
-        are masks, after the rest."""
+        """Order of several causes: faults before masks, and -Inf, which mostly comes from masks, last."""
         return self.on_purpose, self.kinds == {"-inf"}, self.number
 
     @property
     def identity(self) -> tuple[int, str, str, str]:
-        """What two repeats must have in common."""
+        """Equal for two repeats of one finding."""
         return self.step, self.module, self.operation, self.direction
 
 
 def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
-    """Why the call gave `outputs` that are not finite: it is made again in a wider format."""
+    """The cause of `outputs` that are not finite: the call is made again in a wider format."""
     if call.module == OPTIMIZER:
         # a sum that is too large is infinite; NaN is 0/0, as where epsilon is 0
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
@@ -167,7 +166,7 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
 
 def is_floating(tensor: Tensor) -> bool:
-    """Whether the tensor can hold NaN and Inf, and has any number at all."""
+    """True for a tensor that can hold NaN and Inf, and is not empty."""
     return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
 
 
@@ -178,7 +177,7 @@ def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known about the step beside the operation.
+    """Facts about the step beside the operation.
 
     `calm_scale` is a loss scale at which the gradients do not overflow, and `growth` by how much the module's
     largest weight has grown since the run began. `helping` are modules that, kept in FP32, were seen to keep
@@ -195,7 +194,7 @@ class Circumstances:
     bf16_helps: bool = False
 
 
-def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
+def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
     """The origin with its sentence, and the remedy that follows from its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
@@ -329,7 +328,7 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
         case Cause.LOG_OF_ZERO:
             advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
         case Cause.DIVISION_BY_ZERO:
-            advice = "Add a small number to what is divided by, before any root is taken"
+            advice = "Add a small number to the divisor, before any root"
         case _:
             advice = "Check what this operation is given"
     return (f"{advice}, or {proven}" if helping else f"{advice}."), kept

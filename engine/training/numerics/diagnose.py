@@ -10,7 +10,7 @@ from engine.protocol.events import Diagnosed, Event, Finished, Summary
 from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
-from engine.training.numerics.advice.advise import advise
+from engine.training.numerics.advice.advise import advise_on_numerics
 from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.against_fp32.ladder import climb_ladder
 from engine.training.numerics.bench import Bench, open_bench
@@ -18,7 +18,7 @@ from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, take_device
+from engine.training.runs.prepare import RunPlan, take_device
 
 Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
 """Reports its progress as phases and returns its part; None if it was stopped."""
@@ -38,7 +38,7 @@ def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:
     Raises ProblemError of kind `REQUEST` where the experiment cannot run here or its model cannot be watched,
     and any error of a step; the parts before it are known by then.
     """
-    plan = Plan(job.experiment, read_catalog())
+    plan = RunPlan(job.experiment, read_catalog())
     take_device(plan)
     with memory_cap(plan.device, plan.experiment.memory_cap_gib):
         bench = yield from open_bench(plan, control)
@@ -59,6 +59,6 @@ def _parts(bench: Bench, job: jobs.Diagnose) -> Iterator[Event]:
             yield Diagnosed(result=result)
     if bench.is_stopped:
         return
-    advices = yield from advise(bench, diagnosis)
+    advices = yield from advise_on_numerics(bench, diagnosis)
     if advices is not None:
         yield Diagnosed(result=advices)

@@ -24,10 +24,10 @@ from engine.protocol.numerics.nonfinite import (
     most_skips,
 )
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.around import own_class
-from engine.training.numerics.bench import Bench, Figures, Trainee, changed, diagnosing
-from engine.training.numerics.causes import Circumstances, Origin, described
+from engine.training.numerics.bench import Bench, Figures, Trainee, diagnosing, with_precision
+from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
 from engine.training.runs.rewind import copied
@@ -66,7 +66,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
 
 
 def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
-    """As many as were asked for, or up to where the run went wrong, or else to its end."""
+    """The requested number of steps, or up to where the run went wrong, or else to its end."""
     last = bench.plan.total_steps
     if job.trouble_step is not None:
         # skipped steps are trouble only after some in a row
@@ -92,7 +92,7 @@ class _Search:
 
     def __init__(self, bench: Bench, trainee: Trainee) -> None:
         self.trouble: str | None = None
-        """What went wrong, as the end of a sentence; None as long as all is well."""
+        """The failure as the end of a sentence; None while all is well."""
         self._bench, self._trainee = bench, trainee
         self._skipped = self._in_a_row = 0
         self._scales: list[float] = []
@@ -180,7 +180,7 @@ class _Search:
             again = "did not begin at the same operation" if all(origins) else "could not be reproduced twice"
             sentence = f"{trouble}; repeated from step {self._kept.steps:,}, this {again}."
             return self.result(None, 0, note + sentence)
-        named = described(first, self._circumstances(first))
+        named = explained_origin(first, self._circumstances(first))
         sentence = (
             f"{trouble}. Repeated twice from step {self._kept.steps:,}, it began at the same operation."
         )
@@ -220,7 +220,7 @@ class _Search:
         initial = self._initial.get(origin.module)
         is_fp16 = "float16" in (*origin.inputs, *origin.outputs)
         helping = self._helping(origin) if is_fp16 else ()
-        bf16 = changed(trainee.experiment, Precision.BF16)
+        bf16 = with_precision(trainee.experiment, Precision.BF16)
         calm_scale = self._calm_scale()
         # once the origin has done harm, the weights may be NaN
         self._rewind(trainee, self._repeat_scale)
@@ -247,7 +247,7 @@ class _Search:
                 return ()
             names = (*names, origin.module)
             kept = (*self._trainee.experiment.step.fp32_modules, *names)
-            next_origin = self._origin_under(changed(self._trainee.experiment, fp32_modules=kept))
+            next_origin = self._origin_under(with_precision(self._trainee.experiment, fp32_modules=kept))
             if next_origin is None:
                 return names
             origin = next_origin
@@ -270,7 +270,7 @@ class _Search:
         return None
 
     def _overflows(self, group: list[Batch], scale: float) -> bool:
-        """Whether the step would be skipped at another loss scale; the state stays as it is."""
+        """True if the step would be skipped at that loss scale; the state stays as it is."""
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped
@@ -318,7 +318,7 @@ def _greatest(module: nn.Module) -> float:
 
 def _batch_words(group: Sequence[Batch]) -> str:
     leaves = [leaf for batch in group for leaf in tree_leaves(batch[0]) if isinstance(leaf, Tensor)]
-    samples = sum(map(samples_in, group))
+    samples = sum(map(batch_samples, group))
     text = f"{samples:,} sample{'' if samples == 1 else 's'}"
     shapes = dict.fromkeys("×".join(map(str, leaf.shape[1:])) for leaf in leaves if leaf.dim() > 1)
     text += f" of {' and '.join(shapes)}" if shapes else ""

@@ -83,7 +83,7 @@ def _modules(model: torch.nn.Module) -> Iterator[MappedModule]:
 
 
 class _Key(NamedTuple):
-    """What operations that count as one have in common."""
+    """The key by which operations are counted together."""
 
     module: str
     name: str
@@ -169,7 +169,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _bytes(tensors: list[Tensor]) -> int:
-    """Of distinct tensors; of an expanded tensor, what is really there."""
+    """The bytes of distinct tensors; of an expanded tensor, those in memory."""
     return sum(
         min(tensor.numel() * tensor.itemsize, _stored(tensor))
         for tensor in {id(tensor): tensor for tensor in tensors}.values()

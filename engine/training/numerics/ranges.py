@@ -11,7 +11,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
-from engine.training.measuring.ranges import WatchedPass, in_fp32, ranges_of, watched_pass
+from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.bench import Bench, Trainee, diagnosing
 
 
@@ -25,7 +25,7 @@ def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, R
     with bench.trainee(in_fp32(experiment)) as trainee:
         true = watched_pass(trainee.model, partial(trainee.go_back, group))
     if not (experiment.precision.is_autocast or experiment.uses_scaler):
-        return ranges_of(true)
+        return measured_ranges(true)
     if bench.is_stopped:
         return None
     yield diagnosing(f"Ranges in {experiment.precision.label}", 0.5)
@@ -34,7 +34,7 @@ def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, R
         own, scale = _settled_pass(bench, trainee, group, first_scale)
     if bench.is_stopped:
         return None
-    return ranges_of(true, own, precision=experiment.precision, scale=scale, first_scale=first_scale)
+    return measured_ranges(true, own, precision=experiment.precision, scale=scale, first_scale=first_scale)
 
 
 def _settled_pass(

@@ -50,7 +50,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         super().__init__(model, device)
         self.step = 0
         self.overflow: Origin | None = None
-        """Of the gradients that the loss scaler found to overflow in this step."""
+        """The origin of gradients that overflowed in this step, by the loss scaler."""
         self._origins: dict[int, tuple[StorageWeakRef, Origin]] = {}
         self._meaningless: dict[int, StorageWeakRef] = {}
         """Outputs that may hold anything; they are not looked at where they are read, either."""
@@ -102,7 +102,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return copied, self._inputs(copied, call), known
 
     def _inputs(self, call: Call, original: Call) -> list[Tensor]:
-        """What the call reads and means something; `original` has the tensors whose copies the call has."""
+        """The tensors that the call reads; `original` has those whose copies it was given."""
         pairs = zip(_read(call), _read(original), strict=True)
         return [
             tensor for tensor, read in pairs if not (is_floating(read) and _key(read) in self._meaningless)
@@ -224,7 +224,7 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:
-    """What of NaN, Inf and -Inf a tensor holds."""
+    """Which of NaN, Inf and -Inf a tensor holds."""
     if not is_floating(tensor) or bool(tensor.isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
@@ -255,7 +255,7 @@ def _written(call: Call) -> list[Tensor]:
 
 
 def _given(call: Call) -> frozenset[str]:
-    """What of NaN, Inf and -Inf the operation was given as a number."""
+    """Which of NaN, Inf and -Inf the operation was given as a number."""
     numbers = [leaf for leaf in tree_leaves((call.args, call.kwargs)) if isinstance(leaf, float)]
     return frozenset(str(number) for number in numbers if not math.isfinite(number))
 

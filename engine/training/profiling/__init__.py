@@ -1,1 +1,1 @@
-"""Where a step's time goes: steps recorded by torch.profiler, and what the records say."""
+"""Profiles: steps recorded by torch.profiler, the parts of their time, and advice."""

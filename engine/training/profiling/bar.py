@@ -17,9 +17,9 @@ from engine.words.numbers import share_text
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
 
 _MOST_CALL_US = 6.0
-"""What the profiler costs at most per operation; 1 to 3 us were measured, twice that on a busy machine."""
+"""The profiler's highest cost per operation; 1 to 3 us were measured, twice that on a busy machine."""
 _MARK_CALLS = 10
-"""What a module's mark costs, in operations; 14 us were measured."""
+"""The cost of a module's mark, in operations; 14 us were measured."""
 
 _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
 """A node of autograd, whose own time is the framework's."""
@@ -51,7 +51,7 @@ class StepBar:
 
     @property
     def disturbance(self) -> str | None:
-        """Why the bar cannot be relied on, as a clause: the machine was another while it was recorded."""
+        """The reason why the bar is unreliable, as a clause: the machine changed while it was recorded."""
         return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
 
 
@@ -117,7 +117,7 @@ def _scale_note(scale: float) -> tuple[str, ...]:
 
 
 def _excess(scale: float) -> float:
-    """How far the records' sum is from the step's time; 0 for a step that only waits for data."""
+    """The records' sum less the step's time; 0 for a step that only waits for data."""
     return abs(1 / scale - 1) if scale else 0.0
 
 
@@ -238,7 +238,7 @@ def _cpu_parts(
 
 
 class OwnWork(NamedTuple):
-    """What an operation does itself on a CPU.
+    """An operation's own work on a CPU.
 
     `us` is its time without the operations that it calls, and without the profiler's for each of them;
     `only_calls` says that it calls others of its kind, which do most of the work.
@@ -253,7 +253,7 @@ class OwnWork(NamedTuple):
 def own_work(
     operations: Sequence[HostOperation], call_us: float, units: Collection[str]
 ) -> Iterator[OwnWork]:
-    """What operations do themselves, where recording an operation costs its caller `call_us`.
+    """The own work of operations, where recording one costs its caller `call_us`.
 
     What is left to a matrix product that only calls another is the host's.
     """

@@ -16,14 +16,14 @@ from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
 from engine.training.models.weightless import Weightless
 from engine.training.precision import float32_mode
-from engine.training.runs.prepare import Plan, plain
+from engine.training.runs.prepare import RunPlan, plain
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 _META = torch.device("meta")
 
 
-def count_flops(plan: Plan, group: Sequence[Batch]) -> float | None:
+def count_flops(plan: RunPlan, group: Sequence[Batch]) -> float | None:
     """The FLOPs of the model's forward and backward pass over a step's batches; a multiply-add is two.
 
     Those of matrix products, convolutions and attention, which are nearly all; recomputed activations count
@@ -40,7 +40,7 @@ def count_flops(plan: Plan, group: Sequence[Batch]) -> float | None:
     return None
 
 
-def _counted_without_content(plan: Plan, group: Sequence[Batch]) -> float | None:
+def _counted_without_content(plan: RunPlan, group: Sequence[Batch]) -> float | None:
     with Weightless():
         model = plan.workload.build()
     bare = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device=_META), group)
@@ -48,7 +48,7 @@ def _counted_without_content(plan: Plan, group: Sequence[Batch]) -> float | None
         return _counted(plan, model, bare, Precision.FP32, _META)
 
 
-def _counted_on_device(plan: Plan, group: Sequence[Batch]) -> float | None:
+def _counted_on_device(plan: RunPlan, group: Sequence[Batch]) -> float | None:
     precision = plan.experiment.precision
     try:
         with float32_mode(precision):
@@ -59,7 +59,7 @@ def _counted_on_device(plan: Plan, group: Sequence[Batch]) -> float | None:
 
 
 def _counted(
-    plan: Plan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
+    plan: RunPlan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
 ) -> float | None:
     """The FLOPs by the plain recipe and without a loss scaler, which change none."""
     workload, settings = plan.workload, plan.experiment

@@ -29,16 +29,16 @@ _FORMATS = {
 }
 _SIZES = (256, 512, 1_024, 2_048, 4_096, 8_192)
 _LARGEST_SIZES = 3
-"""How many of them are tried, the largest that are short enough; the smaller ones suit caches, and come
+"""The number tried, the largest that are short enough; the smaller ones suit caches, and come
 between other programs' turns."""
 _PICTURES = ((64, 28), (128, 28), (256, 14))
 """The channels and the width of what is convolved."""
 _LONGEST_PRODUCT_SECONDS = 0.03
 """Larger products are not tried."""
 _TOO_SLOW_SECONDS = 0.25
-"""A format is left out whose smallest product takes longer: nothing would be right or soon."""
+"""A format whose smallest product takes longer is left out."""
 _LOOK_SECONDS, _TRIAL_SECONDS, _PATIENCE_SECONDS = 0.02, 0.06, 1.5
-"""For each operation, for each of the fastest, and for these together while other programs disturb them."""
+"""Seconds for each operation, for each of the fastest, and for these together while others disturb them."""
 _FINALISTS = 3
 _HOPELESS = 8.0
 """An operation is given up whose first call is so many times as slow as the best."""
@@ -48,7 +48,7 @@ _ALIKE = 1.05
 _ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
 """The sizes of arrays for the bandwidth; the first that fits is taken, and it is larger than caches are."""
 _CHUNK_MIB = {"cpu": 16, "accelerator": 512}
-"""What is copied in a call: on a CPU so little that some calls come between other programs' turns."""
+"""Copied in a call: on a CPU so little that some calls fit between other programs' turns."""
 
 
 def measure_limits(device: torch.device, control: Control) -> Limits | None:
@@ -191,7 +191,7 @@ class _Bench:
                 return
 
     def _seconds(self, operation: Operation, calls: int) -> list[float]:
-        """How long each call takes."""
+        """The time of each call."""
         marks = [self._clock.mark()]
         for _ in range(calls):
             operation()
@@ -259,7 +259,7 @@ def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Wor
 
 
 def _unless_refused(measure: Callable[[], T]) -> T | None:
-    """What was measured; None where memory does not suffice, or the device has no such products."""
+    """The measurement; None where memory does not suffice, or the device has no such products."""
     # an error of the device itself comes again with the smallest arrays
     try:
         return measure()

@@ -1,4 +1,4 @@
-"""What oneDNN, the library of a CPU's products, says about each call: its verbose lines."""
+"""The verbose lines of oneDNN, which computes a CPU's products, about each of its calls."""
 
 from __future__ import annotations
 

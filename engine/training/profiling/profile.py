@@ -35,13 +35,13 @@ from engine.training.profiling.onednn import (
     primitive_rows,
     verbose_primitives,
 )
-from engine.training.profiling.patterns.advise import advise
+from engine.training.profiling.patterns.advise import advise_on_time
 from engine.training.profiling.recording import hides_modules, record, validate_batch
 from engine.training.profiling.rows import tables
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
 from engine.training.profiling.traces.chrome import read_trace
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
+from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
 _RECORDABLE = ("cpu", "cuda", "xpu")
@@ -50,13 +50,13 @@ _SHORT_STEP_MS = 500.0
 _RECORDED_STEPS, _RECORDED_LONG_STEPS = 5, 3
 
 
-def profile(job: jobs.Profile, control: Control) -> Iterator[Event]:
+def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
     """Records where the time of the experiment's step goes; the last event is `Finished`.
 
     A stopped job has no `Profiled` before it. Raises ProblemError of kind `REQUEST` where the experiment
     cannot run or be recorded here, and any error of a step; no trace is left then.
     """
-    plan = Plan(job.experiment, read_catalog())
+    plan = RunPlan(job.experiment, read_catalog())
     _check_recordable(plan)
     take_device(plan)
     kept = None if job.trace is None else Path(job.trace)
@@ -72,7 +72,7 @@ def profile(job: jobs.Profile, control: Control) -> Iterator[Event]:
     yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
 
 
-def _check_recordable(plan: Plan) -> None:
+def _check_recordable(plan: RunPlan) -> None:
     if plan.device.type not in _RECORDABLE:
         problem = f"is {plan.device}, whose work PyTorch's profiler cannot record."
         remedy = "Choose a CUDA device, an XPU or the CPU."
@@ -80,7 +80,7 @@ def _check_recordable(plan: Plan) -> None:
 
 
 def _profile(
-    plan: Plan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
+    plan: RunPlan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, StepProfile | None]:
     with conditions(plan):
         recorded = yield from _recorded(plan, control, kept, files)
@@ -126,12 +126,12 @@ def _profile(
     if found.limits is not None and found.flops and found.format in found.limits.withheld:
         yield _profiling(f"measuring the peak in {found.format.upper()} again", 0.97)
         found = found.with_limits(measure_again(found.limits, found.format, plan.device, control))
-    return found.model_copy(update={"advice": advise(trace, found, plan.experiment)})
+    return found.model_copy(update={"advice": advise_on_time(trace, found, plan.experiment)})
 
 
 @dataclass(frozen=True)
 class _Recorded:
-    """What the run itself has shown, the batches of a step, and the file of the trace."""
+    """Figures of the run itself, the batches of a step, and the file of the trace."""
 
     path: Path
     group: list[Batch]
@@ -144,7 +144,7 @@ class _Recorded:
 
 
 def _recorded(
-    plan: Plan, control: Control, kept: Path | None, files: ExitStack
+    plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
     """Makes and records the steps; None if stopped. The trace is compressed to the file `kept`, too."""
     run = yield from prepare_unannounced(plan, control)
@@ -210,7 +210,7 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
 
 
 def _compress(path: Path, kept: Path) -> bool:
-    """Whether the file is small enough, and thus written. Raises OSError; nothing is left half-written."""
+    """True if the file is small enough, and was written. Raises OSError; leaves nothing half-written."""
     part = part_path(kept)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def _free_memory(device: torch.device) -> None:
         torch.get_device_module(device).empty_cache()
 
 
-def _no_records(plan: Plan) -> Problem:
+def _no_records(plan: RunPlan) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
         message=f"PyTorch's profiler recorded no work of {plan.device_entry.title}.",
@@ -238,7 +238,7 @@ def _no_records(plan: Plan) -> Problem:
     )
 
 
-def _format(plan: Plan, model: nn.Module) -> str:
+def _format(plan: RunPlan, model: nn.Module) -> str:
     """The format of the precision's matrix products; by PyTorch's own flags only convolutions are in TF32."""
     precision, device = plan.experiment.precision, plan.device
     match precision:
@@ -253,7 +253,7 @@ def _format(plan: Plan, model: nn.Module) -> str:
     return "fp32"
 
 
-def _matrix_units(plan: Plan, name: str) -> str | None:
+def _matrix_units(plan: RunPlan, name: str) -> str | None:
     """The device's matrix units for the format; of a processor without those, its units for another."""
     if plan.device.type == "cpu":
         units = matrix_units()

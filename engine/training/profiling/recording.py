@@ -89,7 +89,7 @@ def validate_batch(run: Run, mark: AbstractContextManager[Any]) -> None:
 
 
 def hides_modules(step: TrainingStep) -> bool:
-    """Whether the step runs without the Python code of its modules."""
+    """True for a step that runs without the Python code of its modules."""
     return step.running is None or step.running.watched is not step.model
 
 

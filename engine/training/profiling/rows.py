@@ -13,7 +13,7 @@ from engine.training.profiling.bar import MATRIX_PARTS, StepBar, class_of_work, 
 from engine.training.profiling.traces.counts import Counts, counts_of, product_around
 from engine.training.profiling.traces.kernels import KernelClass
 from engine.training.profiling.traces.operations import format_of
-from engine.training.profiling.traces.trace import HostOperation, Place, Trace
+from engine.training.profiling.traces.trace import HostOperation, LaunchPlace, Trace
 
 ROOT = "the model"
 _Key = TypeVar("_Key")
@@ -36,7 +36,7 @@ class _Work:
     us: float
     known: KernelClass
     operation: HostOperation | None
-    place: Place
+    place: LaunchPlace
     flops: float | None = None
     moved_bytes: float | None = None
     only_calls: bool = False
@@ -133,7 +133,7 @@ def _calls_of_operations(work: Iterable[_Work]) -> Counter[str]:
 
 @dataclass
 class _Sums:
-    """What is summed over the work of a row."""
+    """Sums over the work of a row."""
 
     calls: int = 0
     us: float = 0.0

@@ -42,7 +42,7 @@ class Steps:
 
     @property
     def must_end(self) -> bool:
-        """Whether a stop was requested; a NaN ends no profile."""
+        """True once a stop was requested; a NaN ends no profile."""
         return self.run.control.stop_requested.is_set()
 
     def enter_epoch(self) -> None:

@@ -19,7 +19,7 @@ from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import CheckpointKind
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, conditions, prepare, take_device
+from engine.training.runs.prepare import RunPlan, conditions, prepare, take_device
 from engine.training.runs.run import Run
 from engine.training.runs.sampling import RangeSampler
 
@@ -36,7 +36,7 @@ def train(
     from the start of the first step, without pauses. Raises ProblemError of kind `REQUEST` before any event
     where the experiment cannot run here, and TrainingError where a NaN counts as a failure.
     """
-    plan = Plan(experiment, read_catalog())
+    plan = RunPlan(experiment, read_catalog())
     take_device(plan)
     prepare_pictures(plan.experiment)
     with conditions(plan):

@@ -49,7 +49,7 @@ from engine.training.steps.recipe import build_step, cudnn_search
 _REPORTED_FRACTION = 0.01
 
 
-class Plan:
+class RunPlan:
     """A resolved experiment, the catalog's entries of its parts, and its length.
 
     Raises ProblemError where the experiment cannot run here.
@@ -73,7 +73,7 @@ class Plan:
         self.counts_energy = True
 
 
-def take_device(plan: Plan) -> None:
+def take_device(plan: RunPlan) -> None:
     """Makes the plan's device the current one. Raises ProblemError for a cap that it cannot have."""
     check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
     if plan.device.type in ("cuda", "xpu"):
@@ -81,8 +81,8 @@ def take_device(plan: Plan) -> None:
 
 
 @contextmanager
-def conditions(plan: Plan) -> Iterator[None]:
-    """What holds in the whole process while the plan's run lasts: its cap, FP32 mode and cuDNN's search."""
+def conditions(plan: RunPlan) -> Iterator[None]:
+    """Sets for the whole process what the plan's run needs: memory cap, FP32 mode and cuDNN's search."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
@@ -93,7 +93,7 @@ def conditions(plan: Plan) -> Iterator[None]:
 
 
 def prepare(
-    plan: Plan, control: Control, checkpoints: Path | None, *, resume: bool
+    plan: RunPlan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
     """Builds the run and reports progress; returns None if it was stopped before it was built.
 
@@ -107,7 +107,7 @@ def prepare(
     memory = memory_meter(plan.device)
     model = build(plan, experiment)
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
-    yield from fetch(plan, control, None if resume else plan.total_steps)
+    yield from fetch_data(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
@@ -115,9 +115,9 @@ def prepare(
 
 
 def prepare_unannounced(
-    plan: Plan, control: Control, note: Callable[[Started], None] = lambda started: None
+    plan: RunPlan, control: Control, note: Callable[[Started], None] = lambda started: None
 ) -> Generator[Event, None, Run | None]:
-    """As `prepare`, for a job that saves no run: its `Started` goes to `note` in place of the events."""
+    """Prepares for a job that saves no run: its `Started` goes to `note` in place of the events."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:
@@ -131,7 +131,7 @@ def prepare_unannounced(
             yield event
 
 
-def fetch(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:
+def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
     """Downloads the plan's dataset, or checks the pictures of a folder that `steps` steps use, None for all.
 
     Raises ProblemError where some of them are broken.
@@ -143,7 +143,7 @@ def fetch(plan: Plan, control: Control, steps: int | None) -> Generator[Event, N
         yield from _check_pictures(plan, control, steps)
 
 
-def build(plan: Plan, experiment: Experiment) -> nn.Module:
+def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
     """The plan's model on the CPU, recomputed and kept in FP32 as `experiment` says. Raises ProblemError."""
     model = plan.workload.build()
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
@@ -164,7 +164,7 @@ def plain(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"step": experiment.step.model_copy(update={"recipe": PLAIN})})
 
 
-def plain_step(plan: Plan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
+def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
     """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
     model, workload = build(plan, experiment), plan.workload
     model.load_state_dict(weights)
@@ -183,7 +183,7 @@ def plain_step(plan: Plan, experiment: Experiment, weights: Mapping[str, Any]) -
 
 
 def _put_together(
-    plan: Plan,
+    plan: RunPlan,
     control: Control,
     model: nn.Module,
     memory: MemoryMeter,
@@ -238,7 +238,7 @@ def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None,
             yield Phase(name=PhaseName.DOWNLOADING, fraction=shown, detail=dataset.title)
 
 
-def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:
+def _check_pictures(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
     """Raises ProblemError where some of the pictures are broken."""
     yield Phase(name=PhaseName.CHECKING, fraction=0.0)
     folder = read_image_folder(plan.experiment.path)
@@ -261,7 +261,7 @@ def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generato
         yield Log(message=f"Only {checked} were checked in the time allowed; none of those is broken.")
 
 
-def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
+def _started(plan: RunPlan, model: nn.Module, resumed_step: int | None) -> Started:
     loss_name, loss_unit = plan.workload.loss_words
     return Started(
         experiment=plan.experiment,
@@ -277,7 +277,7 @@ def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
     )
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: RunPlan) -> tuple[str, ...]:
     experiment, device = plan.experiment, plan.device_entry
     notes = []
     if note := device.precision(experiment.precision).note:

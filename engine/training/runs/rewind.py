@@ -46,7 +46,7 @@ class Rewind:
         return 0 if self.state is None else int(self.state["progress"]["tally"]["steps"])
 
     def is_due(self, steps: int) -> bool:
-        """Whether to keep the state after so many steps."""
+        """True if the state is to be kept after so many steps."""
         return steps >= self._due and not self._is_over
 
     def keep(self, state: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Rewind:
             self._due = self.steps + self._every
 
     def meets_trouble(self, rows: Rows) -> bool:
-        """Whether the run goes wrong in these steps, for the first time."""
+        """True the first time that the run goes wrong in these steps."""
         if self._is_over:
             return False
         skipped = rows.figures.get("found_inf", np.zeros(len(rows.step))) > 0

@@ -12,12 +12,12 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
-from engine.training.data.batches import Batch, Source, samples_in
+from engine.training.data.batches import Batch, Source, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally
-from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
+from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
@@ -98,18 +98,18 @@ class Run:
 
     @property
     def must_end(self) -> bool:
-        """Whether a stop was requested, or a NaN ends the run."""
+        """True once a stop was requested, or a NaN ends the run."""
         nan_ends = self.experiment.on_nan != "continue" and self.tally.first_nan_step is not None
         return nan_ends or self.control.stop_requested.is_set()
 
     @property
     def is_complete(self) -> bool:
-        """Whether all steps are done."""
+        """True once all steps are done."""
         return self.telemetry.steps >= self.total_steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the last epoch has ended too, and nothing is left to do."""
+        """True once the last epoch has ended, too."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
@@ -129,7 +129,7 @@ class Run:
         rate = self._learning_rate()
         if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
-        samples = sum(map(samples_in, group))
+        samples = sum(map(batch_samples, group))
         if self._is_last_to_warm_up:
             self.instruments.settle()
         with (
@@ -139,21 +139,23 @@ class Run:
             try:
                 figures = self.step(group)
             except ValueError as error:
-                check_normalised(error, min(map(samples_in, group)))
+                check_normalised(error, min(map(batch_samples, group)))
                 raise
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
         self._batches_done += len(group)
 
     @property
     def _is_weighed(self) -> bool:
-        """Whether to break down the next step's memory; in the first, libraries take workspaces."""
+        """True if the next step's memory is broken down; not in the first, which allocates workspaces."""
         is_second = self.telemetry.steps == self._first_step + 1
         return is_second and self.phase is not PhaseName.MEASURING
 
     @property
     def _is_last_to_warm_up(self) -> bool:
-        """Whether the next step is the warm-up's last, which takes again from the device what measured steps
-        need. A single warm-up step is also the first, before which there is nothing to free."""
+        """True before the warm-up's last step, which allocates anew what measured steps need.
+
+        A single warm-up step is also the first, before which there is nothing to free.
+        """
         warmup = self.experiment.measure.warmup_steps
         return warmup > 1 and self.telemetry.steps == self._first_step + warmup - 1
 
@@ -192,10 +194,10 @@ class Run:
     def samples(self) -> Samples | None:
         """The steps added since the last call as one event; None without any."""
         unsent, self._unsent = self._unsent, []
-        return samples_of(unsent, self.instruments.now()) if unsent else None
+        return samples_event(unsent, self.instruments.now()) if unsent else None
 
     def validation_is_due(self) -> bool:
-        """Whether to validate now, after the last step of an epoch or of the run."""
+        """True after the last step of an epoch or of the run, if validation is due."""
         every = self.experiment.validation.every
         if not every or not self.source.has_validation:
             return False

@@ -15,9 +15,9 @@ from engine.protocol.events import Diagnosed, Event, Log
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.failures import problem_of
-from engine.training.measuring.ranges import in_fp32, ranges_of, watched_pass
+from engine.training.measuring.ranges import in_fp32, measured_ranges, watched_pass
 from engine.training.precision import float32_mode
-from engine.training.runs.prepare import Plan, plain_step
+from engine.training.runs.prepare import RunPlan, plain_step
 from engine.training.steps.plain import PlainStep, TrainingStep
 from engine.training.steps.recipe import no_cudnn_search
 
@@ -29,14 +29,13 @@ class RangeSampler:
     samples the model is in the host's memory.
     """
 
-    def __init__(self, plan: Plan, step: TrainingStep) -> None:
+    def __init__(self, plan: RunPlan, step: TrainingStep) -> None:
         self._plan = plan
         self._step = step
         self._own: PlainStep | None = None
         self._has_failed = False
 
     def is_due(self, steps: int) -> bool:
-        """Whether to sample after so many steps."""
         return steps % self._plan.experiment.measure.range_every == 0 and not self._has_failed
 
     def sample(self, group: Sequence[Batch], steps: int) -> Event:
@@ -66,7 +65,9 @@ class RangeSampler:
             model.to(self._plan.device).load_state_dict(weights)
             seen = watched_pass(model, partial(self._own.gradients, group))
         scale = scaler.get_scale() if scaler.is_enabled() else 1.0
-        ranges = ranges_of(seen, precision=experiment.precision, scale=scale, first_scale=scale, step=steps)
+        ranges = measured_ranges(
+            seen, precision=experiment.precision, scale=scale, first_scale=scale, step=steps
+        )
         model.zero_grad(set_to_none=True)
         model.cpu()
         if self._plan.workload.body is not None:

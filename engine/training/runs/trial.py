@@ -16,13 +16,13 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
 from engine.training.models.build import count_parameters
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
+from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
 LEAST_STEPS = 3
@@ -42,7 +42,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     """
     began = time.perf_counter()
     control.step = 0
-    plan = Plan(_as_tried(experiment), read_catalog())
+    plan = RunPlan(_as_tried(experiment), read_catalog())
     plan.experiment = _validated_in_short(plan)
     # a search makes many trials, and none tells its energy: it need not wait for the idle power
     plan.counts_energy = False
@@ -90,7 +90,7 @@ class _TrialProgress:
 
 
 def _ran_out(error: Exception, memory: TrialMemory) -> bool:
-    """Whether the error is a lack of memory, even where the library that was refused it does not say so."""
+    """True if memory ran out, even where the library's error does not say so."""
     is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
     return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
 
@@ -101,7 +101,7 @@ def _as_tried(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"measure": measure})
 
 
-def _validated_in_short(plan: Plan) -> Experiment:
+def _validated_in_short(plan: RunPlan) -> Experiment:
     """The plan's experiment with a validation of one batch and of the smaller last one: a library may keep
     something for each size."""
     experiment, available = plan.experiment, plan.facts.validation_samples
@@ -113,13 +113,13 @@ def _validated_in_short(plan: Plan) -> Experiment:
     return experiment.model_copy(update={"validation": validation})
 
 
-def _check_whole_steps(plan: Plan) -> None:
+def _check_whole_steps(plan: RunPlan) -> None:
     samples, batch_size = plan.facts.train_samples, plan.experiment.batch_size
     if samples < plan.experiment.step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
 
 
-def _train(plan: Plan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
+def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
     run = yield from prepare_unannounced(plan, control, progress.note)
     if run is None:
         progress.was_stopped = True
@@ -142,14 +142,14 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group)
-            progress.whole_steps += sum(map(samples_in, group)) == run.experiment.step_samples
+            progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.step_samples
             is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
             if is_steady or run.control.stop_requested.is_set():
                 return
         run.begin_epoch()
 
 
-def _end_epoch(plan: Plan, run: Run) -> None:
+def _end_epoch(plan: RunPlan, run: Run) -> None:
     """Trains on the smaller group that ends an epoch, if the run reaches one: beside a captured step it
     takes memory of its own."""
     accumulated = plan.experiment.step.gradient_accumulation
@@ -164,7 +164,7 @@ def _end_epoch(plan: Plan, run: Run) -> None:
 def _train_on(run: Run, group: list[Batch]) -> None:
     """Makes one step and waits for it. A single left-over sample is left out: some models cannot train on
     one, which has nothing to do with memory."""
-    left_over = samples_in(group[-1]) == 1 < run.experiment.batch_size
+    left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         run.train_on(group)
@@ -177,7 +177,7 @@ def _validate(run: Run) -> None:
         run.validate()
 
 
-def _begin_another_epoch(plan: Plan, run: Run) -> None:
+def _begin_another_epoch(plan: RunPlan, run: Run) -> None:
     """Makes one more whole step if the run goes on: what the smaller group and the validation leave behind,
     in libraries and between blocks, leaves less room for it."""
     if plan.total_steps > plan.steps_per_epoch:
@@ -188,7 +188,7 @@ def _begin_another_epoch(plan: Plan, run: Run) -> None:
             _train_on(run, group)
 
 
-def _trial(plan: Plan, memory: TrialMemory, progress: _TrialProgress, seconds: float) -> Trial:
+def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds: float) -> Trial:
     if progress.cause is None and memory.has_spilled():
         progress.cause = "spill"
     fits = progress.cause is None
@@ -204,7 +204,7 @@ def _trial(plan: Plan, memory: TrialMemory, progress: _TrialProgress, seconds: f
     )
 
 
-def _model_mib(plan: Plan, parameters: int | None) -> float:
+def _model_mib(plan: RunPlan, parameters: int | None) -> float:
     """Parameters, gradients and optimizer state, all float32 even under autocast."""
     optimizer = plan.experiment.optimizer
     states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
@@ -212,6 +212,6 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
     return count * _FLOAT32_BYTES * (2 + states) / BYTES_PER_MIB
 
 
-def _count_parameters(plan: Plan) -> int:
-    """For a model that did not even fit under the cap, which is lifted by now."""
+def _count_parameters(plan: RunPlan) -> int:
+    """Counts the parameters of a model that did not fit under the cap, which is lifted by now."""
     return count_parameters(plan.workload.build())

@@ -1,4 +1,4 @@
-"""What a run trains: how its model is built, called and judged, from the catalog or the user's own file."""
+"""The workload of a run: its model, data, loss and accuracy, from the catalog or the user's own file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.experiment.catalog import OWN, task_of
+from engine.experiment.catalog import OWN
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
-from engine.experiment.own.library_models import library_of
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
+from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.own import FEW, load_own, own_facts, some_samples
+from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
 from engine.training.models.libraries.transformers import drawn_batch
 from engine.training.models.outputs import (
@@ -25,8 +23,8 @@ from engine.training.models.outputs import (
     call_model,
     default_hits,
     default_loss,
-    described,
     scalar_loss,
+    value_words,
 )
 from engine.training.models.own import OwnFile
 from engine.training.steps.own import Body, members_in
@@ -41,18 +39,19 @@ class Workload:
     """
 
     def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:
-        code, split = experiment.own_code, model_file(experiment.model)
+        code, model = experiment.own_code, experiment.model
         self.experiment = experiment
         self.entry = entry
-        self.own = (
-            OwnFile(code, split[1], experiment.seed) if code is not None and split is not None else None
-        )
-        self._is_of_library = library_of(entry.name) is not None
+        is_own = code is not None and model.file is not None
+        self.own = OwnFile(code, model.class_name, experiment.seed) if code and is_own else None
+        self._is_of_library = model.library is not None
         self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
         self._brings_data = self.own is not None and experiment.dataset == OWN
         self.facts: DatasetFacts = (
-            own_facts(self.own, experiment) if self.own and self._brings_data else facts_of(experiment)
+            facts_of_own_data(self.own, experiment)
+            if self.own and self._brings_data
+            else facts_of(experiment)
         )
 
     @property
@@ -77,7 +76,7 @@ class Workload:
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:
-        """Whether the model gains from channels_last."""
+        """True if the model gains from channels_last."""
         if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
         convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
@@ -90,7 +89,7 @@ class Workload:
             return load_own(self.own, self.experiment, device, memory_format)
         if self._draws_data:
             batch_size = self.experiment.batch_size
-            drawn = moved(self._drawn(drawn_samples(batch_size)), device)
+            drawn = batch_on(self._drawn(drawn_samples(batch_size)), device)
             return Turns(drawn, batch_size=batch_size, samples=self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
@@ -148,13 +147,13 @@ class Workload:
             return torch.tensor(float(fraction) * samples), samples
         assert self.own is not None  # the function is its
         raise self.own.problem(
-            f"returned {described(fraction)} from accuracy(outputs, targets), but it must be one number",
+            f"returned {value_words(fraction)} from accuracy(outputs, targets), but it must be one number",
             "Return the fraction of right predictions, from 0 to 1.",
         )
 
     @property
     def _is_text(self) -> bool:
-        return "language" in (self._task, task_of(self.experiment.dataset))
+        return "language" in (self._task, self.experiment.dataset.task)
 
     @property
     def body(self) -> Body | None:
@@ -163,7 +162,7 @@ class Workload:
         return body
 
     def optimizers(self, model: nn.Module) -> Any:
-        """What the file's own `optimizer(model)` returned; None without such a function.
+        """The result of the file's own `optimizer(model)`; None without such a function.
 
         Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
         """
@@ -175,7 +174,7 @@ class Workload:
         members = members_in(made)
         if not members or not all(isinstance(member, torch.optim.Optimizer) for member in members):
             raise self.own.problem(
-                f"returned {described(made)} from optimizer(model), but it must be an optimizer",
+                f"returned {value_words(made)} from optimizer(model), but it must be an optimizer",
                 "Return a torch.optim optimizer, or several in a tuple, list or dict.",
             )
         if len(members) > 1 and self.body is None:

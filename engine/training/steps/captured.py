@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.steps.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
 
@@ -25,7 +25,7 @@ Shapes = tuple[Any, ...]
 
 
 class Action(Enum):
-    """What to do with a group of batches."""
+    """The work with a group of batches."""
 
     WARM_UP = auto()
     """Train uncaptured: a capture needs the optimizer's state and tuned kernels."""
@@ -60,7 +60,7 @@ class CapturePlan:
 
     @property
     def phase(self) -> PhaseName | None:
-        """What the next group is for; None once the step is steady."""
+        """The purpose of the next group; None once the step is steady."""
         if self._is_given_up or self._is_captured:
             return None
         return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
@@ -70,11 +70,11 @@ class CapturePlan:
         self._is_given_up = True
 
     def action_for(self, batches: Sequence[Batch]) -> Action:
-        """What to do with the group, which then counts as done."""
+        """The action for the group, which then counts as done."""
         if self._is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
-        samples = sum(map(samples_in, batches))
+        samples = sum(map(batch_samples, batches))
         if samples > self._samples:
             self._begin(shapes, samples)
         if shapes != self._shapes:
@@ -97,7 +97,7 @@ class CapturePlan:
 
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
-    """What must be equal in two groups for one graph to serve both."""
+    """The shapes that must be equal in two groups for one graph to serve both."""
     leaves, structure = tree_flatten(list(batches))
     sizes = tuple((part.shape, part.dtype) if isinstance(part, Tensor) else part for part in leaves)
     return (structure, *sizes)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.steps.plain import PlainStep, reason_of
 
 Shape = tuple[torch.Size, ...]
@@ -70,8 +70,8 @@ class CompiledStep(PlainStep):
         return PhaseName.COMPILING if is_next else None
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """As in the plain step; compiles if the batches are larger than any before."""
-        samples, inputs = max((samples_in(batch), number) for number, batch in enumerate(batches))
+        """Makes the plain step; compiles if the batches are larger than any before."""
+        samples, inputs = max((batch_samples(batch), number) for number, batch in enumerate(batches))
         if self._compiled is None or (self._shape is not None and samples <= self._samples):
             return super().gradients(batches)
         self._samples = samples

@@ -85,7 +85,7 @@ def optimizer_for(
 
 
 def no_fused_form(model: nn.Module, device: torch.device) -> str | None:
-    """Why the optimizer cannot be fused, as a short clause; None where it can."""
+    """The reason why the optimizer cannot be fused, as a short clause; None where it can."""
     if device.type not in _WITH_FUSED_FORMS:
         return f"PyTorch has no fused optimizer for {device.type}"
     if not all(parameter.is_floating_point() for parameter in model.parameters()):

@@ -39,7 +39,7 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """As an optimizer's: the parameters of all members are numbered through."""
+        """The state as of one optimizer: the parameters of all members are numbered through."""
         state: dict[int, Any] = {}
         groups: list[dict[str, Any]] = []
         for first, saved in self._numbered():
@@ -68,7 +68,7 @@ class Optimizers:
 
 
 class Train:
-    """What `step(train, batch)` is given: the model, its optimizers, and the parts of a step under AMP.
+    """The argument of `step(train, batch)`: the model, its optimizers, and the parts of a step under AMP.
 
     `optimizer` is the only one or the first, `optimizers` are those that the file's `optimizer(model)`
     returned, as it returned them. Gradients are cleared before the body runs, and those that an optimizer has
@@ -99,7 +99,7 @@ class Train:
         self._step.make(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether the optimizer's last step was skipped for an overflow. Waits for the device."""
+        """True if the optimizer's last step was skipped for an overflow. Waits for the device."""
         return self._step.was_skipped(optimizer)
 
 
@@ -196,7 +196,7 @@ def members_in(made: Any) -> list[Any]:
 
 
 def as_one(made: Any) -> torch.optim.Optimizer:
-    """What a file's `optimizer(model)` returned as an optimizer that is restored and listed as one."""
+    """The optimizers of a file's `optimizer(model)` as one, which is saved and restored as a whole."""
     members = members_in(made)
     # several are used as one only where the step's own parts are: restored, listed and cleared
     return members[0] if len(members) == 1 else Optimizers(members)  # type: ignore[return-value]

@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch, samples_in
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
@@ -74,7 +74,7 @@ class RecipeRecord:
         return self._left_out
 
     def has(self, part: RecipePart) -> bool:
-        """Whether the part was requested and is still in force."""
+        """True for a part that was requested and is still in force."""
         return part in self._in_force
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
@@ -106,7 +106,7 @@ def found_inf_of(
 
 
 class TrainingStep(Protocol):
-    """What the loop calls once per optimizer step.
+    """An optimizer step; the loop calls it.
 
     Load a saved state of the optimizer or the scaler before the first call.
     """
@@ -151,7 +151,7 @@ class TrainingStep(Protocol):
         ...
 
     def next_phase(self) -> PhaseName | None:
-        """What the next call does besides training; None once the step is steady."""
+        """The phase of the next call besides training; None once the step is steady."""
         ...
 
     def set_learning_rate(self, value: float) -> None:
@@ -170,7 +170,7 @@ class TrainingStep(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why each requested part that is missing is not in force."""
+        """The reason why each requested part that is missing was left out."""
         ...
 
     @property
@@ -274,14 +274,14 @@ class PlainStep:
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        samples = sum(map(samples_in, batches))
+        samples = sum(map(batch_samples, batches))
         total: Tensor | None = None
         for batch in batches:
             inputs, targets = batch
             with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
-                loss = loss / (samples / samples_in(batch))
+                loss = loss / (samples / batch_samples(batch))
             self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None, "a group has at least one batch"

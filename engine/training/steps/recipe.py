@@ -78,7 +78,7 @@ def build_step(
 
 
 def _leave_out_for_own(record: RecipeRecord, what: str, *, has_step: bool) -> None:
-    """What cannot be had with an optimizer or a step of the model's own file."""
+    """Leaves out the parts that an optimizer or a step of the model's own file rules out."""
     parts: tuple[RecipePart, ...] = ("fused", "capture", "compile") if has_step else ("fused", "capture")
     for part in parts:
         if record.has(part):
@@ -94,7 +94,7 @@ def cudnn_search(experiment: Experiment) -> Iterator[None]:
 
 @contextmanager
 def no_cudnn_search() -> Iterator[None]:
-    """For a group that is smaller than the others, such as an epoch's last.
+    """The step for a group that is smaller than the others, such as an epoch's last.
 
     A search for it would come in the middle of the measured steps, which its memory would be counted in, and
     the host would wait for the device when that memory is freed.

@@ -1,1 +1,1 @@
-"""What is folded away below the figures: a tariff of electricity, and published figures."""
+"""Folded away below the figures: published figures."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QFrame, QTableWidget, QWidget
+from collections.abc import Callable, Mapping
+
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.compare.comparison import Comparison
-from engine.compare.published import published_beside
-from engine.export.sections.published import published_section
-from engine.export.sections.section import Section
+from engine.compare.published import PublishedRow, published_beside
+from engine.export.document import Cell, Section
+from engine.export.kinds.published import published_section
 from gui.widgets import Button
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
 
 _WIDTHS = {"Precision": 92, "Batch": 60, "img/s": 72, "Yours": 72, "Accuracy": 76, "Year": 48}
+_VALUES: Mapping[str, Callable[[PublishedRow], float | None]] = {
+    "Batch": lambda row: row.figure.batch_size,
+    "img/s": lambda row: row.figure.samples_per_second,
+    "Yours": lambda row: row.ratio,
+    "Accuracy": lambda row: row.figure.accuracy_percent,
+    "Year": lambda row: row.source.year,
+}
+_Row = tuple[PublishedRow, tuple[Cell, ...]]
 
 
 class PublishedCard(QFrame):
@@ -23,7 +34,7 @@ class PublishedCard(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self._section: Section | None = None
-        self._table: QTableWidget | None = None
+        self._table: ResultTable[_Row] = ResultTable("Published figures", whole=True)
         self.opener = Button(
             "Published figures",
             "toggle",
@@ -32,8 +43,8 @@ class PublishedCard(QFrame):
         self.opener.toggled.connect(self._refresh)
         self._warning, self._sources = wrapped("", "body"), wrapped("", "hint")
         head = in_row(self.opener, Stretch(1))
-        self._column = in_column(
-            head, self._warning, self._sources, parent=self, margins=(12, 8, 12, 8), spacing=8
+        in_column(
+            head, self._warning, self._table, self._sources, parent=self, margins=(12, 8, 12, 8), spacing=8
         )
         self.hide()
 
@@ -45,34 +56,35 @@ class PublishedCard(QFrame):
     def show_comparison(self, comparison: Comparison) -> None:
         """Shows what is published of the models that were compared."""
         rows = published_beside(comparison)
-        self._section = published_section(rows) if rows else None
+        section = published_section(rows) if rows else None
+        self._section = section
+        if section is not None:
+            columns = [_column(section, place) for place in range(len(section.headings))]
+            self._table.show_rows(list(zip(rows, section.rows, strict=True)), columns)
         self.setVisible(bool(rows))
         self._refresh()
 
     def texts(self) -> list[list[str]]:
         """The texts of the rows that are shown."""
-        table = self._table
-        if table is None:
-            return []
-        columns = range(table.columnCount())
-        cells = [[table.item(row, column) for column in columns] for row in range(table.rowCount())]
-        return [[item.text() for item in row if item is not None] for row in cells]
+        return self._table.lines()[1:] if self._table.isVisible() else []
 
     def _refresh(self) -> None:
-        if self._table is not None:
-            self._column.removeWidget(self._table)
-            self._table.deleteLater()
-            self._table = None
         section = self._section if self.is_open else None
-        for part in (self._warning, self._sources):
+        for part in (self._warning, self._table, self._sources):
             part.setVisible(section is not None)
-        if section is None:
-            return
-        self._warning.setText(" ".join(section.sentences))
-        self._sources.setText("\n".join(section.notes))
-        widths = {place: _WIDTHS[name] for place, name in enumerate(section.headings) if name in _WIDTHS}
-        right = {place for place, name in enumerate(section.headings) if name in section.right}
-        self._table = whole_table(
-            section.title, "What others have published", section.headings, section.rows, right, widths
-        )
-        self._column.insertWidget(2, self._table)
+        if section is not None:
+            self._warning.setText(" ".join(section.sentences))
+            self._sources.setText("\n".join(section.notes))
+
+
+def _column(section: Section, place: int) -> Column[_Row]:
+    title = section.headings[place]
+    value, width = _VALUES.get(title), _WIDTHS.get(title)
+    return Column(
+        title,
+        lambda row: row[1][place],
+        None if value is None else lambda row: value(row[0]),
+        width=width or 90,
+        widest=0 if width else GROWS,
+        is_number=title in section.right,
+    )

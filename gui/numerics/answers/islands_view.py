@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from PySide6.QtWidgets import QTableWidget
-
 from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.words.numbers import counted, memory_text, number, share_text, times
+from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.widgets import label
 from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS, number_column
 
 _NOTHING_YET = (
     "Which modules must stay in FP32?",
@@ -23,8 +20,25 @@ _NOTHING_YET = (
 _PROVEN = "None can be left out: for each there is a trial without it that was worse than FP32."
 _NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial."
 _CRITERION = "A trial is good if its loss stays within the band of repeated FP32 runs, never NaN or infinite"
-_HEADINGS = ("Kept in FP32", "Result", "Last loss", "Skipped", "Seconds")
-_WIDTHS = {2: 80, 3: 70, 4: 70}
+_COLUMNS: tuple[Column[IslandTrial], ...] = (
+    Column(
+        "Kept in FP32",
+        lambda trial: names_words(trial.modules),
+        lambda trial: len(trial.modules),
+        width=120,
+        widest=GROWS,
+        about=lambda trial: ", ".join(trial.modules) or "none",
+    ),
+    Column(
+        "Result",
+        lambda trial: "as good as FP32" if trial.is_good else trial.reason,
+        width=120,
+        widest=GROWS,
+    ),
+    number_column("Last loss", lambda trial: trial.final_loss, number, width=80, absent=NONE),
+    number_column("Skipped", lambda trial: trial.skipped, "{:,}".format),
+    number_column("Seconds", lambda trial: trial.seconds, "{:,.1f}".format),
+)
 
 
 class IslandsView(AnswerPage):
@@ -43,7 +57,9 @@ class IslandsView(AnswerPage):
             proof = "" if not islands.modules else _PROVEN if islands.is_minimal else _NOT_PROVEN
             parts.append(self.block(names_words(islands.modules or ()), proof, changes=islands.changes))
         parts.append(facts(_price(islands)))
-        parts += [label("Trials", "panelTitle"), wrapped(_criterion(islands), "hint"), _table(islands.trials)]
+        table = ResultTable("Trials", _COLUMNS, whole=True)
+        table.show_rows(islands.trials)
+        parts += [label("Trials", "panelTitle"), wrapped(_criterion(islands), "hint"), table]
         self.show_answer(islands.sentence, *parts)
 
 
@@ -62,26 +78,3 @@ def _price(islands: Islands) -> tuple[tuple[str, str], ...]:
         memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
     trials = f"{counted(len(islands.trials), 'run')} of {counted(islands.steps, 'step')}"
     return (("Speed", speed), ("Memory", memory), ("Proven by", trials))
-
-
-def _table(trials: Sequence[IslandTrial]) -> QTableWidget:
-    tips = [", ".join(trial.modules) or _cells(trial)[0] for trial in trials]
-    return whole_table(
-        "Trials",
-        "The trials, in the order in which they were made",
-        _HEADINGS,
-        [_cells(trial) for trial in trials],
-        _WIDTHS,
-        _WIDTHS,
-        tips,
-    )
-
-
-def _cells(trial: IslandTrial) -> tuple[str, ...]:
-    return (
-        names_words(trial.modules),
-        "as good as FP32" if trial.is_good else trial.reason,
-        number(trial.final_loss),
-        f"{trial.skipped:,}",
-        f"{trial.seconds:,.1f}",
-    )

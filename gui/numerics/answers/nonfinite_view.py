@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QSize, Signal
 
+from engine.drawing.shapes import Box, Drawing, Words
 from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, module_title
 from engine.words.numbers import counted, number
-from gui.theme.fonts import font
-from gui.theme.theme import theme
+from gui.charts.painter import Painted, words_width
 from gui.widgets import Button
 from gui.widgets.answers.answer_page import AnswerPage, facts, wrapped
 from gui.widgets.boxes import Part, in_row, wide
@@ -115,7 +113,7 @@ _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
 """The least magnitude that the line shows, and its pixels."""
 
 
-class MagnitudeLine(QWidget):
+class MagnitudeLine(Painted):
     """The magnitudes of an operation's inputs, or of its result where that is known, against the largest
     number of its format, on a logarithmic line."""
 
@@ -125,31 +123,30 @@ class MagnitudeLine(QWidget):
         self._values = f"{'inputs' if result is None else 'results'} up to {number(self._most)}"
         self._limit = f"{form.label} ends at {number(form.largest, 0)}"
         self.setFixedHeight(_HEIGHT)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"{self._values}; {self._limit}")
         what = "input" if result is None else "result, computed in a wider format,"
         self.setToolTip(f"The largest {what} against the largest number of {form.label}")
-        theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
         return QSize(240, _HEIGHT)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        palette, painter = theme().palette, QPainter(self)
-        painter.setFont(font(12))
-        for end, color in ((self._largest, palette.bg3), (self._most, palette.text2)):
-            painter.fillRect(QRectF(0, _TOP, self._place(end), _BAR), QColor(color))
-        painter.fillRect(QRectF(self._place(self._largest), _TOP - 3, 1, _BAR + 6), QColor(palette.text))
-        self._write(painter, self._values, self._most, _TOP - 7, palette.text)
-        self._write(painter, self._limit, self._largest, _HEIGHT - 4, palette.text2)
-        painter.end()
+    def drawing(self) -> Drawing:
+        most, largest = self._place(self._most), self._place(self._largest)
+        shapes = (
+            Box(0, _TOP, largest, _BAR, "bg3"),
+            Box(0, _TOP, most, _BAR, "text2"),
+            Box(largest, _TOP - 3, 1, _BAR + 6, "text"),
+            _ending(self._values, most, _TOP - 7, "text"),
+            _ending(self._limit, largest, _HEIGHT - 4, "text2"),
+        )
+        return Drawing(self.width(), _HEIGHT, shapes)
 
     def _place(self, value: float) -> float:
         """A magnitude's place; the line ends a tenth of its length beyond the larger of its two marks."""
         end = math.log(max(self._most, self._largest) / _LOWEST) / 0.9
         return self.width() * max(0.0, math.log(max(value, _LOWEST) / _LOWEST) / end)
 
-    def _write(self, painter: QPainter, words: str, value: float, baseline: float, color: str) -> None:
-        width = QFontMetricsF(painter.font()).horizontalAdvance(words)
-        painter.setPen(QColor(color))
-        painter.drawText(QPointF(max(0.0, self._place(value) - width), baseline), words)
+
+def _ending(words: str, right: float, baseline: float, ink: str) -> Words:
+    """Words that end there, unless they would begin too far left."""
+    return Words(max(right, words_width(words, 12)), baseline, words, ink, 12, anchor="end")

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
-from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen, QResizeEvent
-from PySide6.QtWidgets import (
-    QHeaderView,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QTableView,
-    QWidget,
-)
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.ladder import ModuleError, Rung
@@ -21,18 +14,15 @@ from engine.protocol.numerics.precision_map import module_title
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import draw_marker
-from gui.widgets.labels import plain_tip
-from gui.widgets.tables import Index, TableModel, set_up
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS, number_column
+from gui.widgets.table.result_table import ROW_HEIGHT
 
-_HEADINGS = ("Module", "", "Error")
-_MODULE, _PICTURE, _ERROR = range(3)
-_TIPS = {
-    _MODULE: "In the order of the forward pass",
-    _PICTURE: "How far the module's output is from FP32's, as a part of it, in one step from equal weights; "
-    "the thin line is what rounding explains",
-    _ERROR: "The error in per cent of the output",
-}
-_ROW_HEIGHT, _ERROR_WIDTH, _PADDING = 26, 84, 8
+_PICTURE_TIP = (
+    "How far the module's output is from FP32's, as a part of it, in one step from equal weights; "
+    "the thin line is what rounding explains"
+)
+_PADDING = 10
 _USUAL = (-6, 0)
 """Powers of ten in view where no error is known."""
 
@@ -47,183 +37,137 @@ def error_text(error: float) -> str:
     return f"{percent:.2g} %" if percent < 100 else f"{percent:,.0f} %"
 
 
-class ErrorModel(TableModel):
-    """A row for each module of one rung."""
+class _Error(NamedTuple):
+    """A module's error, and its place in the forward pass. `is_first`: the first that parts from FP32."""
 
-    headings, tips, right = _HEADINGS, _TIPS, (_ERROR,)
+    place: int
+    error: ModuleError
+    is_first: bool
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.precision = Precision.FP16
-        self.reach = _USUAL
-        self._first: str | None = None
-        self._errors: tuple[ModuleError, ...] = ()
+    @property
+    def name(self) -> str:
+        return module_title(self.error.module)
 
-    def show_rung(self, rung: Rung) -> None:
-        """Shows a rung's errors."""
-        self.beginResetModel()
-        self.precision, self._first, self._errors = rung.precision, rung.first_module, rung.errors
+    def words(self) -> str:
+        explained = self.error.explained_error
+        own = "" if explained is None else f", of which rounding explains {error_text(explained)}"
+        first = ". The first module that parts from FP32" if self.is_first else ""
+        return f"{self.name}: {error_text(self.error.relative_error)}{own}{first}"
+
+    def look(self) -> Look:
+        return Look(600) if self.is_first else Look(ink="text2")
+
+
+class _Axis(NamedTuple):
+    """Powers of ten from `low` to `high`, and the precision whose errors are painted."""
+
+    low: int
+    high: int
+    precision: Precision
+
+    @classmethod
+    def of(cls, rung: Rung) -> _Axis:
         known = [
             math.log10(error)
             for row in rung.errors
             for error in (row.relative_error, row.explained_error)
             if error and math.isfinite(error)
         ]
-        self.reach = (
-            (math.floor(min(known)), max(math.ceil(max(known)), math.floor(min(known)) + 1))
-            if known
-            else _USUAL
-        )
-        self.endResetModel()
+        if not known:
+            return cls(*_USUAL, rung.precision)
+        low = math.floor(min(known))
+        return cls(low, max(math.ceil(max(known)), low + 1), rung.precision)
 
-    def rows(self) -> tuple[ModuleError, ...]:
-        return self._errors
+    def place(self, error: float, area: QRectF) -> float:
+        """Where an error stands, on half a pixel; at the edges where it has no place."""
+        if math.isnan(error) or error > 10.0**self.high:
+            power: float = self.high
+        else:
+            power = max(self.low, math.log10(error)) if error > 0 else self.low
+        return round(area.left() + (power - self.low) / (self.high - self.low) * area.width()) + 0.5
 
-    def error(self, number: int) -> ModuleError:
-        return self._errors[number]
+    def powers(self, area: QRectF) -> list[tuple[float, float]]:
+        """Each power of ten with its place."""
+        errors = [10.0**power for power in range(self.low, self.high + 1)]
+        return [(error, self.place(error, area)) for error in errors]
 
-    def is_first(self, number: int) -> bool:
-        """Whether it is the first module that parts from FP32."""
-        return self._errors[number].module == self._first
-
-    def first_row(self) -> int | None:
-        """The row of the first module that parts from FP32."""
-        return next((number for number in range(len(self._errors)) if self.is_first(number)), None)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        row, column = self._errors[index.row()], index.column()
-        name = module_title(row.module)
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return (name, "", error_text(row.relative_error))[column]
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return self.alignment(column)
-            case Qt.ItemDataRole.FontRole:
-                return font(12, 600 if self.is_first(index.row()) else 400)
-            case Qt.ItemDataRole.ForegroundRole:
-                palette = theme().palette
-                return QBrush(QColor(palette.text if self.is_first(index.row()) else palette.text2))
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(self._tip(index.row(), name))
-        return None
-
-    def _tip(self, number: int, name: str) -> str:
-        row = self._errors[number]
-        own = (
-            ""
-            if row.explained_error is None
-            else f", of which rounding explains {error_text(row.explained_error)}"
-        )
-        first = ". The first module that parts from FP32" if self.is_first(number) else ""
-        return f"{name}: {error_text(row.relative_error)}{own}{first}"
-
-
-class _Dots(QStyledItemDelegate):
-    """Paints an error as the precision's marker on a logarithmic axis."""
-
-    def __init__(self, model: ErrorModel, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._model = model
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        super().paint(painter, option, index)
-        area, palette, row = _area(option.rect), theme().palette, self._model.error(index.row())
-        painter.save()
+    def paint_dot(self, painter: QPainter, room: QRectF, row: _Error) -> None:
+        """Paints an error as the precision's marker."""
+        area, palette, middle = _area(room), theme().palette, room.center().y()
         painter.setPen(QPen(QColor(palette.grid), 1))
-        low, high = self._model.reach
-        for power in range(low, high + 1):
-            place = _place(10.0**power, self._model.reach, area)
-            painter.drawLine(QPointF(place, area.top()), QPointF(place, area.bottom()))
-        middle = area.center().y()
-        if row.explained_error is not None:
-            place = _place(row.explained_error, self._model.reach, area)
+        for _, place in self.powers(area):
+            painter.drawLine(QPointF(place, room.top()), QPointF(place, room.bottom()))
+        if row.error.explained_error is not None:
+            place = self.place(row.error.explained_error, area)
             painter.setPen(QPen(QColor(palette.text3), 1))
             painter.drawLine(QPointF(place, middle - 6), QPointF(place, middle + 6))
-        is_first = self._model.is_first(index.row())
-        center = QPointF(_place(row.relative_error, self._model.reach, area), middle)
-        draw_marker(
-            painter,
-            center,
-            self._model.precision,
-            11 if is_first else 8,
-            fill="full" if is_first else "hollow",
-        )
-        painter.restore()
+        center = QPointF(self.place(row.error.relative_error, area), middle)
+        if row.is_first:
+            draw_marker(painter, center, self.precision, 11)
+        else:
+            draw_marker(painter, center, self.precision, 8, fill="hollow")
 
-
-class _Header(QHeaderView):
-    """Has the axis of the errors over their column."""
-
-    def __init__(self, model: ErrorModel, parent: QWidget) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
-        self._model = model
-        self.setHighlightSections(False)
-
-    def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:
-        painter.save()
-        super().paintSection(painter, rect, section)
-        painter.restore()
-        if section != _PICTURE:
-            return
-        painter.save()
+    def paint_heading(self, painter: QPainter, room: QRectF) -> None:
+        """Paints the axis over the errors, as many of its powers as there is room for."""
         painter.setFont(font(11))
         painter.setPen(QColor(theme().palette.text3))
-        metrics, area = QFontMetricsF(painter.font()), _area(rect)
-        free = -math.inf
-        for power in range(self._model.reach[0], self._model.reach[1] + 1):
-            text = error_text(10.0**power)
+        metrics, free = QFontMetricsF(painter.font()), -math.inf
+        for error, middle in self.powers(_area(room)):
+            text = error_text(error)
             width = metrics.horizontalAdvance(text)
-            middle = _place(10.0**power, self._model.reach, area)
-            left = min(max(rect.left(), middle - width / 2), rect.right() - width)
+            left = min(max(room.left(), middle - width / 2), room.right() - width)
             if left >= free:
-                painter.drawText(QPointF(left, rect.bottom() - 9), text)
+                painter.drawText(QPointF(left, room.bottom() - 8), text)
                 free = left + width + 8
-        painter.restore()
 
 
-def _area(rect: QRect) -> QRectF:
-    return QRectF(rect.adjusted(_PADDING + 6, 0, -_PADDING - 6, 0))
+def _area(room: QRectF) -> QRectF:
+    return room.adjusted(_PADDING, 0, -_PADDING, 0)
 
 
-def _place(error: float, reach: tuple[int, int], area: QRectF) -> float:
-    """Where an error stands, on half a pixel; at the edges where it has no place."""
-    low, high = reach
-    if math.isnan(error) or error > 10.0**high:
-        power: float = high
-    else:
-        power = max(low, math.log10(error)) if error > 0 else low
-    return round(area.left() + (power - low) / (high - low) * area.width()) + 0.5
-
-
-class ErrorTable(QTableView):
+class ErrorTable(ResultTable[_Error]):
     """The modules of one rung with their errors, scrolled to the first that parts from FP32."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.errors = ErrorModel()
-        self.setModel(self.errors)
-        set_up(self, "Errors by module", "All modules", _ROW_HEIGHT)
-        self.setTextElideMode(Qt.TextElideMode.ElideLeft)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setSelectionMode(QTableView.SelectionMode.NoSelection)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setMinimumHeight(3 * _ROW_HEIGHT)
-        header = _Header(self.errors, self)
-        self.setHorizontalHeader(header)
-        self.setItemDelegateForColumn(_PICTURE, _Dots(self.errors, self))
-        for column in (_MODULE, _ERROR):
-            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
-        header.setSectionResizeMode(_PICTURE, QHeaderView.ResizeMode.Stretch)
-        header.resizeSection(_ERROR, _ERROR_WIDTH)
-        theme().changed.connect(self.viewport().update)
+    def __init__(self) -> None:
+        super().__init__("Errors by module", about=_Error.words, key=lambda row: row.error.module)
+        self.setMinimumHeight(3 * ROW_HEIGHT)
 
     def show_rung(self, rung: Rung) -> None:
         """Shows the errors of a rung's modules."""
-        self.errors.show_rung(rung)
-        first = self.errors.first_row()
+        rows = [
+            _Error(place, error, error.module == rung.first_module) for place, error in enumerate(rung.errors)
+        ]
+        self.show_rows(rows, _columns(_Axis.of(rung)))
+        first = next((place for place, row in enumerate(self.rows()) if row.is_first), None)
         if first is not None:
-            self.scrollTo(self.errors.index(first, 0), QTableView.ScrollHint.PositionAtCenter)
+            self.scrollTo(self.model().index(first, 0), self.ScrollHint.PositionAtCenter)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.horizontalHeader().resizeSection(_MODULE, event.size().width() * 2 // 5)
+
+def _columns(axis: _Axis) -> tuple[Column[_Error], ...]:
+    return (
+        Column(
+            "Module",
+            lambda row: row.name,
+            tip="In the order of the forward pass",
+            width=80,
+            widest=150,
+            look=_Error.look,
+        ),
+        Column(
+            "",
+            lambda row: "",
+            lambda row: row.place,
+            _PICTURE_TIP,
+            axis.paint_dot,
+            width=80,
+            widest=GROWS,
+            paint_heading=axis.paint_heading,
+        ),
+        number_column(
+            "Error",
+            lambda row: row.error.relative_error,
+            error_text,
+            "The error in per cent of the output",
+            look=_Error.look,
+        ),
+    )

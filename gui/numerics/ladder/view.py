@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.protocol.numerics.ladder import Ladder, Rung
 from gui.numerics.ladder.errors import ErrorTable
 from gui.numerics.ladder.rungs import RungTable
-from gui.widgets import ElidedLabel, EmptyState, label, set_text
+from gui.widgets import ElidedLabel, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
+from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
@@ -26,32 +27,25 @@ _ABOUT = (
 _NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
 
 
-class LadderView(QWidget):
+class LadderView(OfferedView):
     """`wanted` asks for the ladder."""
 
-    wanted = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.empty = EmptyState(
+    def __init__(self) -> None:
+        super().__init__(
             "From which step on does a precision part from FP32?",
             "FP32 several times, FP16 without and with loss scaler, and BF16, from the same weights and on "
             "the same batches: where the losses part, and at which module.",
             "Run the ladder",
             "Trains the form's experiment for some steps in each precision",
         )
-        self.empty.pressed.connect(self.wanted)
-        self.sentence = label("", "strong")
-        self.notes, self.rung_sentence = label("", "hint"), label("", "body")
-        for words in (self.sentence, self.notes, self.rung_sentence):
-            words.setWordWrap(True)
+        self.sentence, self.notes, self.rung_sentence = (
+            label("", role, wraps=True) for role in ("strong", "hint", "body")
+        )
         self.errors, self.rungs = ErrorTable(), RungTable()
         self.rungs.chosen.connect(self._show_rung)
         self._errors_of = ElidedLabel("", "unit")
         self._side = self._make_side()
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(self.empty)
-        self._stack.addWidget(self._body())
+        self.addWidget(self._body())
         self.show_ladder(None)
 
     @cached_property
@@ -66,7 +60,7 @@ class LadderView(QWidget):
 
     def show_ladder(self, ladder: Ladder | None) -> None:
         """Shows the ladder; None says what there would be to see."""
-        self._stack.setCurrentIndex(0 if ladder is None else 1)
+        self.show_page(is_known=ladder is not None)
         if ladder is None:
             return
         set_text(self.sentence, ladder.sentence)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
 from engine.protocol.numerics.precision_map import PrecisionMap
 from engine.words.numbers import share_text
@@ -14,9 +14,10 @@ from gui.numerics.map.look import FormatLegend, SharesDelegate
 from gui.numerics.map.operations import OperationTable
 from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
-from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
+from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.messages import OfferedView
 
 KEY = "step.fp32_modules"
 _NOTHING_YET = (
@@ -137,23 +138,19 @@ class MapTreeView(TreeView):
         menu.popup(self.viewport().mapToGlobal(place))
 
 
-class MapView(QWidget):
+class MapView(OfferedView):
     """Shows a precision map. `changes_wanted` carries Changes for the form, `wanted` asks for a map."""
 
     changes_wanted = Signal(object)
-    wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__(*_NOTHING_YET)
         self._patterns: tuple[str, ...] = ()
-        self.empty = EmptyState(*_NOTHING_YET)
-        self.empty.pressed.connect(self.wanted)
         self.filter = FilterEdit("Filter modules", _FILTER_TIP)
         self.legend = FormatLegend()
         self.facts = ElidedLabel("", "legend")
         self.notes_button = Button("Notes", "toggle", "What differs on other devices")
-        self.notes = label("", "hint")
-        self.notes.setWordWrap(True)
+        self.notes = label("", "hint", wraps=True)
         self.notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.tree = MapTreeView()
         self.title = ElidedLabel("", "panelTitle")
@@ -167,7 +164,7 @@ class MapView(QWidget):
 
     def show_map(self, whole: PrecisionMap | None) -> None:
         """Shows a map; None for what it would answer."""
-        self._pages.setCurrentWidget(self.empty if whole is None else self._page)
+        self.show_page(is_known=whole is not None)
         if whole is None:
             return
         rows = rows_of(whole)
@@ -219,9 +216,7 @@ class MapView(QWidget):
         split.setStretchFactor(1, 2)
         split.setSizes([300, 200])
         in_column(head, self.notes, wide(split), parent=self._page, margins=(0, 8, 0, 0), spacing=8)
-        self._pages = QStackedLayout(self)
-        self._pages.addWidget(self.empty)
-        self._pages.addWidget(self._page)
+        self.addWidget(self._page)
 
 
 def _facts(whole: PrecisionMap) -> str:

@@ -3,149 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QModelIndex, QPointF, QRect, QRectF, QSizeF, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QResizeEvent
-from PySide6.QtWidgets import (
-    QHeaderView,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QTableView,
-    QWidget,
-)
+from PySide6.QtCore import QEvent, QRectF, Signal
+from PySide6.QtGui import QMouseEvent, QPainter
 
-from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
-from engine.words.numbers import NONE, NOTHING
-from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
-from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, RangeModel, RangeRow
-from gui.theme.theme import theme
-from gui.widgets.tables import Index, cell_font, cell_text, set_up
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
+from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
+from engine.words.numbers import NONE, NOTHING, share_text
+from gui.charts.painter import paint
+from gui.numerics.ranges.words import fate_sentence
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS
+from gui.widgets.table.result_table import ROW_HEIGHT
 
-_HEADER_HEIGHT, _ROW_HEIGHT = 44, 28
-_PADDING, _FORMAT_WIDTH = 8, 72
-_LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 260
-
-
-class _Header(QHeaderView):
-    """Has the axis of the histograms over their column, with the bracket of the chosen format."""
-
-    def __init__(self, owner: RangeTable) -> None:
-        super().__init__(Qt.Orientation.Horizontal, owner)
-        self._owner = owner
-        self.setSectionsClickable(True)
-        self.setHighlightSections(False)
-        self.setSortIndicatorClearable(True)
-        self.setFixedHeight(_HEADER_HEIGHT)
-        self.setMinimumSectionSize(44)
-
-    def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:
-        painter.save()
-        super().paintSection(painter, rect, section)
-        painter.restore()
-        if section != PICTURE:
-            return
-        painter.save()
-        area, owner = picture_area(rect), self._owner
-        paint_bracket(painter, area, owner.axis, owner.model_.form, rect.top() + 10)
-        paint_exponent_ticks(painter, area, owner.axis, rect.bottom() - 8)
-        painter.restore()
+PICTURE = 1
+_HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
+_LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
+_MODULE_TIP = "Sort by name; a third click returns to the model's order"
+_PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
 
 
-class _Cells(QStyledItemDelegate):
-    """Paints a name, a share or a histogram."""
+@dataclass(frozen=True, eq=False)
+class RangeRow:
+    """A module's histogram, and what its precision has lost. The row of all modules together stays on top."""
 
-    def __init__(self, owner: RangeTable) -> None:
-        super().__init__(owner)
-        self._owner = owner
+    name: str
+    exponents: Exponents
+    own_loss: str = ""
+    is_all: bool = False
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        palette, rect = theme().palette, option.rect
-        painter.save()
-        if self._owner.currentIndex().row() == index.row():
-            painter.fillRect(rect, QColor(palette.bg2))
-        painter.setPen(QColor(palette.line))
-        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
-        if index.column() == PICTURE:
-            self._paint_picture(painter, rect, index.row())
-        else:
-            self._paint_words(painter, rect.adjusted(_PADDING, 0, -_PADDING, 0), index)
-        painter.restore()
-
-    def _paint_words(self, painter: QPainter, room: QRect, index: Index) -> None:
-        model, column, palette = self._owner.model_, index.column(), theme().palette
-        text = model.text(index.row(), column)
-        if column == MODULE:
-            is_strong = model.row(index.row()).is_all
-        else:
-            is_strong = SMALL_FORMATS[column - FIRST_FORMAT] == model.form
-        weight = 600 if is_strong else 400
-        words = cell_text(text, weight, room.width())
-        painter.setFont(cell_font(weight))
-        painter.setPen(QColor(palette.text3 if text in (NOTHING, NONE) else palette.text))
-        free = QSizeF(room.size()) - words.size()
-        left = room.left() + (0.0 if column == MODULE else free.width())
-        painter.drawStaticText(QPointF(left, room.top() + free.height() / 2), words)
-
-    def _paint_picture(self, painter: QPainter, rect: QRect, number: int) -> None:
-        owner = self._owner
-        area = picture_area(rect)
-        paint_lost(painter, area, owner.axis, owner.model_.form)
-        shares = owner.axis.shares(owner.model_.exponents(number))
-        bars = area.adjusted(0, 3, 0, 0)
-        paint_bars(painter, bars, owner.axis, shares, max(shares, default=0.0) or 1.0, owner.model_.form)
+    @property
+    def mean_exponent(self) -> float:
+        """The mean of the exponents of its finite numbers."""
+        exponents = self.exponents
+        weighted = sum(place * count for place, count in enumerate(exponents.counts, exponents.first))
+        return weighted / (exponents.finite or 1)
 
 
-def picture_area(rect: QRect) -> QRectF:
-    """The room of the histogram in its cell."""
-    return QRectF(rect.adjusted(_PADDING, 0, -_PADDING, 0))
+class RangeTable(ResultTable[RangeRow]):
+    """Modules with their histograms, one of them chosen. `hovered` carries a row and an exponent, or None."""
 
-
-class RangeTable(QTableView):
-    """Modules with their histograms. `chosen` when another row is; `hovered` a row and exponent, or None."""
-
-    chosen = Signal()
     hovered = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.axis = Axis()
-        self.model_ = RangeModel()
-        self.setModel(self.model_)
-        set_up(self, "Ranges by module", "All modules", _ROW_HEIGHT)
-        self.setItemDelegate(_Cells(self))
-        self.setSelectionMode(QTableView.SelectionMode.NoSelection)
-        self.setEditTriggers(QTableView.EditTrigger.NoEditTriggers)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    def __init__(self) -> None:
+        self.axis, self._exponent, self._form = Axis(), 0, SMALL_FORMATS[0]
+        super().__init__(
+            "Ranges by module",
+            self._columns_now(),
+            key=lambda row: (row.name, row.is_all),
+            pinned=lambda row: row.is_all,
+            selects_one=True,
+            heading_height=_HEADER_HEIGHT,
+        )
         self.setMouseTracking(True)
-        header = _Header(self)
-        self.setHorizontalHeader(header)
-        for column in range(self.model_.columnCount()):
-            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
-        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-        self.setSortingEnabled(True)
-        header.setSortIndicatorShown(True)
-        self.setMinimumSize(240, _HEADER_HEIGHT + 2 * _ROW_HEIGHT)
-        self._chosen: tuple[str, bool] = ("", True)
-        self.model_.modelReset.connect(self._choose_again)
-        self.selectionModel().currentRowChanged.connect(self._tell_chosen)
-        theme().changed.connect(self.viewport().update)
+        self.setMinimumSize(240, _HEADER_HEIGHT + 2 * ROW_HEIGHT)
 
-    def show_rows(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
-        """Shows these, with the module chosen before if it is among them."""
-        self.axis = axis
-        self.model_.show_rows(rows, exponent)
-        self._fit()
+    def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
+        """Shows these times 2**`exponent`, with the module chosen before if it is among them."""
+        self.axis, self._exponent = axis, exponent
+        self.show_rows(rows)
+        if rows and not self.selected_rows():
+            self.select_keys([self.row_model.key(self.rows()[0])])
+
+    def set_exponent(self, exponent: int) -> None:
+        """Takes the numbers times another power of two; the order stays, so that no row jumps away."""
+        self._exponent = exponent
+        self.row_model.tell_changed()
 
     def set_form(self, form: NumberFormat) -> None:
-        """Emphasises a format."""
-        self.model_.set_form(form)
-        self._fit()
+        """Emphasises a format, which is shown in any room."""
+        self._form = form
+        self.show_rows(self.row_model.given, self._columns_now())
         self.horizontalHeader().viewport().update()
 
-    def chosen_number(self) -> int:
+    def chosen(self) -> RangeRow | None:
         """The chosen row."""
-        return max(0, self.currentIndex().row())
+        return next(iter(self.selected_rows()), None)
+
+    def scaled(self, row: RangeRow) -> Exponents:
+        """A row's histogram at the chosen scale."""
+        return row.exponents.shifted(self._exponent)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -153,41 +93,78 @@ class RangeTable(QTableView):
         if not index.isValid() or index.column() != PICTURE:
             self.hovered.emit(None)
             return
-        exponent = self.axis.exponent_at(event.position().x(), picture_area(self.visualRect(index)))
-        self.hovered.emit(None if exponent is None else (index.row(), exponent))
+        exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
+        self.hovered.emit(None if exponent is None else (self.rows()[index.row()], exponent))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
+    def picture_area(self, number: int) -> Rect:
+        """The room of a row's histogram."""
+        return _area(self.cell_room(number, PICTURE))
 
-    def _fit(self) -> None:
-        """Names in full and all formats where there is room for them, else only the chosen format."""
-        header, width = self.horizontalHeader(), self.viewport().width()
-        rows = range(self.model_.rowCount())
-        metrics = self.fontMetrics()
-        widest = max((metrics.horizontalAdvance(self.model_.row(number).name) for number in rows), default=0)
-        shows_all = width >= _LEAST_NAME + _LEAST_PICTURE + len(SMALL_FORMATS) * _FORMAT_WIDTH
-        shown = [form for form in SMALL_FORMATS if shows_all or form == self.model_.form]
-        for column, form in enumerate(SMALL_FORMATS, FIRST_FORMAT):
-            header.setSectionHidden(column, form not in shown)
-            header.resizeSection(column, _FORMAT_WIDTH)
-        rest = width - _FORMAT_WIDTH * len(shown)
-        name = min(widest + 2 * _PADDING + 4, _MOST_NAME, max(_LEAST_NAME, rest * 2 // 5))
-        header.resizeSection(MODULE, max(name, _LEAST_NAME))
-        header.resizeSection(PICTURE, max(_LEAST_PICTURE, rest - header.sectionSize(MODULE)))
+    def _columns_now(self) -> list[Column[RangeRow]]:
+        return [
+            Column(
+                "Module",
+                lambda row: row.name,
+                tip=_MODULE_TIP,
+                width=_LEAST_NAME,
+                widest=_MOST_NAME,
+                look=lambda row: Look(600 if row.is_all else 400),
+            ),
+            Column(
+                "",
+                lambda row: "",
+                lambda row: row.mean_exponent,
+                _PICTURE_TIP,
+                self._paint_histogram,
+                width=_LEAST_PICTURE,
+                widest=GROWS,
+                paint_heading=self._paint_axis,
+            ),
+            *map(self._column_of, SMALL_FORMATS),
+        ]
 
-    def _choose_again(self) -> None:
-        name, is_all = self._chosen
-        if self.model_.rowCount():
-            self.setCurrentIndex(self.model_.index(self.model_.number_of(name, is_all=is_all), MODULE))
+    def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
+        def share(row: RangeRow) -> float:
+            """What the format would round to 0 or make infinite."""
+            exponents, scale = row.exponents, self._exponent
+            return exponents.underflow_fraction(form, scale) + exponents.overflow_fraction(form, scale)
 
-    def _tell_chosen(self, index: QModelIndex) -> None:
-        if index.isValid():
-            row = self.model_.row(index.row())
-            self._chosen = (row.name, row.is_all)
-            self.viewport().update()
-            self.chosen.emit()
+        def text(row: RangeRow) -> str:
+            return share_text(share(row)) if row.exponents.finite else NONE
+
+        def look(row: RangeRow) -> Look:
+            ink = "text3" if text(row) in (NOTHING, NONE) else "text"
+            return Look(600 if form == self._form else 400, ink)
+
+        return Column(
+            form.label,
+            text,
+            share,
+            f"The share of a module's numbers that {form.label} would round to 0 or make infinite",
+            width=_FORMAT_WIDTH,
+            is_number=True,
+            is_dispensable=form != self._form,
+            look=look,
+            about=lambda row: f"{form.label}: {fate_sentence(self.scaled(row), form)}",
+        )
+
+    def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
+        area, axis, form = _area(room), self.axis, self._form
+        shares = axis.shares(self.scaled(row))
+        below = Rect(area.left, area.top + 3, area.right, area.bottom)
+        shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
+        paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
+
+    def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
+        """The axis of the histograms over their column, with the bracket of the chosen format."""
+        area = _area(room)
+        bar = bracket(area, self.axis, self._form, area.top + 10)
+        paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
+
+
+def _area(room: QRectF) -> Rect:
+    return Rect(room.left(), room.top(), room.right(), room.bottom())

@@ -7,25 +7,26 @@ from typing import cast
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from engine.numerics.range_histogram import Axis
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
-from gui.numerics.ranges.histogram import Axis, Histogram
+from gui.numerics.ranges.histogram import Histogram
 from gui.numerics.ranges.loss_scale import LossScale
-from gui.numerics.ranges.model import RangeRow
 from gui.numerics.ranges.samples import SampleSlider
-from gui.numerics.ranges.table import RangeTable
+from gui.numerics.ranges.table import RangeRow, RangeTable
 from gui.numerics.ranges.words import (
     bin_sentence,
     content_sentence,
     fate_sentence,
     own_loss_sentence,
 )
-from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
+from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
+from gui.widgets.messages import OfferedView
 
 ReadSample = Callable[[int], Ranges | None]
 
@@ -48,11 +49,9 @@ class RangeDetail(QScrollArea):
         self.setAccessibleName("Range of the chosen module")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
-        self._content, self._notes = label("", "hint"), label("", "hint")
+        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
         self.histogram = Histogram()
-        self.fates = {form: label("", "body") for form in SMALL_FORMATS}
-        for words in (self._content, self._notes, *self.fates.values()):
-            words.setWordWrap(True)
+        self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
         inner = QWidget()
         in_column(
             self._title,
@@ -84,29 +83,25 @@ class RangeDetail(QScrollArea):
         self._notes.setVisible(bool(notes))
 
 
-class RangeView(QWidget):
+class RangeView(OfferedView):
     """`wanted` asks for the ranges; `changes_wanted` carries settings for the form."""
 
-    wanted = Signal()
     changes_wanted = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._ranges: Ranges | None = None
-        self._read_sample: ReadSample = lambda number: None
-        self._axis = Axis()
-        self.samples = SampleSlider()
-        self.samples.moved.connect(self._show_sample)
-        self.empty = EmptyState(
+    def __init__(self) -> None:
+        super().__init__(
             "Which numbers would a shorter format lose?",
             "The exponents of activations, gradients and weights, module by module, against the ranges of "
             "FP16, BF16 and FP8, and the loss scale that loses least.",
             "Measure ranges",
             "Trains one step of the form's experiment and counts the exponents of its numbers",
         )
-        self.empty.pressed.connect(self.wanted)
-        self.headline = label("", "strong")
-        self.headline.setWordWrap(True)
+        self._ranges: Ranges | None = None
+        self._read_sample: ReadSample = lambda number: None
+        self._axis = Axis()
+        self.samples = SampleSlider()
+        self.samples.moved.connect(self._show_sample)
+        self.headline = label("", "strong", wraps=True)
         self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
         self.quantity.changed.connect(self._show_quantity)
         self.format = Segmented(
@@ -120,14 +115,12 @@ class RangeView(QWidget):
         self.loss_scale.moved.connect(self._rescale)
         self.loss_scale.changes_wanted.connect(self.changes_wanted)
         self.table = RangeTable()
-        self.table.chosen.connect(self._show_detail)
+        self.table.selected.connect(self._show_detail)
         self.table.hovered.connect(self._read_row)
         self.detail = RangeDetail()
         self.detail.histogram.hovered.connect(self._read_chosen)
         self.readout = ElidedLabel(_POINT, "hint")
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(self.empty)
-        self._stack.addWidget(self._body())
+        self.addWidget(self._body())
         self.table.set_form(self._form())
         self.show_ranges(None)
 
@@ -152,7 +145,7 @@ class RangeView(QWidget):
     def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
         known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
-        self._stack.setCurrentIndex(1 if known else 0)
+        self.show_page(is_known=bool(known))
         if ranges is None or not known:
             return
         for quantity in QUANTITIES:
@@ -231,7 +224,7 @@ class RangeView(QWidget):
             )
             for row in rows
         )
-        self.table.show_rows((everything, *modules), self._axis, exponent)
+        self.table.show_ranges((everything, *modules), self._axis, exponent)
         self._show_detail()
 
     def _show_format(self) -> None:
@@ -240,23 +233,22 @@ class RangeView(QWidget):
         self._show_detail()
 
     def _rescale(self, exponent: int) -> None:
-        self.table.model_.set_exponent(exponent)
+        self.table.set_exponent(exponent)
         self._show_detail()
 
     def _show_detail(self) -> None:
-        model, number = self.table.model_, self.table.chosen_number()
-        if number < model.rowCount():
-            self.detail.show_row(model.row(number), model.exponents(number), self._axis, self._form())
+        row = self.table.chosen()
+        if row is not None:
+            self.detail.show_row(row, self.table.scaled(row), self._axis, self._form())
 
     def _read_chosen(self, exponent: int | None) -> None:
-        self._read_row(None if exponent is None else (self.table.chosen_number(), exponent))
+        row = self.table.chosen()
+        self._read_row(None if exponent is None or row is None else (row, exponent))
 
-    def _read_row(self, place: tuple[int, int] | None) -> None:
+    def _read_row(self, place: tuple[RangeRow, int] | None) -> None:
         if place is None:
             self.readout.set_whole_text(_POINT)
             return
-        number, exponent = place
-        model = self.table.model_
-        share = self._axis.shares(model.exponents(number))[exponent - self._axis.low]
-        words = bin_sentence(model.row(number).name, exponent, share, self._axis.edge(exponent))
-        self.readout.set_whole_text(words)
+        row, exponent = place
+        share = self._axis.shares(self.table.scaled(row))[exponent - self._axis.low]
+        self.readout.set_whole_text(bin_sentence(row.name, exponent, share, self._axis.edge(exponent)))

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from gui.runs.queue.delegate import HOLD, NEXT, RELEASE, REMOVE, REPEAT
 from gui.runs.queue.panel import QueuePanel
 from gui.runs.queue.schedule import schedule
+from gui.runs.queue.table import HOLD, NEXT, RELEASE, REMOVE, REPEAT
 from gui.runs.queue.words import left_words
 from gui.session.queue.queue import Queue
 from gui.widgets.notice import Message, Notice

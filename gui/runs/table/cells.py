@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, SPEED, Figure
-from engine.experiment.catalog import task_of
+from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
@@ -71,7 +71,7 @@ def _speed(line: Line) -> str | None:
     if speed is None:
         return plain_tip(run.summary.speed_note or "") if run.summary else None
     text = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
-    if task_of(line.overview.dataset) != "language":
+    if DataRef(line.overview.dataset).task != "language":
         return text
     length = run.experiment.sequence_length
     return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.compare.figures import ACCURACY, ENERGY, FIGURES, LOSS, PEAK_MEMORY, SPEED, Figure
-from engine.experiment.experiment import Experiment, flattened
-from engine.experiment.titles import setting_help, setting_title, setting_unit
+from engine.experiment.experiment import Experiment, all_settings, flattened
 
 _IN_COLUMNS = ("model", "dataset", "precision", "step.recipe", "batch_size")
 _DEFAULTS = {key: value for key, value in flattened(Experiment()).items() if key not in _IN_COLUMNS}
@@ -118,8 +117,8 @@ HEADINGS = {
     Column.FOLDER: ("Folder", "The folder that the run is in"),
     **{
         Column[key]: (
-            setting_title(key) + (f", {setting_unit(key)}" if setting_unit(key) else ""),
-            setting_help(key),
+            ", ".join(filter(None, (all_settings()[key].title, all_settings()[key].unit))),
+            all_settings()[key].about,
         )
         for key in SETTINGS
     },

@@ -11,7 +11,7 @@ from PySide6.QtCore import QMimeData
 
 from engine.compare.evidence import is_spoiled
 from engine.compare.figures import SPEED, Figure
-from engine.experiment.catalog import SYNTHETIC, task_of
+from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
@@ -92,7 +92,7 @@ class Line:
     @property
     def has_pictures(self) -> bool:
         """Whether its samples are pictures, so that its speed is one of "img/s"."""
-        return task_of(self.overview.dataset) == "classification"
+        return DataRef(self.overview.dataset).task == "classification"
 
     def figure(self, figure: Figure) -> float | None:
         """The run's value of a figure."""

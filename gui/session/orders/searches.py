@@ -219,10 +219,15 @@ class Searches(OrderedWork[SearchView]):
     def view(self, series: str) -> SearchView | None:
         """A search of this session, or a saved one; None for an unknown series."""
         if series not in self._views:
-            records = [record for record in self._store.probes.newest() if record.series == series]
+            records = self.records(series)
             if any(record.trials for record in records):
                 self._views[series] = SearchView.of_records(records)
         return self._views.get(series)
+
+    def records(self, series: str) -> tuple[ProbeRecord, ...]:
+        """A search as it is saved, in the order of its sides."""
+        records = (record for record in self._store.probes.newest() if record.series == series)
+        return tuple(sorted(records, key=lambda record: record.number))
 
     def set_forecast(self, series: str, side: int, lines: tuple[MemoryLine, ...]) -> None:
         """Adds a forecast's lines to one side."""
@@ -249,9 +254,8 @@ class Searches(OrderedWork[SearchView]):
         if series == self._running:
             return
         try:
-            for record in self._store.probes.newest():
-                if record.series == series:
-                    self._store.probes.delete(record.id)
+            for record in self.records(series):
+                self._store.probes.delete(record.id)
         except ProblemError as error:
             self.problem.emit(error.problem)
         self._views.pop(series, None)

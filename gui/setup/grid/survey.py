@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import model_file
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.sweep.axes import axes_of
@@ -86,7 +86,7 @@ def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tup
     elif len(sides) > 1:
         axes.append(Axis(key="precision", values=tuple(precision.value for precision in draft.ticked)))
     values = {key: tuple(cleaned(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
-    if any(model_file(name) for name in values.get("model", ())):
+    if any(ModelRef(name).file for name in values.get("model", ())):
         message = "has a file of your own among several models, which the form cannot sweep."
         remedy = "Choose models of the catalog, or use ammeter compare --sweep."
         raise ProblemError(setting_problem("model", message, remedy, value=draft.text("model")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from engine.experiment.own.code import model_file
+from engine.experiment.model_ref import ModelRef
 from gui.setup.fields import NUMBER_KEYS, TEXT_KEYS
 
 # a comma after a leading zero is a decimal comma, which the validation refuses
@@ -34,7 +34,7 @@ def values_of(key: str, text: str) -> tuple[str, ...]:
         return (text,)
     if ";" in text:
         parts = text.split(";")
-    elif key in TEXT_KEYS or model_file(text) is not None:
+    elif key in TEXT_KEYS or ModelRef(text).file is not None:
         return (text,)
     elif _LIST_COMMA.search(text):
         parts = _LIST_COMMA.split(text)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.experiment.checks import Catalog, ModelEntry
-from engine.experiment.own.code import MODEL, Code, model_file
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.code import MODEL, Code
 from gui.setup.model.matching import Group, Row
 
 OPEN, NEW = "\0open", "\0new"
@@ -42,11 +43,11 @@ def models_in(code: Code) -> tuple[str, ...]:
 def _recent_row(name: str, entry: ModelEntry | None) -> Row | None:
     if entry is not None:
         return Row(name, _size(entry))
-    split = model_file(name)
-    if split is None:
+    model = ModelRef(name)
+    if model.file is None:
         return None
-    place, class_name = Path(split[0]), split[1]
-    return Row(name, short_folder(place.parent), f"{place.name}:{class_name}" if class_name else place.name)
+    place = Path(model.file)
+    return Row(name, short_folder(place.parent), model.in_file(place.name))
 
 
 def short_folder(folder: str | Path) -> str:

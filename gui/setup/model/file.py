@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from engine.experiment.own.code import MODEL, Code, model_file, read_code, remote_problem
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.code import MODEL, Code, read_code, remote_problem
 from engine.experiment.problem import Problem, ProblemError
 from gui.setup.draft import Draft
 
@@ -68,8 +69,7 @@ class FileOnDisk:
         code = draft.code
         if code is None:
             return draft
-        split = model_file(draft.text("model").strip())
-        return draft.with_code(read_code(code.place), split[1] if split else None)
+        return draft.with_code(read_code(code.place), draft.model.class_name)
 
 
 def opened(draft: Draft, name: str) -> Draft:
@@ -77,8 +77,8 @@ def opened(draft: Draft, name: str) -> Draft:
 
     Where the file has no `model()` and only one class, that is the model.
     """
-    path, class_name = model_file(name) or (name, None)
-    code = read_code(path)
+    model = ModelRef(name)
+    code, class_name = read_code(model.file or name), model.class_name
     if class_name is None and MODEL not in code.defines and len(code.classes) == 1:
         class_name = code.classes[0]
     return draft.with_code(code, class_name)
@@ -86,19 +86,16 @@ def opened(draft: Draft, name: str) -> Draft:
 
 def place_of(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
     """The path of the file that a name stands for: of a recent one, or else of any, if it was typed."""
-    split = model_file(name)
-    if split is None:
-        return None
-    class_name = "" if split[1] is None else f":{split[1]}"
-    files = (found[0] for other in recent if (found := model_file(other)) is not None)
-    known = next((file for file in files if split[0] in (file, Path(file).name)), None)
-    return f"{known}{class_name}" if known is not None else name if is_typed and _is_there(name) else None
+    model = ModelRef(name)
+    files = [file for other in recent if (file := ModelRef(other).file) is not None]
+    known = next((file for file in files if model.file in (file, Path(file).name)), None)
+    return model.in_file(known) if known is not None else name if is_typed and _is_there(model) else None
 
 
 def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
     """The draft with the file whose path it brings without the text; else why that cannot be read."""
-    name = draft.text("model").strip()
-    if model_file(name) is None:
+    name = draft.model
+    if name.file is None:
         return draft, None
     if (problem := remote_problem(name)) is not None:
         return draft, problem
@@ -115,10 +112,9 @@ def _is_whole(name: str) -> bool:
     return name.startswith("~") or Path(name).is_absolute()
 
 
-def _is_there(name: str) -> bool:
-    split = model_file(name)
+def _is_there(model: ModelRef) -> bool:
     try:
-        return split is not None and Path(split[0]).expanduser().is_file()
+        return model.file is not None and Path(model.file).expanduser().is_file()
     except (OSError, RuntimeError, ValueError):
         return False
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.own.code import model_file
+from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.template import TEMPLATE_NAME, write_template
@@ -137,8 +137,8 @@ class ModelPicker(QObject):
         self._recent = tuple(names)[:MOST_RECENT]
 
     def _may_offer(self, name: str) -> bool:
-        split = model_file(name)
-        return split is None or self._trusted.is_named(Path(split[0]))
+        file = ModelRef(name).file
+        return file is None or self._trusted.is_named(Path(file))
 
     def _named(self, draft: Draft, name: str) -> Draft:
         """The draft with the model of a file that the user names just now. Raises ProblemError."""

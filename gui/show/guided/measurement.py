@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import Event, Phase, Pictures, Samples, Started
+from engine.protocol.pictures import brightened
 from engine.race.showcase import (
     FIRST,
     LENGTHENED,
@@ -341,7 +342,7 @@ class GuidedMeasurement(QObject):
 
 def _tiles_of(event: Pictures) -> NDArray[np.uint8] | None:
     try:
-        return event.sheet.tiles()
+        return brightened(event.sheet.tiles())
     except ValueError:
         # without pictures patterns are shown
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,78 +15,31 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
 from engine.race.headline import numbers
-from engine.race.race import MOST_BLOCKS
+from engine.race.lanes import MOST_BLOCKS
+from engine.race.scene import Count, Instant, LaneHead, Scene
 from engine.race.showcase import Showcase, pace_of
-from engine.race.tanks import Tank
 from gui.session.live_run import LiveRun
-from gui.show.scale import Scale, ShowButton, Span
-from gui.show.stage import LaneHead, ShowStage
-from gui.show.text import TextBlock, TextRow
-from gui.widgets import centre
+from gui.show.race.view import RaceView
+from gui.show.scale import Scale, ShowButton
+from gui.widgets import ElidedLabel, centre, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
 
 
-@dataclass(frozen=True)
-class MeasuredLane:
-    """One of the two runs: `samples` so far of `samples_in_all`, and the highest `peak_mib` so far.
-
-    `detail` is shown beside the name ("32-bit numbers (FP32)"), `state` after the count ("images so far").
-    """
-
-    precision: Precision
-    name: str
-    detail: str
-    samples_in_all: int
-    samples: float = 0.0
-    peak_mib: float | None = None
-    state: str = ""
-
-    @property
-    def fraction(self) -> float:
-        """How much of the run is done, 0 to 1."""
-        return min(max(self.samples / self.samples_in_all, 0.0), 1.0) if self.samples_in_all else 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class Measuring:
-    """Both runs, and which of them is running.
+    """A pair of runs being measured, as a scene at an instant; `subject` is what is trained.
 
-    `title` is the large line and `sentence` the one below it; `subject` is what is trained ("ResNet-50, 64
-    images at once"); `phase` is that of a run without steps ("saving"). `seconds_left` are those of both
-    runs, the second taken to last as long as the first, None if unknown. `tiles` are grey pictures of shape
-    (count, side, side), or None.
+    Another `scene_key` asks for another layout, and another `state` is told to screen readers.
     """
 
-    title: str
-    sentence: str
+    scene: Scene
+    instant: Instant
     subject: str
-    running: Which
-    full: MeasuredLane
-    mixed: MeasuredLane
-    seconds_left: float | None = None
-    phase: str = ""
-    tiles: NDArray[np.uint8] | None = None
-
-    @property
-    def lane(self) -> MeasuredLane:
-        """The lane of the current run."""
-        return self.full if self.running == "full" else self.mixed
-
-    def words(self) -> tuple[str, str]:
-        """What is being measured and the time left: "Measuring full precision" and "4 s left"."""
-        return f"Measuring {self.lane.name[:1].lower()}{self.lane.name[1:]}", self._left()
-
-    def _left(self) -> str:
-        if self.phase:
-            return self.phase
-        if self.seconds_left is None:
-            return "just begun"
-        whole = max(0, round(self.seconds_left))
-        about = "about " if self.running == "full" else ""
-        return f"{about}{whole:,} s left" if whole else "almost done"
+    scene_key: tuple[object, ...]
+    state: tuple[str, ...]
 
 
 _WIDTH = 760
@@ -101,7 +54,9 @@ class RefusedPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sentence, self._remedy = TextBlock(30, 600, "text"), TextBlock(17)
+        self._sentence, self._remedy = label("", "showTitle"), label("", "showText")
+        for text in (self._sentence, self._remedy):
+            text.setWordWrap(True)
         self.show_me = ShowButton(
             _SHOW_ME, "showPrimary", "Measure both precisions now, and play them", "play"
         )
@@ -114,7 +69,7 @@ class RefusedPage(QWidget):
         centre(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
-        for part in (self._sentence, self._remedy, self.show_me, self.compare):
+        for part in (self.show_me, self.compare):
             part.set_scale(scale)
         self._inner.setFixedWidth(scale.px(_WIDTH))
         self._column.setSpacing(scale.px(14))
@@ -125,19 +80,21 @@ class RefusedPage(QWidget):
         """Shows why there is no race, and what to do; what `was_measured` can be tried again."""
         self.show_me.setText(_TRY_AGAIN if was_measured else _SHOW_ME)
         self.show_me.setAccessibleName(self.show_me.text().strip())
-        self._sentence.set_words(sentence)
-        self._remedy.set_words(remedy)
+        self._sentence.setText(sentence)
+        self._remedy.setText(remedy)
         self._remedy.setVisible(bool(remedy))
         self.setAccessibleName("There is nothing to show")
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
         """The whole text."""
-        return f"{self._sentence.words()} {self._remedy.words()}".strip()
+        return f"{self._sentence.text()} {self._remedy.text()}".strip()
 
 
-NAMES = {"full": "Full precision", "mixed": "Mixed precision"}
-STARTING = "starting"
+_NAMES = {"full": "Full precision", "mixed": "Mixed precision"}
+_STARTING = "starting"
+_LONGEST_PHASE = "checking what it has learnt"
+_NOT_BEGUN = "not begun yet"
 
 _PHASES = {
     PhaseName.DOWNLOADING: "getting the pictures",
@@ -145,7 +102,7 @@ _PHASES = {
     PhaseName.BUILDING: "preparing the model",
     PhaseName.COMPILING: "preparing the model",
     PhaseName.CAPTURING: "preparing the model",
-    PhaseName.VALIDATING: "checking what it has learnt",
+    PhaseName.VALIDATING: _LONGEST_PHASE,
     PhaseName.SAVING: "saving",
     PhaseName.PAUSED: "paused",
 }
@@ -168,54 +125,96 @@ class Progress:
 
 def measuring(progress: Progress) -> Measuring:
     """The page's content for a moment of the measurement."""
-    case = progress.showcase
-    live = progress.full if progress.running == "full" else progress.mixed
-    return Measuring(
-        title="The same training, once in each precision",
-        sentence=case.why if case is not None else "",
-        subject=_subject(case.sides[0][1]) if case is not None else "",
-        running=progress.running,
-        full=_lane("full", case, progress.full, progress.running),
-        mixed=_lane("mixed", case, progress.mixed, progress.running),
-        seconds_left=_seconds_left(live, is_last=progress.running == "mixed"),
-        phase=progress.phase or _phase(live),
-        tiles=progress.tiles,
+    case, running = progress.showcase, progress.running
+    runs: tuple[tuple[Which, LiveRun | None], ...] = (("full", progress.full), ("mixed", progress.mixed))
+    heads = _head("full", case), _head("mixed", case)
+    full, mixed = (_count(which, case, live, running) for which, live in runs)
+    phase = progress.phase or _phase(dict(runs)[running])
+    title, sentence = "The same training, once in each precision", case.why if case is not None else ""
+    caption = f"Measuring {_NAMES[running].lower()}", phase or _left(dict(runs)[running], running)
+    peaks = _peak(progress.full), _peak(progress.mixed)
+    tiles = progress.tiles if progress.tiles is not None and len(progress.tiles) else patterns(MOST_BLOCKS)
+    longest = _instant((_longest("full", case), _longest("mixed", case)), (caption[0], _LONGEST_PHASE))
+    scene = Scene(
+        title=title,
+        sentence=sentence,
+        heads=heads,
+        blocks=MOST_BLOCKS,
+        tiles=tiles,
+        at=lambda seconds: longest,
+        absent="not yet",
+        is_final=False,
     )
+    return Measuring(
+        scene,
+        replace(_instant((full, mixed), caption), peaks_mib=peaks),
+        subject="" if case is None else _subject(case.sides[0][1]),
+        scene_key=(sentence, heads, longest, id(progress.tiles)),
+        state=(title, running, phase),
+    )
+
+
+def _instant(counts: tuple[Count, Count], caption: tuple[str, str]) -> Instant:
+    return Instant(counts, None, caption, spoken=" ".join(caption))
 
 
 def _subject(experiment: Experiment) -> str:
     return f"{experiment.model}, {experiment.batch_size:,} images at once"
 
 
-def _lane(which: Which, case: Showcase | None, live: LiveRun | None, running: Which) -> MeasuredLane:
-    if case is None:
-        precision = Precision.FP32 if which == "full" else Precision.BF16
-        return MeasuredLane(precision, NAMES[which], "", 0, state="not begun yet")
-    experiment = case.sides[0 if which == "full" else 1][1]
-    samples = 0 if live is None else live.step * experiment.step_samples
-    return MeasuredLane(
-        precision=experiment.precision,
-        name=NAMES[which],
-        detail=numbers(experiment.precision),
-        samples_in_all=(experiment.steps or 0) * experiment.step_samples,
-        samples=samples,
-        peak_mib=None if live is None else _peak(live),
-        state=_state(which, samples, running),
-    )
+def _experiment(which: Which, case: Showcase) -> Experiment:
+    return case.sides[0 if which == "full" else 1][1]
 
 
-def _state(which: Which, samples: int, running: Which) -> str:
+def _head(which: Which, case: Showcase | None) -> LaneHead:
+    precision = Precision.FP32 if which == "full" else Precision.BF16
+    if case is not None:
+        precision = _experiment(which, case).precision
+    detail = "" if case is None else numbers(precision)
+    return LaneHead(_NAMES[which], detail, precision_look(precision), (which.capitalize(),))
+
+
+def _count(which: Which, case: Showcase | None, live: LiveRun | None, running: Which) -> Count:
+    if case is None or live is None:
+        return Count(0, "0", _NOT_BEGUN, _NOT_BEGUN)
+    experiment = _experiment(which, case)
+    samples, in_all = live.step * experiment.step_samples, _samples_in_all(experiment)
+    blocks = round(MOST_BLOCKS * min(samples / in_all, 1.0)) if in_all else 0
+    words = "images so far" if samples else _NOT_BEGUN
     if which == "full" and running == "mixed":
-        return "images, measured"
-    return "images so far" if samples else "not begun yet"
+        words = _MEASURED
+    return Count(blocks, f"{samples:,}", words, words)
 
 
-def _peak(live: LiveRun) -> float | None:
+_MEASURED = "images, measured"
+
+
+def _longest(which: Which, case: Showcase | None) -> Count:
+    in_all = 0 if case is None else _samples_in_all(_experiment(which, case))
+    return Count(MOST_BLOCKS, f"{in_all:,}", _MEASURED, _MEASURED)
+
+
+def _samples_in_all(experiment: Experiment) -> int:
+    return (experiment.steps or 0) * experiment.step_samples
+
+
+def _peak(live: LiveRun | None) -> float | None:
+    if live is None:
+        return None
     for name in ("allocated_mib", "resident_mib"):
         values = live.column(name)[live.rows_until(live.warmup_steps) :]
         if len(values) and np.isfinite(values).any():
             return float(np.nanmax(values))
     return None
+
+
+def _left(live: LiveRun | None, running: Which) -> str:
+    seconds = _seconds_left(live, is_last=running == "mixed")
+    if seconds is None:
+        return "just begun"
+    whole = max(0, round(seconds))
+    about = "about " if running == "full" else ""
+    return f"{about}{whole:,} s left" if whole else "almost done"
 
 
 def _seconds_left(live: LiveRun | None, *, is_last: bool) -> float | None:
@@ -230,7 +229,7 @@ def _seconds_left(live: LiveRun | None, *, is_last: bool) -> float | None:
 
 def _phase(live: LiveRun | None) -> str:
     if live is None or live.phase is None:
-        return STARTING
+        return _STARTING
     return _PHASES.get(live.phase.name, "")
 
 
@@ -244,76 +243,41 @@ class MeasuringPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = ShowStage()
-        self.stage.memory.tanks.set_growing("not yet")
-        self.stage.memory.show_words(("", ""))
-        self._tiles: NDArray[np.uint8] | None = None
-        self._heads: tuple[LaneHead, ...] = ()
+        self.view = RaceView()
+        self._shown: tuple[object, ...] = ()
         self._state: tuple[str, ...] = ()
         self._foot = QFrame()
         self._foot.setProperty("surface", "foot")
         self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
         self.stop.clicked.connect(self.stop_wanted)
-        self._why, self._subject = TextRow(), TextRow()
         why = "One after the other, so that neither slows the other down. Then both are played side by side."
-        self._why.set_spans([Span(why, 14, 400, "text2")])
-        self._why.set_spoken(why)
+        self._why, self._subject = ElidedLabel(why, "showFoot"), ElidedLabel("", "showSubject")
         self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)
-        in_column(wide(self.stage), self._foot, parent=self, spacing=0)
+        in_column(wide(self.view), self._foot, parent=self, spacing=0)
 
     def set_scale(self, scale: Scale) -> None:
-        for part in (self.stage, self.stop, self._why, self._subject):
+        for part in (self.view, self.stop):
             part.set_scale(scale)
         self._foot.setFixedHeight(max(scale.px(64), 46))
         self.stop.setFixedWidth(max(scale.px(106), 100))
         self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
         self._row.setSpacing(scale.px(18))
-        self._subject.keep_width()
 
     def show_measuring(self, measuring: Measuring) -> None:
         """Shows the progress; cheap enough for each repaint during a run."""
-        self.stage.headline.show_words(measuring.title, measuring.sentence)
-        self._subject.set_spans([Span(measuring.subject, 14, 400, "text3")])
-        self._subject.set_spoken(measuring.subject)
-        self._subject.keep_width()
-        self._show_heads(measuring)
-        for lane, shown in ((measuring.full, self.stage.full), (measuring.mixed, self.stage.mixed)):
-            shown.set_count(round(MOST_BLOCKS * lane.fraction), f"{lane.samples:,.0f}", lane.state)
-        self.stage.middle.set_number(None)
-        self.stage.middle.show_words(*measuring.words())
-        self._show_memory(measuring)
-        self._tell(measuring)
-
-    def _tell(self, measuring: Measuring) -> None:
-        state = (measuring.title, measuring.running, measuring.phase)
-        if state == self._state:
+        self._subject.set_whole_text(measuring.subject)
+        if measuring.scene_key == self._shown:
+            self.view.show_instant(measuring.instant)
+        else:
+            self._shown = measuring.scene_key
+            self.view.show_scene(measuring.scene, measuring.instant)
+        if measuring.state != self._state:
             # not at each count: a screen reader would never finish
-            return
-        self._state = state
-        self.stage.set_spoken()
-        self.setAccessibleName("Measuring")
-        self.setAccessibleDescription(self.words())
+            self._state = measuring.state
+            self.view.tell()
+            self.setAccessibleName("Measuring")
+            self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
         """The whole text."""
-        stage = self.stage
-        return " ".join(part.words() for part in (stage.headline, stage.full, stage.middle, stage.mixed))
-
-    def _show_heads(self, measuring: Measuring) -> None:
-        heads = tuple(map(_head, (measuring.full, measuring.mixed)))
-        if heads == self._heads and measuring.tiles is self._tiles:
-            return
-        self._heads, self._tiles = heads, measuring.tiles
-        tiles = measuring.tiles
-        shown = tiles if tiles is not None and len(tiles) else patterns(MOST_BLOCKS)
-        for head, lane in zip(heads, (self.stage.full, self.stage.mixed), strict=True):
-            lane.show_lane(head, shown, MOST_BLOCKS)
-
-    def _show_memory(self, measuring: Measuring) -> None:
-        lanes = ("Full", measuring.full), ("Mixed", measuring.mixed)
-        full, mixed = (Tank((name,), precision_look(lane.precision), lane.peak_mib) for name, lane in lanes)
-        self.stage.memory.show_tanks(full, mixed)
-
-
-def _head(lane: MeasuredLane) -> LaneHead:
-    return LaneHead(lane.precision, "full", lane.name, lane.detail)
+        return self.view.words()

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
-from engine.export.tuning.formats import TUNING_FORMATS
+from engine.export.formats import TUNE
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.tunings import TuningView
@@ -64,7 +64,7 @@ class FastestController(WorkController[TuningView]):
         record = self._tunings.record(self._key or "")
         if record is not None:
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: TUNING_FORMATS.export(record, path, force=True))
+            self._write(lambda: TUNE.export(record, path, force=True))
 
     def _go_on(self) -> None:
         if (view := self._panel.view()) is not None:

@@ -4,45 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QSize, Signal
 
+from engine.drawing.shapes import Drawing
 from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, not_tried
-from gui.charts.painter import paint
+from engine.words.numbers import number, times
+from gui.charts.painter import Painted
 from gui.session.orders.tunings import TuningView
-from gui.sweep.fastest.words import HEADINGS, rows
-from gui.theme.theme import theme
+from gui.sweep.fastest.words import Candidate, candidates
 from gui.widgets import Button, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, in_row
-from gui.widgets.tables import whole_table
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS, number_column
 
 _LEAST_WIDTH = 360
 
 
-class Waterfall(QWidget):
+class Waterfall(Painted):
     """What each change gained, as wide as the page."""
 
     def __init__(self, tuning: Tuning) -> None:
         super().__init__()
         self._tuning = tuning
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(_LEAST_WIDTH)
         drawing = waterfall_drawing(tuning, _LEAST_WIDTH)
         self.setFixedHeight(round(drawing.height))
         self.setAccessibleName(f"What each change gained: {drawing.description}")
-        theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
         return QSize(_LEAST_WIDTH, self.height())
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        paint(painter, waterfall_drawing(self._tuning, QRectF(self.rect()).width()))
-        painter.end()
+    def drawing(self) -> Drawing:
+        return waterfall_drawing(self._tuning, self.width())
 
 
 _NOTHING_YET = (
@@ -50,6 +46,19 @@ _NOTHING_YET = (
     "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
     "Find the fastest",
     "Searches with the choices above",
+)
+
+
+_COLUMNS: tuple[Column[Candidate], ...] = (
+    Column("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
+    number_column("Rounds", lambda candidate: candidate.last_round, "{}".format),
+    number_column(
+        "Speed", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
+    ),
+    number_column(
+        "Against plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
+    ),
+    Column("State", lambda candidate: candidate.state, width=110, widest=GROWS),
 )
 
 
@@ -83,9 +92,8 @@ class FastestPage(AnswerPage):
         if waterfall_steps(tuning):
             parts += [label("What each change gained", "heading"), Waterfall(tuning)]
         if tuning.trials:
-            table = whole_table(
-                "Candidates", "What was tried, the fastest first", HEADINGS, rows(tuning), right=(1, 2, 3)
-            )
+            table = ResultTable("Candidates", _COLUMNS, whole=True)
+            table.show_rows(candidates(tuning))
             parts += [label("Candidates", "heading"), table]
         if left := not_tried(tuning):
             parts += [label("What was not tried", "heading"), wrapped("\n".join(left), "body")]

@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
-from engine.export.tuning.formats import TUNING_FORMATS
+from engine.export.formats import TUNE
 from gui.session.orders.head import WorkHead
 from gui.session.orders.tunings import TuningView
 from gui.sweep.fastest.options import FastestOptions
@@ -30,7 +30,7 @@ class TunePanel(QFrame):
         self.options = FastestOptions()
         self.options.guide_wanted.connect(self.guide_wanted)
         self.go_on = Button("Go on", "strip", "Goes on with the search", "play")
-        self.head = WorkHead("Tune", "search", "trials", TUNING_FORMATS.formats, self.go_on)
+        self.head = WorkHead("Tune", "search", "trials", TUNE.formats, self.go_on)
         self.page = FastestPage()
         panel = QFrame()
         panel.setProperty("surface", "panel")

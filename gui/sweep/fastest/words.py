@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from engine.protocol.tuning import Tuning
 from engine.sweep.fastest.halving import Ranked, ranking
 from engine.sweep.fastest.trials import known_speed
-from engine.words.numbers import date_text, number, times
+from engine.words.numbers import date_text
 from gui.session.orders.tunings import TuningView
 
 _PHASES = {
@@ -44,27 +46,34 @@ def fraction_done(tuning: Tuning) -> float:
     return begun + (_PARTS["proof"] - begun) * (1 - 0.5**rounds)
 
 
-HEADINGS = ("Candidate", "Rounds", "Speed", "Against plain FP32", "State")
+class Candidate(NamedTuple):
+    """A candidate that was tried: its last round, samples per second, and these over plain FP32's."""
+
+    words: str
+    last_round: int
+    speed: float | None
+    ratio: float | None
+    state: str
 
 
-def rows(tuning: Tuning) -> tuple[tuple[str, ...], ...]:
+def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
     """The candidates that were tried, the fastest first, with those that failed last."""
     plain = known_speed(tuning.trials, {})
     ranked = ranking(tuning.trials)
     last = max((one.last_round for one in ranked), default=0)
     known = [
-        (
+        Candidate(
             one.words,
-            f"{one.last_round}",
-            f"{number(one.speed)} samples/s",
-            "" if plain is None else f"{times(one.speed / plain)}×",
+            one.last_round,
+            one.speed,
+            None if plain is None else one.speed / plain,
             _place(one, tuning, last),
         )
         for one in ranked[:_MOST_SHOWN]
     ]
     failed = {trial.words: trial for trial in tuning.trials if trial.problem is not None}
     return *known, *(
-        (words, f"{trial.round}", "", "", trial.problem.message if trial.problem is not None else "")
+        Candidate(words, trial.round, None, None, trial.problem.message if trial.problem is not None else "")
         for words, trial in failed.items()
     )
 

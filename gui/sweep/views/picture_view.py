@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPen, QPolygonF
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.figures import Figure
@@ -43,16 +42,6 @@ class CellCanvas(Picture[CellSpot]):
 
     def outline(self, spot: CellSpot) -> QRectF:
         return QRectF(spot.x, spot.y, spot.width, spot.height)
-
-    def draw_frame(self, painter: QPainter, spot: CellSpot) -> None:
-        if not spot.line:
-            super().draw_frame(painter, spot)
-            return
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        pen = painter.pen()
-        painter.setPen(QPen(pen.color(), pen.width() + 2))
-        painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in spot.line]))
-        painter.setPen(pen)
 
     def stops(self) -> Sequence[CellSpot]:
         return sorted(self.spots(), key=lambda spot: (spot.cell, spot.x))
@@ -107,7 +96,7 @@ class PictureView(QWidget):
         super().__init__()
         self.results: Results | None = None
         self._axes: tuple[str, ...] = ()
-        self.canvas = self.make_canvas(name)
+        self.canvas = CellCanvas(name, self)
         self.canvas.cells_chosen.connect(self.cells_chosen)
         self._none = label(NOTHING_YET, "empty")
         self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -117,10 +106,6 @@ class PictureView(QWidget):
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._none)
         self._pages.addWidget(self._page)
-
-    def make_canvas(self, name: str) -> CellCanvas:
-        """The widget of the picture."""
-        return CellCanvas(name, self)
 
     def show_results(self, results: Results | None) -> None:
         """Shows these, with the axes and figures chosen before where they have them; None for nothing."""

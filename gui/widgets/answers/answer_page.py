@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QWidget
 
 from engine.experiment.text import in_sentence
 from engine.experiment.titles import setting_title
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.precision_map import module_title
 from engine.words.settings import setting_text
-from gui.widgets import Button, EmptyState, label
+from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 
 _MARGINS, _GAP = (2, 12, 8, 12), 12
@@ -22,42 +23,38 @@ _SWITCHES = {"true": "on", "false": "off"}
 _MOST_NAMED = 8
 
 
-class AnswerPage(QStackedWidget):
-    """An empty state until there is an answer. `wanted` asks for it.
+class AnswerPage(OfferedView):
+    """An offer until there is an answer.
 
     `changes_wanted` carries the `Changes` that a button puts into the form.
     """
 
-    wanted = Signal()
     changes_wanted = Signal(object)
 
     def __init__(
         self, name: str, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
     ) -> None:
-        super().__init__()
-        self._empty = EmptyState(question, hint, action, tooltip, is_solid=is_solid)
-        self._empty.pressed.connect(self.wanted)
+        super().__init__(question, hint, action, tooltip, is_solid=is_solid)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setAccessibleName(name)
-        self.addWidget(self._empty)
         self.addWidget(self._area)
 
     @property
     def offer(self) -> Button:
         """The button of the empty state."""
-        return self._empty.button
+        return self.empty.button
 
     def text(self) -> str:
         """All that the page says."""
-        if self.currentWidget() is self._empty:
-            return self._empty.words()
+        if self.currentWidget() is self.empty:
+            return self.empty.words()
         return "\n".join(part.text() for part in self._area.findChildren(QLabel))
 
     def show_empty(self) -> None:
         """Shows what the page would answer."""
-        self.setCurrentWidget(self._empty)
+        self.setCurrentWidget(self.empty)
 
     def show_answer(self, answer: str, *parts: Part) -> None:
         """Shows the answer in large type, and the parts below it."""
@@ -70,7 +67,7 @@ class AnswerPage(QStackedWidget):
             old.hide()
             old.deleteLater()
         self._area.setWidget(holder)
-        tab_after(self._empty, holder)
+        tab_after(self.empty, holder)
         self._area.setAccessibleDescription(answer)
         self.setCurrentWidget(self._area)
 
@@ -129,7 +126,6 @@ def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
 
 def wrapped(text: str, role: str) -> QLabel:
     """A text that wraps and can be copied."""
-    line = label(text, role)
-    line.setWordWrap(True)
+    line = label(text, role, wraps=True)
     line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return line

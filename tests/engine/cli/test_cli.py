@@ -15,7 +15,7 @@ import pytest
 
 import engine
 from engine.cli import VERBS, main
-from engine.experiment.experiment import Experiment, setting_fields
+from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.paths import config_folder, data_folder, datasets_folder, store_path
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
@@ -148,7 +148,7 @@ def test_a_wrong_value_is_answered_before_a_worker_starts(
 def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> None:
     error = refusal(capsys, "run", "--set", "optimizer.learningrate=1")
     assert error["remedy"].startswith("Did you mean optimizer.learning_rate?")
-    assert error["allowed"].split(", ") == sorted(setting_fields())
+    assert error["allowed"].split(", ") == sorted(all_settings())
 
 
 def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:

@@ -80,7 +80,7 @@ def test_tables_are_printed_for_people(capsys: Capture) -> None:
         (["--run", "beef"], "There is no run whose id starts with 'beef'"),
         (["--run", "beef", "--model", "small-cnn"], "--run takes no others"),
         (["--precision", "fp17"], "Precision is 'fp17'"),
-        (["--to", "x.pdf"], "names no format"),
+        (["--to", "x.docx"], "is no format of"),
         ([*TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_tiny_search_is_saved_exported_and_printed(
         (["--time-limit", "soon"], "--time-limit is 'soon'"),
         (["--carry-on", "beef"], "no tuning with the id 'beef'"),
         (["--carry-on", "beef", "--model", "linear"], "takes no others"),
-        (["--to", "x.pdf"], "names no format"),
+        (["--to", "x.docx"], "is no format of"),
         (["--batch-size", "0"], "Batch size"),
         ([*TINY, "--set", "batch_size=65"], "has 64 samples"),
     ],

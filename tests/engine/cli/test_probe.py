@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +24,17 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
-def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture) -> None:
+def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture, tmp_path: Path) -> None:
     sides = ["--precision", "fp32", "--precision", "bf16"]
     # so few samples that two trials prove an answer: a process for each takes seconds to import torch
     data = ["--model", "small-cnn", "--dataset", "synthetic", "--image-size", "28", "--set", "samples=128"]
     limits = ["--device", "cpu", "--memory-gib", "0.044", "--granularity", "64"]
-    status, found = answer(capsys, *data, "--set", "num_classes=10", *limits, *sides)
+    to = ["--to", str(tmp_path / "x.csv"), "--to", str(tmp_path / "x.html")]
+    status, found = answer(capsys, *data, "--set", "num_classes=10", *limits, *sides, *to)
     assert status == 0
+    assert "BF16 AMP fits" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    trials = sum(len(each["trials"]) for each in found["results"])
+    assert len((tmp_path / "x.csv").read_text().splitlines()) == 1 + trials
     assert [each["precision"] for each in found["results"]] == ["fp32", "bf16"]
     for each in found["results"]:
         assert each["verified"] and each["largest_batch"] % 64 == 0
@@ -51,7 +56,12 @@ def test_a_cpu_without_a_limit_is_asked_for_one(capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--granularity", "0"], ["--margin", "1"], ["--precision", "fp32", "--precision", "fp32"]],
+    [
+        ["--to", "x.docx"],
+        ["--granularity", "0"],
+        ["--margin", "1"],
+        ["--precision", "fp32", "--precision", "fp32"],
+    ],
 )
 def test_a_wrong_request_is_refused_before_anything_starts(capsys: Capture, arguments: list[str]) -> None:
     status, found = answer(capsys, *SMALL, *arguments)

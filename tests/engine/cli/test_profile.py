@@ -61,8 +61,8 @@ def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(capsys: 
         (["--run", "beef", "--precision", "fp32"], "--run takes no others"),
         (["--precision", "fp32", "--precision", "fp32"], "needed only once"),
         (["--precision", "fp17"], "Precision is 'fp17'"),
-        (["--to", "x.pdf"], "names no format"),
-        (["--trace", "x.json"], "names no format that a trace"),
+        (["--to", "x.docx"], "is no format of"),
+        (["--trace", "x.json"], "is no format of traces"),
         ([*TINY, "--set", "step.fp32_modules=nope", *HERE], "'nope'"),
     ],
 )

@@ -11,14 +11,12 @@ import pytest
 from engine.compare.comparison import Comparison, compare
 from engine.compare.energy import energy_words, step_energy_text
 from engine.compare.evidence import Evidence
-from engine.compare.tariff import Tariff, tariff_from
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.problem import ProblemError
 from engine.protocol.events import Environment, Summary
 from engine.protocol.timing.energy import Energy
 from engine.race.card import race_card
-from engine.race.words import memory_words, sentence
+from engine.race.words import memory_words, scene_of, sentence
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
@@ -39,7 +37,6 @@ def comparison(
     other: Energy | None,
     *,
     gpu: str = "a GPU",
-    tariff: Tariff | None = None,
     **figures: Any,
 ) -> Comparison:
     """Of FP32 and FP16 AMP, twice as fast, in half the memory."""
@@ -54,7 +51,7 @@ def comparison(
             **figures,
         ),
     ]
-    return compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id, tariff=tariff or Tariff())
+    return compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id)
 
 
 def test_a_clean_difference_is_in_the_figures_and_in_the_verdict(record: Record) -> None:
@@ -96,36 +93,6 @@ def test_without_any_energy_there_are_no_lines_of_it(record: Record) -> None:
     assert "energy" not in names and "net_energy" not in names
 
 
-def test_cost_and_co2_are_told_only_where_they_are_given(record: Record) -> None:
-    tariff = tariff_from("0,30 €", "380 g")
-    assert tariff == Tariff(0.3, "€", 380.0) and tariff_from("$0.2", "") == Tariff(0.2, "$")
-    result = comparison(record, energy(6_400.0), energy(3_200.0), tariff=tariff)
-    mine, names = result.cells(result.sides[1].id), [row.figure.name for row in result.figures]
-    # 50 J for 1,000 samples are 50 kJ, or 1/72 kWh, for a million
-    assert mine["price"].value == pytest.approx(0.3 / 72) and mine["co2"].value == pytest.approx(380 / 72)
-    assert mine["price"].ratio == pytest.approx(0.5)
-    place = names.index("net_energy") + 1
-    assert names[place : place + 2] == ["price", "co2"]
-    units = [row.figure.unit for row in result.figures[place : place + 2]]
-    assert units == ["€/million samples", "g/million samples"]
-    bare = comparison(record, None, None, tariff=tariff)
-    assert not {"price", "co2"} & {row.figure.name for row in bare.figures}
-
-
-@pytest.mark.parametrize(
-    ("price", "co2", "said"),
-    [
-        ("cheap", "", "price_per_kwh is cheap, which is no price."),
-        ("-1 EUR", "", "price_per_kwh is -1 EUR, which is no price."),
-        ("", "much", "co2_per_kwh is much, which is no number of grams."),
-    ],
-)
-def test_what_is_no_tariff_is_refused(price: str, co2: str, said: str) -> None:
-    with pytest.raises(ProblemError) as refused:
-        tariff_from(price, co2)
-    assert refused.value.problem.message == said
-
-
 def test_energy_in_words() -> None:
     assert [energy_words(ratio) for ratio in (0.59, 1.12, 2.4)] == [
         "41 % less energy",
@@ -148,7 +115,7 @@ def test_a_race_tells_of_the_energy_saved(racers: Any) -> None:
     racers.add(Precision.FP16, 2_000, figures={"peak_allocated_mib": 450.0, "energy": energy(3_776.0)})
     race = racers.race()
     assert memory_words(race) == ("Less than half", "of the memory and 41 % less energy")
-    shapes = race_card(race, np.zeros((0, 8, 8, 3), np.uint8), []).still().shapes
+    shapes = race_card(scene_of(race, np.zeros((0, 8, 8), np.uint8))).still().shapes
     lines = [shape.text for shape in shapes if isinstance(shape, Words)]
     assert not any(line.startswith("%") for line in lines)
     assert "41\N{NO-BREAK SPACE}% less energy" in " ".join(lines)

@@ -13,7 +13,7 @@ from engine.compare.evidence import Evidence
 from engine.compare.published import WARNING, PublishedRow, published_beside, sources
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import preset
-from engine.export.sections.published import as_json, published_section
+from engine.export.kinds.published import as_json, published_section
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]

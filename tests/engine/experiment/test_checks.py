@@ -142,9 +142,7 @@ def test_auto_is_the_first_device_and_cuda_the_first_card() -> None:
         ({"path": "somewhere"}, "path", "image-folder"),
     ],
 )
-def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
-    settings: dict[str, Any], key: str, words: str
-) -> None:
+def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(settings, key, words):
     found = problems(experiment_from(settings), CATALOG)
     assert [problem.key for problem in found] == [key]
     assert one_line(str(settings.get(key, ""))) in found[0].message.replace(",", "")
@@ -182,9 +180,7 @@ def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
         ({"dataset": "synthetic", "checkpoint": {"best": True}}, "checkpoint.best", "nothing to validate on"),
     ],
 )
-def test_settings_that_the_dataset_cannot_follow_are_answered(
-    settings: dict[str, Any], key: str, words: str
-) -> None:
+def test_settings_that_the_dataset_cannot_follow_are_answered(settings, key, words):
     (problem,) = problems(experiment_from(settings), CATALOG)
     assert problem.key == key and words in problem.message
     assert problem.message.startswith(f"{setting_title(key)} is ") and problem.remedy.endswith(".")
@@ -257,9 +253,7 @@ def test_a_pattern_with_an_open_bracket_is_refused(pattern: str, is_broken: bool
         (("train/cats/1.png", "train/dogs/1.png"), None),
     ],
 )
-def test_a_folder_without_pictures_of_two_classes_is_refused(
-    tmp_path: Path, files: tuple[str, ...], words: str | None
-) -> None:
+def test_a_folder_without_pictures_of_two_classes_is_refused(tmp_path, files, words):
     (tmp_path / "own").mkdir()
     make(tmp_path / "own", *files)
     experiment = Experiment.model_validate(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from, layered
@@ -25,9 +23,7 @@ from engine.words.settings import applying_settings
         ({"model_config": {"a": 1}, "overrides": "a=5"}, ("a=1",)),
     ],
 )
-def test_overrides_have_one_spelling_however_they_are_given(
-    settings: dict[str, Any], expected: tuple[str, ...]
-) -> None:
+def test_overrides_have_one_spelling_however_they_are_given(settings, expected):
     experiment = experiment_from({"model": "hf:llama", **settings})
     assert experiment.overrides == expected
     assert Experiment.from_json(experiment.to_json()) == experiment

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, flattened
 from engine.experiment.presets import (
     BUILT_IN,
     Preset,
@@ -62,49 +62,38 @@ def sides(name: str, has_gpu: bool = True) -> dict[str, Experiment]:
     return dict(preset(name).experiments(has_gpu))
 
 
-def test_cifar100_resnet_clips_at_one_in_fp32_and_fp16() -> None:
-    experiments = sides("cifar100-resnet")
-    assert [one.precision.value for one in experiments.values()] == ["fp32", "fp16"]
-    for one in experiments.values():
-        assert (one.model, one.dataset, one.step.clip_norm) == ("resnet18", "cifar100", 1.0)
-        assert one.validation.every == 1 and one.label_smoothing == 0
-
-
-def test_resnet18_fakedata_has_the_settings_of_the_script() -> None:
-    (one,) = sides("resnet18-fakedata").values()
-    assert (one.model, one.dataset, one.num_classes, one.image_size) == ("resnet18", "fakedata", 10, 224)
-    assert (one.batch_size, one.epochs, one.precision) == (128, 5, Precision.FP16)
-    assert (one.optimizer.name, one.optimizer.learning_rate) == ("adamw", 3e-4)
-    data = one.data
-    assert (data.workers, data.pin_memory, data.persistent_workers, data.on_device) == (4, True, True, False)
-    assert one.step.clip_norm == 1.0 and one.checkpoint.best
-
-
-def test_resnet50_imagenet_is_the_usual_measure() -> None:
-    for one in sides("resnet50-imagenet").values():
-        assert (one.model, one.dataset, one.num_classes, one.image_size) == (
-            "resnet50", "synthetic", 1_000, 224
-        )  # fmt: skip
-        assert (one.batch_size, one.optimizer.name, one.optimizer.learning_rate) == (64, "adamw", 1e-3)
+@pytest.mark.parametrize(
+    ("name", "precisions", "settings"),
+    [
+        ("cifar100-resnet", ["fp32", "fp16"], {"dataset": "cifar100", "step.clip_norm": 1.0}),
+        (
+            "resnet18-fakedata",
+            ["fp16"],
+            {
+                "batch_size": 128,
+                "epochs": 5,
+                "data.workers": 4,
+                "data.on_device": False,
+                "checkpoint.best": True,
+            },
+        ),
+        ("resnet50-imagenet", ["fp32", "fp16"], {"num_classes": 1_000, "image_size": 224, "batch_size": 64}),
+        ("causal-lm", ["fp32", "fp16"], {"batch_size": 2, "step.gradient_accumulation": 4}),
+        ("batch-limit", ["fp32", "fp16"], {}),
+        ("hello-amp", ["fp16"], {"model": "linear", "batch_size": 20, "optimizer.name": "sgd"}),
+    ],
+)
+def test_a_built_in_preset_has_the_settings_of_its_title(name, precisions, settings):
+    assert (preset(name).kind == "probe") is (name == "batch-limit")
+    experiments = sides(name).values()
+    assert [one.precision.value for one in experiments] == precisions
+    for one in experiments:
+        assert settings.items() <= flattened(one).items()
 
 
 def test_resnet50_memory_has_two_batches_of_amp_beside_fp32() -> None:
     told = {label: (one.precision.value, one.batch_size) for label, one in sides("resnet50-memory").items()}
     assert told == {"FP32 at 64": ("fp32", 64), "AMP at 64": ("fp16", 64), "AMP at 128": ("fp16", 128)}
-
-
-def test_causal_lm_gathers_four_batches_of_two_sequences() -> None:
-    for one in sides("causal-lm").values():
-        assert (one.num_classes, one.sequence_length, one.batch_size) == (32_000, 512, 2)
-        assert (one.optimizer.name, one.optimizer.learning_rate, one.optimizer.weight_decay) == (
-            "adamw", 2e-5, 0.01
-        )  # fmt: skip
-        assert (one.step.gradient_accumulation, one.step.clip_norm) == (4, 1.0)
-
-
-def test_batch_limit_probes_fp32_and_fp16() -> None:
-    assert preset("batch-limit").kind == "probe"
-    assert [one.precision.value for one in sides("batch-limit").values()] == ["fp32", "fp16"]
 
 
 @pytest.mark.parametrize("has_gpu", [True, False])
@@ -113,15 +102,6 @@ def test_the_debug_ladder_climbs_from_fp32_to_the_scaler(has_gpu: bool) -> None:
     rungs = list(sides("debug-ladder", has_gpu).values())
     assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
     assert [one.uses_scaler for one in rungs] == [False, False, True]
-
-
-def test_hello_amp_is_the_smallest_loop_that_shows_every_part() -> None:
-    ((label, experiment),) = preset("hello-amp").experiments(has_gpu=False)
-    assert label == "FP16 AMP"
-    assert (experiment.model, experiment.dataset) == ("linear", "synthetic-regression")
-    assert (experiment.samples, experiment.batch_size, experiment.epochs) == (20, 20, 3)
-    assert experiment.optimizer.name == "sgd" and experiment.optimizer.learning_rate == 0.1
-    assert experiment.uses_scaler
 
 
 @pytest.mark.parametrize(("has_gpu", "amp"), [(True, Precision.FP16), (False, Precision.BF16)])

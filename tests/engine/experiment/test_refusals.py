@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,9 +67,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("key", "value", "allowed"), WRONG)
-def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(
-    key: str, value: Any, allowed: str
-) -> None:
+def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(key, value, allowed):
     with pytest.raises(ProblemError) as caught:
         experiment_from(from_dotted(key, value))
     problem = caught.value.problem
@@ -130,9 +127,7 @@ def test_several_wrong_values_are_all_named() -> None:
         ),
     ],
 )
-def test_settings_that_contradict_one_another_are_answered(
-    settings: dict[str, Any], key: str, words: str
-) -> None:
+def test_settings_that_contradict_one_another_are_answered(settings, key, words):
     with pytest.raises(ProblemError) as caught:
         experiment_from(settings)
     assert caught.value.problem.key == key

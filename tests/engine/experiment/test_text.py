@@ -116,9 +116,7 @@ def test_the_verbs_quote_what_they_refuse_harmlessly(capsys: pytest.CaptureFixtu
         assert said and len(said) < 2_000 and not OBEYED & (set(said) - {"\n"})
 
 
-def test_markup_in_a_title_is_text_on_the_progress_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_markup_in_a_title_is_text_on_the_progress_line(monkeypatch, capsys):
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", screen)
@@ -145,9 +143,7 @@ def test_markup_in_a_title_is_text_on_the_progress_line(
     ],
     ids=("deep", "dotted", "digits", "hexadecimal", "key", "value", "size", "keys", "list"),
 )
-def test_a_file_of_settings_is_refused_in_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: str, said: str
-) -> None:
+def test_a_file_of_settings_is_refused_in_a_sentence(tmp_path, capsys, settings, said):
     file = tmp_path / "settings.toml"
     file.write_text(settings)
     assert cli.main(["run", "--config", str(file)]) == 2

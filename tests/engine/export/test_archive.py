@@ -10,7 +10,7 @@ import pytest
 
 from engine.cli import main
 from engine.export.content import content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.store.store import Store
 
 Fill = Callable[[Store], None]
@@ -21,7 +21,7 @@ def archive(tmp_path: Path, fill: Fill) -> Path:
     """Five runs of another machine."""
     with Store(tmp_path / "there" / "ammeter.sqlite") as store:
         fill(store)
-        return export(content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.zip")
+        return COMPARISON.export(content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.zip")
 
 
 def test_import_says_what_came_and_what_was_here(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:

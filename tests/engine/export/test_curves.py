@@ -49,7 +49,7 @@ def test_every_kind_of_run_can_be_drawn(hostile: Content) -> None:
     loss = charts.chart("loss")
     assert loss is not None
     # the queued run has no curve, and the one with nothing but NaN has one without a line
-    assert [side.precision.value for side in loss.legend] == ["fp32", "fp16", "bf16", "tf32", "default"]
+    assert [side.precision.value for side, _ in loss.legend] == ["fp32", "fp16", "bf16", "tf32", "default"]
 
 
 def test_loss_and_accuracy_share_their_place_across(pair: Content) -> None:

@@ -14,7 +14,7 @@ from engine.cli import main
 from engine.experiment.paths import store_path
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content
-from engine.export.formats import FORMATS, export, format_for
+from engine.export.formats import COMPARISON
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +62,7 @@ def test_what_is_there_stays_unless_force_is_given(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("x.docx", "ends in .docx, which no format does"),
+        ("x.docx", "ends in .docx, which is no format of runs"),
         ("x", "has no ending that names a format"),
         ("folder", "is a folder"),
         ("none/x.pdf", "There is no folder"),
@@ -109,19 +109,19 @@ def test_a_plot_is_chosen_by_name(
     assert "by samples" in Path(path).read_text()
 
 
-@pytest.mark.parametrize("suffix", [one.suffix for one in FORMATS if one.suffix in _OTHERS])
+@pytest.mark.parametrize("suffix", [one.suffix for one in COMPARISON.formats if one.suffix in _OTHERS])
 def test_every_format_takes_every_kind_of_run(hostile: Content, tmp_path: Path, suffix: str) -> None:
-    path = export(hostile, tmp_path / f"x{suffix}")
+    path = COMPARISON.export(hostile, tmp_path / f"x{suffix}")
     assert path.stat().st_size > 500
     beside = {entry.name for entry in tmp_path.iterdir()} - {"home", "data", "exported"}
     assert all(name.startswith("x") for name in beside)
 
 
 def test_the_format_follows_the_ending() -> None:
-    assert format_for("A.HTML").name == "html"
-    assert format_for("board/").name == "tensorboard"
+    assert COMPARISON.format_for("A.HTML").name == "html"
+    assert COMPARISON.format_for("board/").name == "tensorboard"
     with pytest.raises(ProblemError):
-        format_for("x.doc")
+        COMPARISON.format_for("x.doc")
 
 
 def test_an_export_loads_neither_qt_nor_torch(trained: Trained, tmp_path: Path) -> None:

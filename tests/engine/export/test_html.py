@@ -15,7 +15,7 @@ from PIL import Image
 
 from engine.compare.published import PublishedRow, sources
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.report.html import page
 from engine.store.store import Store
 
@@ -90,7 +90,7 @@ def test_a_long_pair_stays_small(exports_store: Store, trained: Callable[..., st
 
 
 def test_a_browser_runs_its_script_and_no_other(hostile: Content, browse: Browse, tmp_path: Path) -> None:
-    export(hostile, tmp_path / "x.html")
+    COMPARISON.export(hostile, tmp_path / "x.html")
     shown = browse(tmp_path / "x.html", "--dump-dom")
     assert "<title>FP16 AMP against FP32</title>" in shown
     # the script has made the plots reachable by key
@@ -117,7 +117,7 @@ def test_the_crosshair_reads_all_curves_at_once(pair: Content, browse: Browse, t
 def test_it_is_light_and_dark_wide_and_narrow_and_prints(
     pair: Content, browse: Browse, program: Program, tmp_path: Path
 ) -> None:
-    export(pair, tmp_path / "x.html")
+    COMPARISON.export(pair, tmp_path / "x.html")
     grounds = {}
     for scheme, width in ((1, 1_200), (0, 500)):
         picture = tmp_path / f"{scheme}.png"

@@ -21,7 +21,7 @@ from engine.experiment.own.trust import TrustedCode, UntrustedCodeError
 from engine.experiment.paths import store_path
 from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of
-from engine.export.formats import FORMATS, export
+from engine.export.formats import COMPARISON
 from engine.store.store import Store
 from engine.words.settings import applying_settings, setting_text
 
@@ -73,7 +73,7 @@ def test_no_verb_and_no_export_runs_it(
 ) -> None:
     code, before = read_code(net), set(sys.modules)
     ids = [trained(precision, **settings(code)) for precision in ("fp32", "bf16")]
-    for form in FORMATS:
+    for form in COMPARISON.formats:
         if not form.is_race:
             assert main(["export", *ids[:1], "--to", str(tmp_path / f"x{form.suffix}"), "--force"]) in (0, 2)
     assert main(["export", *ids, "--to", str(tmp_path / "x.zip"), "--force"]) == 0
@@ -109,7 +109,7 @@ def test_reports_and_tables_name_the_code_by_its_hash(
     first = read_code(net)
     other = first.model_copy(update={"text": FILE + "\n# another\n"})
     ids = [trained("fp32", **settings(first)), trained("fp16", **settings(other))]
-    export(content_of(exports_store, ids), tmp_path / f"x{suffix}")
+    COMPARISON.export(content_of(exports_store, ids), tmp_path / f"x{suffix}")
     text = "".join(path.read_text("utf-8") for path in tmp_path.glob("x*"))
     assert f"net.py, {first.sha256[:8]}" in text and f"net.py, {other.sha256[:8]}" in text
     assert "was_here" not in text

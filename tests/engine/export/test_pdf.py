@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.store.store import Store
 
 Program = Callable[[str], Path]
@@ -32,7 +32,7 @@ def read(program: Program) -> Callable[..., str]:
 def test_a_pair_reads_as_text_and_can_be_drawn_with_its_own_fonts(
     pair: Content, read: Callable[..., str], tmp_path: Path
 ) -> None:
-    path = export(pair, tmp_path / "x.pdf")
+    path = COMPARISON.export(pair, tmp_path / "x.pdf")
     text = " ".join(read("pdftotext", path, "-").split())
     for words in ("2.50 times as fast", "Throughput", "2,500", "a card", "Label smoothing", "Seed"):
         assert words in text
@@ -48,7 +48,7 @@ def test_a_pair_reads_as_text_and_can_be_drawn_with_its_own_fonts(
 def test_hostile_names_are_there_and_what_no_font_has_is_seen(
     hostile: Content, read: Callable[..., str], tmp_path: Path
 ) -> None:
-    text = read("pdftotext", export(hostile, tmp_path / "x.pdf"), "-")
+    text = read("pdftotext", COMPARISON.export(hostile, tmp_path / "x.pdf"), "-")
     assert "cmd|" in text and "etc/passwd" in text and r"\alpha_{x}%" in text
     # a letter of Chinese, for which there is no font
     assert "\N{WHITE SQUARE}" in text
@@ -58,4 +58,4 @@ def test_a_name_of_any_length_fits_on_a_page(
     exports_store: Store, trained: Callable[..., str], read: Callable[..., str], tmp_path: Path
 ) -> None:
     content = content_of(exports_store, [trained(name="long " * 1_000)])
-    assert "long long" in read("pdftotext", export(content, tmp_path / "x.pdf"), "-")
+    assert "long long" in read("pdftotext", COMPARISON.export(content, tmp_path / "x.pdf"), "-")

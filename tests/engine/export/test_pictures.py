@@ -13,9 +13,9 @@ from PIL import Image
 from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Box, Stroke
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.pictures.charts import Charts
-from engine.export.pictures.sheet import picture, write_png, write_svg
+from engine.export.pictures.sheet import picture, write_picture
 from engine.export.report.report import report_of
 from engine.store.store import Store
 from resources.looks import MARK_FILLS
@@ -25,7 +25,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_svg_is_xml_with_real_text_and_the_settings(hostile: Content, tmp_path: Path) -> None:
-    root = ElementTree.parse(export(hostile, tmp_path / "x.svg")).getroot()
+    root = ElementTree.parse(COMPARISON.export(hostile, tmp_path / "x.svg")).getroot()
     texts = [element.text or "" for element in root.iter(f"{SVG}text")]
     assert any(text.startswith("Throughput") for text in texts)
     assert any(text.startswith("a card") for text in texts)
@@ -36,7 +36,7 @@ def test_svg_is_xml_with_real_text_and_the_settings(hostile: Content, tmp_path: 
 
 @pytest.mark.parametrize("name", ["throughput", "loss", "accuracy", "memory"])
 def test_any_chart_can_be_had_alone(pair: Content, tmp_path: Path, name: str) -> None:
-    write_svg(pair, tmp_path / "x.svg", charts=(name,))  # type: ignore[arg-type]
+    write_picture(pair, tmp_path / "x.svg", charts=(name,))  # type: ignore[arg-type]
     root = ElementTree.parse(tmp_path / "x.svg").getroot()
     titles = {"Throughput", "Training loss", "Validation accuracy", "Peak memory"}
     shown = titles & {element.text for element in root.iter(f"{SVG}text")}
@@ -45,7 +45,7 @@ def test_any_chart_can_be_had_alone(pair: Content, tmp_path: Path, name: str) ->
 
 def test_png_is_sharp_and_says_what_it_shows(hostile: Content, tmp_path: Path) -> None:
     drawing = picture(hostile, report_of(hostile))
-    write_png(hostile, tmp_path / "x.png")
+    write_picture(hostile, tmp_path / "x.png")
     with Image.open(tmp_path / "x.png") as shot:
         assert shot.size == (round(2 * drawing.width), round(2 * drawing.height))
         assert shot.info["Title"] == "FP16 AMP against FP32"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +16,18 @@ from engine.drawing.blocks import UNLIT
 from engine.drawing.shapes import colour
 from engine.experiment.paths import store_path
 from engine.export.content import Content, content_of
-from engine.export.formats import FORMATS, export, format_for
+from engine.export.formats import COMPARISON
 from engine.export.pictures.animation import (
     FIRST_MS,
     FRAME_MS,
+    GIF_SCALE,
     LAST_MS,
-    MOST_COLORS,
-    GifWriter,
-    WebpWriter,
-    frames,
+    Film,
+    gif_colors,
 )
 from engine.export.pictures.race import card_of, race_source
 from engine.export.report.report import report_of
 from engine.protocol.pictures import sheet_of
-from engine.race.card import race_card
 from engine.store.store import Store
 from resources.looks import DARK
 
@@ -48,8 +46,8 @@ def short(exports_store: Store, trained: Trained) -> Content:
 def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
 ) -> None:
-    path = export(short, tmp_path / f"race{suffix}")
-    race = card_of(short, report_of(short)).race
+    path = COMPARISON.export(short, tmp_path / f"race{suffix}")
+    race = card_of(short, report_of(short)).scene
     assert path.stat().st_size < 2_000_000
     with Image.open(path) as shown:
         assert shown.size == size and shown.info["loop"] == 0
@@ -68,78 +66,54 @@ def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
     card = card_of(short, report_of(short))
     corner = card.lanes[1].corner(20)
     place = (round(corner[0] + 8), round(corner[1] + 8))
-    clock, lit_at = -FIRST_MS / 1e3, None
     unlit = tuple(bytes.fromhex(colour(DARK, UNLIT).removeprefix("#")))
-    for number, frame in enumerate(frames(card, DARK, 1.0)):
-        if number and lit_at is None and frame.image.getpixel(place) != unlit:
-            lit_at = clock
-        clock += frame.duration_ms / 1e3
-    true = card.race.mixed.seconds_to(21 * card.race.block_samples)
+    film = Film(card, DARK, 1.0)
+    assert film.getpixel(place) != unlit, "the first frame is the end"
+    lit_at = None
+    for number in range(1, film.n_frames):
+        film.seek(number)
+        if lit_at is None and film.getpixel(place) != unlit:
+            lit_at = sum(film.durations[1:number]) / 1e3
+    race = race_source(short).race
+    true = race.mixed.seconds_to(21 * race.block_samples)
     assert lit_at is not None and true is not None
-    assert (
-        true - 1e-6
-        <= lit_at * card.race.playback_rate
-        <= true + FRAME_MS / 1e3 * card.race.playback_rate + 1e-6
-    )
+    late = lit_at * race.playback_rate - true
+    assert -1e-6 <= late <= FRAME_MS / 1e3 * race.playback_rate + 1e-6
 
 
-def test_what_does_not_change_is_one_frame(exports_store: Store, trained: Trained) -> None:
-    one = {"batch_size": 1}
+@pytest.mark.parametrize("suffix", [".webp", ".gif"])
+def test_what_does_not_change_is_one_frame(
+    exports_store: Store, trained: Trained, tmp_path: Path, suffix: str
+) -> None:
+    # tanks would fill all the time
+    one = {"batch_size": 1, "peak_mib": None}
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
-    source = race_source(content_of(exports_store, ids))
-    # tanks fill all the time
-    card = race_card(replace(source.race, peaks_mib=(None, None)), source.tiles, ())
-    shown = [frame.duration_ms for frame in frames(card, DARK, 0.25)]
-    assert len(shown) < 40 < sum(shown) / FRAME_MS
+    content = content_of(exports_store, ids)
+    film = Film(card_of(content, report_of(content)), DARK, 1.0)
+    path = COMPARISON.export(content, tmp_path / f"race{suffix}")
+    with Image.open(path) as shown:
+        assert shown.n_frames < film.n_frames
 
 
-def test_webp_frames_come_back_as_they_were(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    image = Image.fromarray(generator.integers(0, 256, (31, 45, 3), np.uint8))
-    given = []
-    with (tmp_path / "x.webp").open("wb") as file:
-        writer = WebpWriter(file, image.size)
-        for place in ((0, 0), (7, 3), (44, 30), None):
-            if place is not None:
-                image.putpixel(place, (1, 2, 3))
-            given.append(np.asarray(image).copy())
-            writer.add(image, 40)
-        writer.close()
-    with Image.open(tmp_path / "x.webp") as shown:
-        found = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(shown)]
-    assert len(found) == 4
-    assert all(np.array_equal(one, other) for one, other in zip(given, found, strict=True))
-
-
-def test_gif_frames_come_back_as_they_were(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    # black comes last: what is left of the table must not pass for it
-    drawn = itertools.islice(itertools.product(range(20, 256, 38), repeat=3), MOST_COLORS - 1)
-    table = np.array([*drawn, (0, 0, 0)], np.uint8)
-    colors = Image.new("P", (1, 1))
-    colors.putpalette(table.tobytes())
-    image = Image.fromarray(table[generator.integers(0, MOST_COLORS, (31, 45))])
-    given = []
-    with (tmp_path / "x.gif").open("wb") as file:
-        writer = GifWriter(file, image.size, colors)
-        for place in ((0, 0), (7, 3), (44, 30), None):
-            if place is not None:
-                image.putpixel(place, (0, 0, 0))
-            given.append(np.asarray(image).copy())
-            writer.add(image, 40)
-        writer.close()
-    with Image.open(tmp_path / "x.gif") as shown:
-        assert shown.info["loop"] == 0
-        found = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(shown)]
-    assert len(found) == 4
-    assert all(np.array_equal(one, other) for one, other in zip(given, found, strict=True))
+@pytest.mark.parametrize("suffix", [".webp", ".gif"])
+def test_frames_come_back_as_they_were(short: Content, tmp_path: Path, suffix: str) -> None:
+    card = card_of(short, report_of(short))
+    is_gif = suffix == ".gif"
+    film = Film(card, DARK, GIF_SCALE, gif_colors(card, DARK)) if is_gif else Film(card, DARK, 1.0)
+    ends = list(accumulate(film.durations))
+    with Image.open(COMPARISON.export(short, tmp_path / f"race{suffix}")) as shown:
+        clock = 0
+        for frame in ImageSequence.Iterator(shown):
+            film.seek(next(number for number, end in enumerate(ends) if clock < end))
+            assert np.array_equal(np.asarray(film.convert("RGB")), np.asarray(frame.convert("RGB"))), clock
+            clock += frame.info["duration"]
 
 
 def test_each_ending_has_one_form_that_a_path_asks_for() -> None:
-    assert format_for("a.png").name == "png"
-    assert format_for("a.webp").name == "animation"
-    assert format_for("A.GIF").name == "gif"
-    assert {one.name for one in FORMATS if one.is_race} == {"card", "animation", "gif"}
+    assert COMPARISON.format_for("a.png").name == "png"
+    assert COMPARISON.format_for("a.webp").name == "animation"
+    assert COMPARISON.format_for("A.GIF").name == "gif"
+    assert {one.name for one in COMPARISON.formats if one.is_race} == {"card", "animation", "gif"}
 
 
 class TestVerb:

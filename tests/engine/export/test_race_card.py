@@ -18,7 +18,7 @@ from engine.drawing.blocks import grid_for
 from engine.drawing.shapes import Drawing, Words, text_width, wrapped, wrapped_evenly
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
 from engine.export.pictures.race import (
     card_of,
@@ -35,6 +35,7 @@ from engine.race.card import Card, page_card, race_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
 from engine.store.store import Store
 from resources.looks import DARK, LIGHT
+from tests.race_cards import assert_clear, texts_of
 
 Trained = Callable[..., str]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,51 +67,21 @@ def raced(request: pytest.FixtureRequest, exports_store: Store, trained: Trained
 
 def _cards(content: Content) -> list[Card]:
     source = race_source(content)
-    pages = [page_card(source.race, source.tiles, sizes) for sizes in (WIDE, MEDIUM, NARROW)]
+    pages = [page_card(source.scene, sizes) for sizes in (WIDE, MEDIUM, NARROW)]
     return [card_of(content, report_of(content)), *pages]
 
 
-def _edges(words: Words) -> tuple[float, float]:
-    width = text_width(words.text, words.size, words.weight)
-    left = words.x - {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
-    return left, left + width
-
-
-def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> None:
+def test_no_text_runs_over_the_edge_or_into_anything(raced: Content) -> None:
     for card in _cards(raced):
-        race = card.race
-        for seconds in (0.0, race.seconds / 3, race.seconds):
-            words = [one for one in card.drawing(race.at(seconds)).shapes if isinstance(one, Words)]
-            assert all(0 < one.y <= card.height for one in words)
-            # a large figure whose outline begins at the edge has the blank before it beyond the edge
-            assert all(_edges(one)[0] >= -0.07 * one.size for one in words)
-            assert all(_edges(one)[1] <= card.sizes.width + 1 for one in words)
-            lines = [one for one in words if len(one.text) > 1]
-            for number, one in enumerate(lines):
-                for other in lines[number + 1 :]:
-                    is_one_line = abs(one.y - other.y) < 0.5 * min(one.size, other.size)
-                    left, right = sorted((_edges(one), _edges(other)))
-                    assert not is_one_line or left[1] <= right[0] + 1, (one.text, other.text)
+        for seconds in (0.0, card.scene.seconds / 3, card.scene.seconds):
+            assert_clear(card, card.scene.at(seconds))
 
 
 def test_how_much_memory_it_took_is_never_cut_short(exports_store: Store, trained: Trained) -> None:
     ids = [trained("fp32", peak_mib=82.4), trained("bf16", peak_mib=61.7)]
     for card in _cards(content_of(exports_store, ids)):
-        words = [
-            one.text for one in card.drawing(card.race.at(card.race.seconds)).shapes if isinstance(one, Words)
-        ]
-        assert any("Less than three quarters" in text for text in words), words
-
-
-def test_blocks_keep_clear_of_words(raced: Content) -> None:
-    for card in _cards(raced):
-        moment = card.race.at(card.race.seconds)
-        words = [one for one in card.drawing(moment).shapes if isinstance(one, Words)]
-        for blocks in card.blocks(moment):
-            top, bottom = blocks.y, blocks.y + blocks.grid.height
-            right = blocks.x + blocks.grid.width
-            beside = [one for one in words if _edges(one)[0] < right]
-            assert not [one.text for one in beside if top < one.y and one.y - 0.73 * one.size < bottom]
+        texts = texts_of(card, card.scene.end)
+        assert any("Less than three quarters" in text for text in texts), texts
 
 
 def test_the_picture_says_what_was_measured_on_what_and_when(pair: Content, tmp_path: Path) -> None:
@@ -145,7 +116,7 @@ def test_runs_without_a_race_are_answered_in_a_sentence(
     alone = content_of(exports_store, [trained("fp32")])
     path = tmp_path / f"race{suffix}"
     with pytest.raises(ProblemError) as raised:
-        export(alone, path, write=race_writer(suffix))
+        COMPARISON.export(alone, path, write=race_writer(suffix))
     assert raised.value.problem.message.endswith(".") and raised.value.problem.remedy
     assert {one.name for one in tmp_path.iterdir()} <= {"exported", "home", "data"}
 
@@ -217,5 +188,5 @@ def test_a_card_without_details_of_its_lanes_is_described_without_a_gap(
 ) -> None:
     ids = [trained("fp32"), trained("fp32", step={"recipe": "fast"})]
     source = race_source(content_of(exports_store, ids))
-    described = race_card(source.race, source.tiles, ()).drawing(source.race.at(0)).description
+    described = race_card(source.scene).drawing(source.scene.at(0)).description
     assert ", :" not in described and described.count(": 0 images") == 2

@@ -21,17 +21,29 @@ from engine.compare.verdict import joined
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
-from engine.export.formats import export
+from engine.export.document import FigureText, Section
+from engine.export.formats import COMPARISON
 from engine.export.pictures.race import race_source_if_any
 from engine.export.pictures.sheet import picture
 from engine.export.report.html import page
-from engine.export.report.latex import latex
-from engine.export.report.markdown import markdown
-from engine.export.report.report import report_of
+from engine.export.report.report import Report, report_of
+from engine.export.writers.latex import latex
+from engine.export.writers.markdown import markdown
 from engine.protocol.events import Environment
 from engine.store.store import Store
 
 Trained = Callable[..., str]
+
+
+def section(report: Report, title: str) -> Section:
+    return next(known for known in report.sections if known.title.startswith(title))
+
+
+def cell(report: Report, figure: str) -> FigureText:
+    """The figure of the second side."""
+    found = next(row[2] for row in section(report, "Figures").rows if row[0] == figure)
+    assert isinstance(found, FigureText)
+    return found
 
 
 def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> None:
@@ -39,20 +51,15 @@ def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> No
     assert report.title == "FP16 AMP against FP32"
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
     assert "2.50 times as fast" in report.answers[0].text
-    speed = report.figures[0]
-    assert (speed.title, speed.unit) == ("Throughput", "img/s")
-    assert [(cell.value, cell.beside, cell.interval) for cell in speed.cells] == [
-        ("1,000", "", ""),
-        ("2,500", "2.50×", ""),
-    ]
+    throughput = ("Throughput, img/s", FigureText("1,000"), FigureText("2,500", "2.50×"))
+    assert section(report, "Figures").rows[0] == throughput
     assert [(line.title, line.values) for line in report.differing] == [("Precision", ("FP32", "FP16 AMP"))]
-    assert not report.doubts
-    assert any("trained once" in sentence for sentence in report.method)
+    assert not report.warnings
+    assert any("trained once" in sentence for sentence in section(report, "How").sentences)
 
 
 def test_accuracy_of_one_run_each_claims_no_spread(pair: Content) -> None:
-    accuracy = next(line for line in report_of(pair).figures if line.title == "Accuracy")
-    assert accuracy.cells[1].interval == "no spread known"
+    assert cell(report_of(pair), "Accuracy, %").interval == "no spread known"
 
 
 def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Trained) -> None:
@@ -63,9 +70,9 @@ def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Tr
     ]
     report = report_of(content_of(exports_store, ids))
     assert [side.title for side in report.sides] == ["FP32", "BF16 AMP"]
-    assert len(report.runs) == 6 and "3 repeats" in report.subject
-    assert " to " in report.figures[0].cells[1].interval
-    assert any("Repeats are runs in processes of their own" in sentence for sentence in report.method)
+    assert len(section(report, "Runs").rows) == 6 and "3 repeats" in report.subject
+    assert " to " in cell(report, "Throughput, img/s").interval
+    assert "Repeats are runs in processes of their own" in " ".join(section(report, "How").sentences)
 
 
 def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
@@ -78,8 +85,8 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     ids = [fp16, first, bf16, second]
     report = report_of(content_of(exports_store, ids))
     assert [side.title for side in report.sides] == ["FP16 AMP", "FP32", "BF16 AMP"]
-    assert report.baseline.title == "FP32" and report.title == "FP16 AMP against FP32"
-    assert [line.id for line in report.runs] == [fp16, first, second, bf16]
+    assert report.baseline == report.sides[1].id and report.title == "FP16 AMP against FP32"
+    assert [row[-1] for row in section(report, "Runs").rows] == [fp16, first, second, bf16]
     content = content_of(exports_store, ids, first, bf16)
     led = report_of(content)
     assert led.title == "BF16 AMP against FP32" and not led.is_named
@@ -97,7 +104,7 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
     report = report_of(content)
     assert report.title == "Our new card <1>" and report.is_named
     assert '<p class="name"><bdi>Our new card &lt;1&gt;</bdi></p>' in page(content)
-    assert markdown(content).startswith("## Our new card \\<1\\>\n")
+    assert markdown(report).startswith("## Our new card \\<1\\>\n")
     shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
     assert "Our new card <1>" in shown
 
@@ -136,8 +143,8 @@ def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> N
 
 def test_each_doubt_is_told_once(hostile: Content) -> None:
     report = report_of(hostile)
-    told = [*report.doubts, *(answer.text for answer in report.answers)]
-    assert len(set(report.doubts)) == len(report.doubts)
+    told = [*report.warnings, *(answer.text for answer in report.answers)]
+    assert len(set(report.warnings)) == len(report.warnings)
     for words in ("NaN or infinite", "has not run yet", "is still running"):
         assert any(words in sentence for sentence in told)
 
@@ -149,11 +156,11 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     ids = [trained("fp32"), trained("fp16", speed=120.0, speed_note=note)]
     content = content_of(exports_store, ids)
     report = report_of(content)
-    answer, speed = report.answers[0], report.figures[0].cells[1]
+    answer, speed = report.answers[0], cell(report, "Throughput, img/s")
     assert joined(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
     assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
-    assert report.disturbances and not report.doubts
-    for told in (page(content), markdown(content), latex(content)):
+    assert report.disturbances and not report.warnings
+    for told in (page(content), markdown(report), latex(report)):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
         places = [text.index(words) for words in ("Not a clean measurement", "0.12")]
         assert places == sorted(places) and "not clean" in text
@@ -219,7 +226,7 @@ def test_a_file_computes_its_report_once(pair: Content, tmp_path: Path, suffix: 
 
     sys.setprofile(note)
     try:
-        export(pair, tmp_path / f"x{suffix}")
+        COMPARISON.export(pair, tmp_path / f"x{suffix}")
     finally:
         sys.setprofile(None)
     assert made == [pair]

@@ -22,7 +22,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import ProblemError
 from engine.export.content import content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.export.script.data import KNOWN
 from engine.export.script.model import LANGUAGE_SIZES
 from engine.export.script.page import MOST_LINES, built_in_data, script_of
@@ -307,7 +307,7 @@ def test_the_built_in_pictures_come_with_their_licence(run_of: Callable[..., Run
 def test_a_script_is_of_one_run(exports_store: Store, trained: Callable[..., str], tmp_path: Path) -> None:
     content = content_of(exports_store, [trained(), trained("fp16")])
     with pytest.raises(ProblemError, match="one run, and these are 2"):
-        export(content, tmp_path / "run.py")
+        COMPARISON.export(content, tmp_path / "run.py")
     assert not list(tmp_path.glob("*.py"))
 
 
@@ -328,7 +328,7 @@ def test_it_runs_where_ammeter_is_not(
 ) -> None:
     run_id = trained("bf16", steps=1, **settings)
     text = script_of(exports_store.run(run_id))
-    export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
+    COMPARISON.export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
     path = tmp_path / "a script.py"
     assert path.read_text(encoding="utf-8") == text
     path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")

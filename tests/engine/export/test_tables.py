@@ -14,17 +14,18 @@ import pandas as pd
 import pytest
 
 from engine.export.content import Content, content_of
-from engine.export.formats import export
-from engine.export.report.latex import escaped as latex_escaped
-from engine.export.report.latex import latex
-from engine.export.report.markdown import markdown
+from engine.export.formats import COMPARISON
+from engine.export.report.report import report_of
+from engine.export.writers.latex import escaped as latex_escaped
+from engine.export.writers.latex import latex
+from engine.export.writers.markdown import markdown
 from engine.store.store import Store
 
 
 def test_pandas_reads_the_samples_to_the_last_bit(
     pair: Content, exports_store: Store, tmp_path: Path
 ) -> None:
-    export(pair, tmp_path / "runs.csv")
+    COMPARISON.export(pair, tmp_path / "runs.csv")
     table = pd.read_csv(tmp_path / "runs.csv")
     assert len(table) == 200
     for run in pair.runs:
@@ -38,7 +39,7 @@ def test_pandas_reads_the_samples_to_the_last_bit(
 
 
 def test_pandas_reads_the_figures_and_the_runs_beside(pair: Content, tmp_path: Path) -> None:
-    export(pair, tmp_path / "runs.csv")
+    COMPARISON.export(pair, tmp_path / "runs.csv")
     figures = pd.read_csv(tmp_path / "runs-summary.csv").set_index(["side", "figure"])
     assert figures.loc[("FP16 AMP", "samples_per_second"), "ratio"] == pytest.approx(2.5)
     runs = pd.read_csv(tmp_path / "runs-runs.csv")
@@ -48,7 +49,7 @@ def test_pandas_reads_the_figures_and_the_runs_beside(pair: Content, tmp_path: P
 
 
 def test_no_name_can_be_a_formula_or_break_a_row(hostile: Content, tmp_path: Path) -> None:
-    export(hostile, tmp_path / "x.csv")
+    COMPARISON.export(hostile, tmp_path / "x.csv")
     for path in tmp_path.glob("x*.csv"):
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
@@ -61,7 +62,7 @@ def test_no_name_can_be_a_formula_or_break_a_row(hostile: Content, tmp_path: Pat
 
 
 def test_json_holds_everything_and_is_strict(hostile: Content, tmp_path: Path) -> None:
-    export(hostile, tmp_path / "x.json")
+    COMPARISON.export(hostile, tmp_path / "x.json")
 
     def refuse(word: str) -> None:
         pytest.fail(f"{word} is no JSON")
@@ -75,29 +76,31 @@ def test_json_holds_everything_and_is_strict(hostile: Content, tmp_path: Path) -
 
 
 def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Content) -> None:
-    text = markdown(hostile)
+    text = markdown(report_of(hostile))
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines()]
     tables = [set(rows) for is_table, rows in groupby(bars, key=bool) if is_table]
     sides = {len(hostile.comparison.sides) + 2}
-    assert tables == [sides, sides, {3}]
+    assert tables == [sides, sides, {3}, {3}]
     assert re.search(r"(?<!\\)<", text) is None
     assert "a card" in text and "| Batch size | 64 |" in text
 
 
 def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
-    text = latex(pair)
+    text = latex(report_of(pair))
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
     assert "2,500 (2.50$\\times$) \\\\" in text and "% Device name: a card" in text
     assert latex_escaped(r"a_b & 100% $x$ \input{y} ~^#") == (
         r"a\_b \& 100\% \$x\$ \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}\#"
     )
     assert latex_escaped("\N{GRINNING FACE} é --") == "? é -{}-"
-    assert all(line.startswith("%") or r"\input" not in line for line in latex(hostile).splitlines())
+    assert all(
+        line.startswith("%") or r"\input" not in line for line in latex(report_of(hostile)).splitlines()
+    )
 
 
 def test_runs_of_different_columns_share_a_table(
     exports_store: Store, trained: Callable[..., str], tmp_path: Path
 ) -> None:
     ids = [trained("fp16", steps=5), trained("fp32", steps=8)]
-    export(content_of(exports_store, ids), tmp_path / "x.csv")
+    COMPARISON.export(content_of(exports_store, ids), tmp_path / "x.csv")
     assert len(pd.read_csv(tmp_path / "x.csv")) == 13

@@ -17,7 +17,7 @@ from tensorboard.plugins.hparams.metadata import (
 )
 
 from engine.export.content import content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.store.record import RunRecord
 from engine.store.store import Store
 
@@ -35,7 +35,7 @@ def store(tmp_path: Path, fill: Callable[[Store], None]) -> Iterator[Store]:
 def opened(store: Store, tmp_path: Path) -> Opened:
     """A run as TensorBoard has read it, from a folder with all runs of the store."""
     folder = tmp_path / "board"
-    export(content_of(store, [run.id for run in store.runs()]), f"{folder}/")
+    COMPARISON.export(content_of(store, [run.id for run in store.runs()]), f"{folder}/")
     assert len(list(folder.iterdir())) == len(store.runs())
 
     def read(run: RunRecord) -> EventAccumulator:
@@ -103,9 +103,9 @@ def test_a_run_without_samples_is_there_with_its_settings(store: Store, opened: 
 def test_writing_it_loads_no_torch(store: Store, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from engine.store.store import Store;"
-        "from engine.export.content import content_of; from engine.export.formats import export\n"
+        "from engine.export.content import content_of; from engine.export.formats import COMPARISON\n"
         f"with Store(Path({str(store.path)!r})) as store:\n"
-        f"    export(content_of(store, [{store.runs()[-1].id!r}]), {f'{tmp_path}/alone/'!r})\n"
+        f"    COMPARISON.export(content_of(store, [{store.runs()[-1].id!r}]), {f'{tmp_path}/alone/'!r})\n"
         "assert not {'torch', 'PySide6'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-P", "-c", script], check=True, cwd=Path(__file__).parents[3])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from engine.experiment.experiment import Precision
-from engine.race import words as words
+from engine.race import headline, words
+from engine.race.lanes import LONGEST_SECONDS
 from engine.race.number import laid_out
-from engine.race.race import LONGEST_SECONDS, Race
+from engine.race.race import Race
 from engine.words.numbers import number_text, times
 
 FP32, FP16 = Precision.FP32, Precision.FP16
@@ -107,7 +108,7 @@ def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers:
         moment = race.at(race.seconds * part / 10)
         assert moment.number is None and words.counted_text(race, moment) is None
         assert words.caption(race, moment) == ("No fair figure", "since the speed was not steady")
-    assert "vary too much" in words.sentence(race)
+    assert "vary too much" in headline.sentence(race)
     (doubt,) = words.doubt_words(race)
     assert doubt.startswith("The speed was not steady: these two whole runs come to 3.28 times as long, and")
     assert doubt.endswith("the comparison to 2.50 times as fast.")
@@ -151,7 +152,7 @@ def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
 def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[str, Any]) -> None:
     race = racers.of_two(1_000, 2_000, mine=mine)
     assert race.ratio == 2.0 and race.claim is None and race.is_unlike
-    assert words.title(race) == "Two different trainings, side by side"
+    assert headline.title(race) == "Two different trainings, side by side"
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
         assert words.caption(race, race.at(at))[0] == "No fair figure"

@@ -13,7 +13,8 @@ from engine.experiment.experiment import Measure, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.pictures import patterns
 from engine.race.card import race_card
-from engine.race.race import LONGEST_SECONDS, MOST_BLOCKS
+from engine.race.lanes import LONGEST_SECONDS, MOST_BLOCKS
+from engine.race.words import scene_of
 from engine.store.record import Status
 
 FP32, FP16 = Precision.FP32, Precision.FP16
@@ -248,8 +249,8 @@ def test_doubts_and_the_device_are_the_comparisons(racers: Any) -> None:
 def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Any) -> None:
     busy = {"tensor_activity_percent": (10.0, 40.0, 14.0, 44.0), "peak_allocated_mib": (9.0,) * 4}
     assert racers.repeated([(100.0, 200.0), (100.0, 200.0)], **busy).tensor_percent == (12.0, 42.0)
-    card = race_card(racers.race(), patterns(racers.race().blocks), ())
-    words = [shape.text for shape in card.drawing(card.race.at(0)).shapes if isinstance(shape, Words)]
+    card = race_card(scene_of(racers.race(), patterns(racers.race().blocks)))
+    words = [shape.text for shape in card.drawing(card.scene.at(0)).shapes if isinstance(shape, Words)]
     assert "Tensor Cores busy" in words and "12\u00a0%" in words and "42\u00a0%" in words
 
 

@@ -9,17 +9,17 @@ import pytest
 from engine.drawing.looks import precision_look
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Precision
-from engine.race.tanks import DESIGN, Rect, Tank, TankPair
+from engine.race.tanks import Rect, Tank, TankPair
 
 
 def plan(
-    full: float | None, mixed: float | None, fill: float = 1.0, size: tuple[float, float] = DESIGN
+    full: float | None, mixed: float | None, fill: float = 1.0, size: tuple[float, float] = (216.0, 500.0)
 ) -> TankPair:
     tanks = (
         Tank(("Full",), precision_look(Precision.FP32), full),
         Tank(("Mixed",), precision_look(Precision.FP16), mixed),
     )
-    scale = min(size[0] / DESIGN[0], size[1] / DESIGN[1])
+    scale = min(size[0] / 216, size[1] / 500)
     return TankPair(tanks, Rect(0.0, 0.0, *size), scale, fill)
 
 

@@ -16,7 +16,6 @@ from engine.sweep.answers import answers
 from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.parallel import parallel
 from engine.sweep.pictures.picture import (
     RATIO_FIGURE,
     CellPicture,
@@ -43,7 +42,6 @@ PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
     "lines of rates": lambda size: lines(RESULTS, 1, 2, RATIO_FIGURE, AT, size),
     "scatter": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, ACCURACY, size),
     "scatter of precisions": lambda size: scatter(RESULTS, PEAK_MEMORY, SPEED, None, size),
-    "parallel": lambda size: parallel(RESULTS, FIGURES, SPEED, {}, size),
 }
 
 
@@ -70,11 +68,9 @@ def test_words_stay_within_the_picture_and_apart(name: str, size: tuple[float, f
     assert boxes
     for text, left, top, right, bottom in boxes:
         assert left >= -1 and right <= size[0] + 1 and top >= 0 and bottom <= drawing.height, text
-    # values beside neighbouring coordinates may be close where there is hardly any room
-    if name != "parallel" or size[0] > 1_000:
-        for one, other in combinations(boxes, 2):
-            is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
-            assert is_apart, (one[0], other[0])
+    for one, other in combinations(boxes, 2):
+        is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
+        assert is_apart, (one[0], other[0])
 
 
 def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
@@ -91,11 +87,22 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
     assert "The best is BF16 AMP, batch size 128" in picture.drawing.description
 
 
-def test_shades_are_even_and_the_highest_value_has_the_last() -> None:
-    shades = Shades([10.0, 20.0, math.nan, 19.0])
-    assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-10", "heat-19"]
-    wide = Shades([1.0, 100.0])
-    assert wide.ink(10.0) == "heat-10"
+def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged() -> None:
+    cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
+    shown = words(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
+    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not judged (1)" in shown
+    assert not any(text.startswith("best: 2,880") for text in shown)
+    memory = words(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
+    assert "disturbed" not in memory
+
+
+def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last() -> None:
+    shades = Shades([11.0, 20.0, math.nan, 19.0])
+    assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
+    wide = Shades([1.3, 87.0])
+    assert [wide.ink(value) for value in (1.0, 10.0, 100.0)] == ["heat-0", "heat-4", "heat-7"]
+    ticks = [shape.text for shape in wide.bar(SPEED, 0.0, 0.0, 100.0) if isinstance(shape, Words)]
+    assert ticks[0] == "1" and ticks[-1] == "100"
 
 
 def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() -> None:
@@ -139,20 +146,6 @@ def test_a_cell_whose_loss_diverged_is_best_in_nothing() -> None:
     assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
 
 
-def test_ranges_keep_the_cells_that_pass_them_all() -> None:
-    whole = parallel(RESULTS, FIGURES, SPEED, {}, (1_000.0, 500.0))
-    assert len(whole.passing) == 10 and len(whole.coordinates) == 3 + len(FIGURES)
-    precision = whole.coordinates[0]
-    high = parallel(
-        RESULTS, FIGURES, SPEED, {precision.key: (0.5, 1.0), "batch_size": (0.0, 0.2)}, (1_000.0, 500.0)
-    )
-    assert high.passing == (6, 7)
-    line = high.spots[0].line
-    assert high.spots[0].holds(line[1][0], line[1][1]) and not high.spots[0].holds(
-        line[1][0], line[1][1] + 20
-    )
-
-
 def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none() -> None:
     lines_of = cell_words(RESULTS.cells[6], FIGURES).split("\n")
     assert lines_of[:3] == [
@@ -182,7 +175,6 @@ def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
         heat_map(empty, 1, 0, SPEED, AT, size),
         lines(empty, 1, 0, SPEED, AT, size),
         scatter(empty, PEAK_MEMORY, SPEED, ACCURACY, size),
-        parallel(empty, FIGURES, SPEED, {}, size),
     ):
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing

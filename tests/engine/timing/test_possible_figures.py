@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from engine.drawing.shapes import Drawing, Words
 from engine.experiment.experiment import Precision, experiment_from
-from engine.export.timing.tables import sections
-from engine.export.timing.values import as_json
+from engine.export.kinds.profile import sections
+from engine.export.kinds.profile import values as as_json
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile

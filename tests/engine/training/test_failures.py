@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engine.experiment.problem import Kind, ProblemError, request_problem
-from engine.training.failures import check_normalised, not_a_number, problem_of, summary_of
+from engine.training.failures import check_normalised, not_a_number, problem_of, summary_so_far
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_form_of_out_of_memory_is_known(error: Exception) -> None:
 def test_a_problem_stays_itself() -> None:
     problem = request_problem("No.", "Ask otherwise.")
     assert problem_of(ProblemError(problem)) is problem
-    assert summary_of(ProblemError(problem)) is None
+    assert summary_so_far(ProblemError(problem)) is None
 
 
 def test_one_sample_in_batch_normalisation_names_the_setting() -> None:
@@ -54,9 +54,7 @@ def test_one_value_of_several_samples_is_the_models_matter() -> None:
 
 
 @pytest.mark.parametrize(("step", "rate"), [(1, False), (2, True)])
-def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(
-    step: int, rate: bool
-) -> None:
+def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(step, rate):
     assert ("learning rate" in not_a_number(step).remedy) is rate
 
 

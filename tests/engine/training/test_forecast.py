@@ -17,7 +17,7 @@ from engine.training.measuring.memory import LiveBytes
 from engine.training.models.build import loss_for
 from engine.training.precision import cuda_precisions
 from engine.training.runs import workload
-from engine.training.runs.prepare import Plan, build
+from engine.training.runs.prepare import RunPlan, build
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
 MIB = 2**20
@@ -54,7 +54,7 @@ def on_a_card(settings: dict[str, object]) -> Experiment:
 
 def real_peak_mib(experiment: Experiment) -> float:
     """The peak of the second step on real tensors, counted as the forecast counts."""
-    plan = Plan(experiment, read_catalog())
+    plan = RunPlan(experiment, read_catalog())
     model = build(plan, plan.experiment)
     device = torch.device("cpu")
     with LiveBytes() as live:
@@ -107,7 +107,7 @@ def test_fake_tensors_take_what_real_ones_take(settings):
 
 def test_the_parts_are_those_of_the_model():
     made = forecast(experiment_from(SMALL))
-    plan = Plan(made.experiment, read_catalog())
+    plan = RunPlan(made.experiment, read_catalog())
     parameters = sum(tensor.numel() for tensor in build(plan, plan.experiment).parameters())
     assert made.parameters_mib == pytest.approx(4 * parameters / MIB, rel=0.01)
     assert made.gradients_mib == pytest.approx(made.parameters_mib, rel=0.01)

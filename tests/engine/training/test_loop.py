@@ -37,9 +37,7 @@ def test_real_pictures_are_learnt(fashion: Any, precision: Precision) -> None:
 
 
 @pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16])
-def test_every_precision_starts_from_the_same_weights_and_pictures(
-    fashion: Any, precision: Precision
-) -> None:
+def test_every_precision_starts_from_the_same_weights_and_pictures(fashion, precision):
     # a processor may take long over FP16
     reference, other = (fashion(precision=name, batch_size=16) for name in (Precision.FP32, precision))
     assert other.samples.loss == pytest.approx(reference.samples.loss, rel=0.02)
@@ -198,9 +196,7 @@ def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatc
     assert order == ["shuffle", "begin"] * 2
 
 
-def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(
-    pictures: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(pictures, monkeypatch):
     seen: list[tuple[int, bool]] = []
 
     class Watched(torch.nn.Linear):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.experiment.checks import Catalog
-from engine.training.doctor import examine, read_catalog
+from engine.training.doctor import examine_torch, read_catalog
 
 
 def test_the_catalog_survives_the_trip() -> None:
@@ -20,7 +20,7 @@ def test_the_cpu_is_the_last_device_and_names_are_unique() -> None:
 
 
 def test_the_doctor_runs_a_real_step() -> None:
-    checks = {check.name: check for check in examine()}
+    checks = {check.name: check for check in examine_torch()}
     assert {"Device", "Tensor Cores", "BF16"} < set(checks)
     (step,) = [check for name, check in checks.items() if name.startswith("A step under")]
     assert step.status == "ok"

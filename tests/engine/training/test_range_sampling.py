@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
 from engine.export.archive.reader import import_archive
 from engine.export.content import content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.protocol.events import Diagnosed, Event, Log, Phase, PhaseName
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
@@ -108,9 +108,7 @@ def test_a_sample_leaves_the_card_s_cache_as_large_as_it_was(monkeypatch: pytest
     assert card.cached == 0
 
 
-def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(
-    pictures: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(pictures, monkeypatch):
     alive: list[int] = []
     watched = sampling.watched_pass
 
@@ -205,7 +203,7 @@ def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes
     assert store.count_ranges(saved.id) == 3
     assert store.ranges(saved.id, 1) == (ranges_in(run.events)[1],)
     assert not any(isinstance(event, Diagnosed) for event in store.events(saved.id))
-    archive = export(content_of(store, [saved.id]), tmp_path / "runs.zip")
+    archive = COMPARISON.export(content_of(store, [saved.id]), tmp_path / "runs.zip")
     with Store(tmp_path / "there.sqlite") as there:
         import_archive(there, archive)
         assert there.ranges(saved.id) == store.ranges(saved.id)

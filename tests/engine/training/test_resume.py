@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("settings", VARIETIES)
-def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path, settings):
     # just into the second epoch, of 15 steps or, where batches are accumulated, of five
     settings = {"epochs": None, "steps": 18, "samples": 6_000, **settings}
     straight = trained(tmp_path / "straight", **settings)
@@ -140,9 +139,7 @@ def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("length", [{"epochs": 1}, {"epochs": None, "steps": 4}])
-def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(
-    tmp_path: Path, length: dict[str, Any]
-) -> None:
+def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(tmp_path, length):
     control, first = Control(), []
     for event in train(Experiment.model_validate(layered(SETTINGS, length)), control, tmp_path):
         first.append(event)
@@ -180,9 +177,7 @@ def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_pa
         (lambda state: next(iter(state["model"].values())).fill_(math.nan), "not all numbers"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str
-) -> None:
+def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(tmp_path, change, said):
     settings = {"model": "linear", "dataset": "synthetic-regression", "image_size": None, "samples": 4_000}
     trained(tmp_path, 2, **settings)
     checkpoints = Checkpoints(tmp_path)

@@ -17,7 +17,7 @@ from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import DataSegment
 from engine.training.runs import prepare
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 from engine.training.runs.run import Run
 from engine.training.runs.trial import LEAST_STEPS, _validated_in_short, try_batch
 
@@ -81,7 +81,7 @@ def test_the_validation_is_made_with_the_sizes_of_its_batches() -> None:
     settings = layered(
         TINY, {"dataset": "fashion", "image_size": None, "num_classes": None, "batch_size": 300}
     )
-    plan = Plan(Experiment.model_validate(settings), read_catalog())
+    plan = RunPlan(Experiment.model_validate(settings), read_catalog())
     assert plan.facts.validation_samples == 1_000
     assert _validated_in_short(plan).validation.limit == 300 + 1_000 % 300
 

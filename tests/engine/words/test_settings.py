@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from engine.experiment.catalog import IMAGE_FOLDER
-from engine.experiment.experiment import Experiment, Precision, experiment_from, layered, setting_fields
+from engine.experiment.experiment import Experiment, Precision, all_settings, experiment_from, layered
 from engine.experiment.own.code import OWN, Code
+from engine.experiment.setting import Chosen
 from engine.training.data.datasets import dataset_entries
-from engine.words.settings import Chosen, applies, applying_settings, setting_text
+from engine.words.settings import applies, applying_settings, setting_text
 
 
 def chosen(dataset: str) -> Chosen:
@@ -62,7 +63,7 @@ def test_only_settings_that_mean_something_are_shown(
 ) -> None:
     shown = applying_settings(experiment_from(layered({"precision": "fp32"}, settings))).keys()
     assert present <= shown and not absent & shown
-    assert list(shown) == [key for key in setting_fields() if key in shown]
+    assert list(shown) == [key for key in all_settings() if key in shown]
 
 
 @pytest.mark.parametrize(

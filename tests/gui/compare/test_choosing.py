@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
-from engine.experiment.experiment import Experiment, setting_fields
+from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.titles import FACTS, setting_title
 from engine.export.report.tables import setting_lines
 from engine.store.record import RunRecord
@@ -79,7 +79,7 @@ class TestChoices:
         assert {setting_title(key) for key in (*applying_settings(base.experiment), "device_name")} <= set(
             names
         )
-        assert set(names) <= {setting_title(key) for key in (*setting_fields(), *FACTS)}
+        assert set(names) <= {setting_title(key) for key in (*all_settings(), *FACTS)}
         assert {"Loss scaler", "Steps", "Initial loss scale"} < set(names)
         assert not {"Epochs", "Samples per epoch", "Sequence length", "Momentum"} & set(names)
         assert len(set(names)) == len(names)

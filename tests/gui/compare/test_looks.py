@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QStackedWidget, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QStackedWidget,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
@@ -48,6 +56,8 @@ class TestLooks:
             plot, words = four.panel.curves.canvas.grab().toImage(), four.panel.headline.grab().toImage()
             return four.head.grab().toImage(), plot, words
 
+        # what was laid out anew takes its place in the next turn of the event loop
+        QApplication.processEvents()
         dark = colours()
         theme().set_mode("light")
         light = colours()
@@ -62,10 +72,11 @@ class TestLooks:
         qtbot.waitUntil(lambda: (window.width(), window.height()) == size)
         # laying text out anew may take another turn of the event loop
         qtbot.waitUntil(lambda: not cut_off(window), timeout=2_000)
-        last = four.panel.table.texts()[-1][0]
-        title = next(one for one in four.panel.table.findChildren(QLabel) if one.text() == last)
-        four.panel.figures.ensureWidgetVisible(title)
-        qtbot.waitUntil(lambda: title.visibleRegion().boundingRect().height() == title.height() > 0)
+        grid = four.panel.table.grid
+        last = grid.visualRect(grid.model().index(len(grid.rows()) - 1, 0))
+        bottom = grid.viewport().mapTo(four.panel.figures.widget(), last.bottomLeft())
+        four.panel.figures.ensureVisible(0, bottom.y())
+        qtbot.waitUntil(lambda: grid.viewport().visibleRegion().contains(last.center()))
 
     def test_every_control_says_what_it_is(self, four: Any) -> None:
         window = four.window
@@ -94,10 +105,10 @@ def test_the_last_line_of_the_table_is_seen_whole_also_if_it_was_made_out_of_sig
     pages.show()
     workspace.show(*(trained(precision, 1_000.0) for precision in ("fp32", "bf16", "tf32", "fp16")))
     pages.setCurrentWidget(panel)
-    last = next(one for one in panel.table.findChildren(QLabel) if one.text() == "Skipped steps")
+    grid = panel.table.grid
 
     def is_whole() -> bool:
-        bottom = last.mapTo(panel.table, last.rect().bottomLeft()).y()
-        return 200 < bottom < panel.table.height()
+        last = grid.visualRect(grid.model().index(len(grid.rows()) - 1, 0))
+        return 200 < last.bottom() < grid.viewport().height() <= panel.table.height()
 
     qtbot.waitUntil(is_whole)

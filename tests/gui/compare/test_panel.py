@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.drawing.bar_chart import Bar, axis_end
 from engine.drawing.looks import SideLook
-from engine.protocol.timing.energy import Energy
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
 
@@ -64,33 +63,6 @@ class TestFigures:
         with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
         assert edit.property("problem") == "true"
-
-    def test_what_the_energy_costs_is_told_when_a_price_is_typed(
-        self, qtbot: QtBot, workspace: Any, trained: Trained
-    ) -> None:
-        table = workspace.panel.table
-        workspace.show(trained("fp32", 640.0))
-        assert table.tariff.opener.isHidden()
-        used = [
-            Energy(source="nvml", joules=joules, seconds=9, steps=1, samples=1_000) for joules in (72, 36)
-        ]
-        workspace.show(trained("fp32", 640.0, energy=used[0]), trained("fp16", 1_280.0, energy=used[1]))
-        assert workspace.row("Energy") == ["72.0", "36.0", "0.50×"]
-        low = table.height()
-        assert table.tariff.opener.isVisible() and not table.tariff.isVisible()
-        table.tariff.opener.click()
-        assert table.tariff.isVisible() and table.height() == low + table.tariff.height()
-        table.tariff.price.setText("0.50 EUR")
-        with qtbot.waitSignal(workspace.reader.shown):
-            qtbot.keyClick(table.tariff.price, Qt.Key.Key_Return)
-        assert workspace.row("Electricity") == ["0.0100", "0.00500", "0.50×"]
-        with qtbot.waitSignal(workspace.reader.shown):
-            table.tariff.restore(("", "100"))
-        assert workspace.row("CO₂") == ["2.00", "1.00", "0.50×"]
-        table.tariff.co2.setText("much")
-        with qtbot.waitSignal(workspace.reader.shown):
-            qtbot.keyClick(table.tariff.co2, Qt.Key.Key_Return)
-        assert table.tariff.co2.property("problem") == "true"
 
     def test_bars_are_named_and_one_without_a_speed_says_so(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", None, settings=workspace.FAST))

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
 from gui.installation.dialog import EngineDialog
 from gui.installation.setup import EngineSetup
+from gui.widgets.table import ResultTable
 from tests.gui.installation.conftest import INSTALLATION
 
 READY = Engine(State.READY, INSTALLATION, Path("/data/engine/installations/1/packages"))
@@ -40,9 +41,8 @@ def words(dialog: EngineDialog) -> str:
 
 def test_versions_size_and_packages_are_shown(dialog: EngineDialog) -> None:
     assert "PyTorch 2.15.0" in words(dialog) and "6.0 GiB in 20,000 files" in words(dialog)
-    table = dialog.findChild(QTableWidget)
-    cells = [table.item(row, 0).text() for row in range(table.rowCount())]
-    assert cells == ["sympy", "torch", "torchvision"]
+    packages = dialog.findChild(ResultTable).lines()[1:]
+    assert [name for name, _ in packages] == ["sympy", "torch", "torchvision"]
 
 
 @pytest.mark.parametrize("engine", [Engine(State.OWN)])

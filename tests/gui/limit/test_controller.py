@@ -97,7 +97,7 @@ def known_forecast(experiment: Experiment, fixed: float, slope: float) -> Foreca
 
 
 def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
-    qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     asked: list[str] = []
 
@@ -141,6 +141,12 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
 
     window.others.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "8"
+
+    with qtbot.waitSignal(window.others.limits.written) as written:
+        window.others.memory_limit.export.asked.emit(home / "trials.csv")
+    assert written.args == [home / "trials.csv"]
+    rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + view.trial_count and "8,True" in rows[-1]
 
     assert "Memory limit, FP32: Searching for the largest batch" in window.backstage.log.text()
     window.others.memory_limit.menu.delete_asked.emit(view.series)

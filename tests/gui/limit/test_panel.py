@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
@@ -19,6 +18,7 @@ from engine.store.saved.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
 from gui.session.orders.searches import SearchView
 from gui.widgets.labels import plain_tip
+from gui.widgets.table.painting import cell_width
 
 
 def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, searches: Any) -> None:
@@ -39,10 +39,10 @@ def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(
         view = searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0, count)
         panel.show_search(view)
         side = panel.chart.content().sides[0]
-        assert len(side.passed) + len(side.failed) == count == panel.trials.model.rowCount()
+        assert len(side.passed) + len(side.failed) == count == len(panel.trials.view.rows())
     assert panel.result.ratio_text() == ""
     assert panel.stop.isVisible()
-    assert panel.trials.model.lines()[3][:4] == ["FP32", "320", "Out of memory", "over 24.0"]
+    assert panel.trials.view.lines()[3][:4] == ["FP32", "320", "Out of memory", "over 24.0"]
 
 
 def used(panel: MemoryLimitPanel, qtbot: QtBot) -> list[int]:
@@ -154,13 +154,9 @@ def test_a_side_that_was_stopped_marks_no_largest_fit(panel: MemoryLimitPanel, s
         Precision.FP16, "stopped", "The search was stopped before the answer was proven."
     )
     panel.show_search(replace(searches.searched(view, 1, 3).after(1, stopped), is_live=False))
-    results = [(line[0], line[2]) for line in panel.trials.model.lines()]
+    results = [(line[0], line[2]) for line in panel.trials.view.lines()]
     assert results.count(("FP32", "Largest fit")) == 1 and ("FP16 AMP", "Largest fit") not in results
-    shades = [
-        panel.trials.model.index(row, 0).data(Qt.ItemDataRole.BackgroundRole)
-        for row in range(panel.trials.model.rowCount())
-    ]
-    assert sum(shade is not None for shade in shades) == 1
+    assert [row.trial.batch_size for row in panel.trials.view.rows() if row.is_answer] == [289]
     assert [side.answer for side in panel.chart.content().sides] == [289, None]
 
 
@@ -211,14 +207,11 @@ def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: MemoryLimitPane
     panel.show_search(searches.both())
     for size in (QSize(1100, 600), QSize(740, 430)):
         panel.resize(size)
-        view, model = panel.trials.view, panel.trials.model
-        for row in range(model.rowCount()):
-            for column in range(5):
-                index = model.index(row, column)
-                metrics = QFontMetrics(index.data(Qt.ItemDataRole.FontRole))
-                pictured = 18 if index.data(Qt.ItemDataRole.DecorationRole) is not None else 0
-                needed = metrics.horizontalAdvance(index.data()) + pictured + 8
-                assert needed <= view.visualRect(index).width(), (size, index.data())
+        view = panel.trials.view
+        for place, column in enumerate(view.columns()):
+            for row in view.rows():
+                needed = cell_width(replace(column, text=column.short or column.text), row)
+                assert needed <= view.columnWidth(place), (size, column.text(row))
 
 
 def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(

@@ -8,8 +8,8 @@ import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
 from engine.protocol.trials import ProbeEnded, ProbeResult, Trial, TrialEnded
-from gui.limit.chart_content import content_of
-from gui.limit.trials import RESULT, TrialModel
+from gui.limit.chart import content_of
+from gui.limit.trials import rows_of
 from gui.session.orders.order import SearchOrder
 from gui.session.orders.searches import SearchView
 
@@ -55,9 +55,7 @@ def test_the_table_has_all_trials_and_one_answer() -> None:
         precision=Precision.FP32, largest_batch=110, verified=True, first_failure=111, bound_by="memory"
     )
     view = replace(searched(*both_fit).after(0, ProbeEnded(probe_id="p", result=result)), is_live=False)
-    model = TrialModel()
-    model.show_view(view)
-    assert [row[RESULT] for row in model.lines()[1:]] == [
+    assert [row.result() for row in rows_of(view)] == [
         "Fits, uncompiled",
         "Fits, uncompiled",
         "Out of memory, uncompiled",

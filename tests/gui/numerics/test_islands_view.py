@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QPushButton, QTableWidget
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.islands import Islands
 from gui.numerics.answers.islands_view import IslandsView
+from gui.widgets.table import ResultTable
 
 
 @pytest.fixture
@@ -20,9 +21,8 @@ def view(qtbot: QtBot) -> IslandsView:
 
 
 def rows(view: IslandsView) -> list[list[str]]:
-    table = next(table for table in view.findChildren(QTableWidget) if table.isVisible())
-    items = [[table.item(row, column) for column in range(5)] for row in range(table.rowCount())]
-    return [[item.text() for item in row if item is not None] for row in items]
+    table = next(table for table in view.findChildren(ResultTable) if table.isVisible())
+    return table.lines()[1:]
 
 
 def test_the_answer_its_price_and_its_trials_are_shown(view: IslandsView, islands: Islands) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents
+from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import share_text
-from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE
-from gui.numerics.ranges.table import picture_area
 from gui.numerics.ranges.view import RangeView
 from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text
 
@@ -31,8 +29,12 @@ def plain(text: str) -> str:
 
 
 def names(view: RangeView) -> list[str]:
-    model = view.table.model_
-    return [model.text(number, MODULE) for number in range(model.rowCount())]
+    return [row.name for row in view.table.rows()]
+
+
+def share(view: RangeView, number: int, form: NumberFormat) -> str:
+    titles, *lines = view.table.lines()
+    return lines[number][titles.index(form.label)]
 
 
 def test_without_ranges_the_view_says_what_they_answer_and_asks_for_them(qtbot: QtBot) -> None:
@@ -47,13 +49,13 @@ def test_without_ranges_the_view_says_what_they_answer_and_asks_for_them(qtbot: 
 def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms(view: RangeView) -> None:
     view.quantity.button("gradient").click()
     assert view.loss_scale.sentence.text().startswith("At 65,536: ")
-    view.table.setCurrentIndex(view.table.model_.index(1, MODULE))
-    before = view.table.model_.text(1, FIRST_FORMAT + SMALL_FORMATS.index(FP16))
+    view.table.selectRow(1)
+    before = share(view, 1, FP16)
     view.loss_scale.slider.setValue(0)
     assert plain(view.loss_scale.sentence.text()) == (
         "At 1: 25 % of the gradients become 0 in FP16, none overflows. 2^18 would lose least."
     )
-    assert view.table.model_.text(1, FIRST_FORMAT + SMALL_FORMATS.index(FP16)) != before
+    assert share(view, 1, FP16) != before
     assert view.detail.fates[FP16].text().startswith("FP16: ")
     view.loss_scale.slider.setValue(32)
     assert "the step would be skipped" in view.loss_scale.sentence.text()
@@ -72,7 +74,7 @@ def test_the_table_sorts_by_what_a_format_loses_below_the_row_of_all_modules(vie
     view.quantity.button("gradient").click()
     view.loss_scale.slider.setValue(0)
     assert names(view) == ["All modules (4)", "features.0", "features.1", "features.3", "classifier"]
-    column = FIRST_FORMAT + SMALL_FORMATS.index(FP16)
+    column = view.table.lines()[0].index(FP16.label) + 1
     view.table.sortByColumn(column, Qt.SortOrder.AscendingOrder)
     assert names(view) == ["All modules (4)", "classifier", "features.3", "features.1", "features.0"]
     view.table.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
@@ -80,18 +82,18 @@ def test_the_table_sorts_by_what_a_format_loses_below_the_row_of_all_modules(vie
 
 
 def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(view: RangeView) -> None:
-    view.table.setCurrentIndex(view.table.model_.index(4, MODULE))
-    view.table.sortByColumn(MODULE, Qt.SortOrder.AscendingOrder)
+    view.table.selectRow(4)
+    view.table.sortByColumn(0, Qt.SortOrder.AscendingOrder)
     view.quantity.button("weight").click()
-    assert names(view)[view.table.chosen_number()] == "classifier"
+    chosen = view.table.chosen()
+    assert chosen is not None and chosen.name == "classifier"
     assert view.detail.histogram.accessibleName().startswith("classifier. FP16: ")
 
 
 def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, view: RangeView) -> None:
-    index = view.table.model_.index(1, PICTURE)
-    area = picture_area(view.table.visualRect(index))
-    place = QPointF(view.table.axis.x(-5, area) + 1, area.center().y())
-    qtbot.mouseMove(view.table.viewport(), QPoint(int(place.x()), int(place.y())))
+    area = view.table.picture_area(1)
+    place = QPoint(int(view.table.axis.x(-5, area)) + 1, int(area.middle[1]))
+    qtbot.mouseMove(view.table.viewport(), place)
     qtbot.waitUntil(lambda: view.readout.whole_text().startswith("features.0: "))
     assert "from 2^-5 = 0.031 up to twice that" in view.readout.whole_text()
 
@@ -109,7 +111,7 @@ def test_a_module_without_a_single_number_has_a_row(view: RangeView) -> None:
         Ranges(rows=(ModuleRange(module="", quantity="activation", exponents=nothing),), scale=1.0)
     )
     assert names(view) == ["All modules (1)", "the model"]
-    assert view.table.model_.text(1, FIRST_FORMAT) == "–"
+    assert share(view, 1, SMALL_FORMATS[0]) == "–"
     assert content_sentence(nothing) == "12 numbers, 10 of them 0, 2 NaN"
 
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.export.content import content_of
-from engine.export.formats import export
+from engine.export.formats import COMPARISON
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.runs.importing import Importing
@@ -52,7 +52,7 @@ def desk(qtbot: QtBot, tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def archive(saved: Store, trained: Trained, tmp_path: Path) -> Path:
     runs = [trained("fp32", 880.0).id, trained("fp16", 1_663.0).id]
-    return export(content_of(saved, runs), tmp_path / "runs.ammeter")
+    return COMPARISON.export(content_of(saved, runs), tmp_path / "runs.ammeter")
 
 
 def test_what_came_in_is_told_and_can_be_compared(desk: Desk, archive: Path) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from engine.experiment.experiment import setting_fields
+from engine.experiment.experiment import all_settings
 from engine.experiment.titles import named, setting_problem
 from gui.setup.fields import OPTIONS
 from gui.window.main_window import MainWindow
 
 
-@pytest.mark.parametrize("key", OPTIONS)
-def test_the_form_calls_a_setting_by_the_title_of_its_field(key: str) -> None:
-    assert OPTIONS[key].label == setting_fields()[key].title
-    assert OPTIONS[key].tip == setting_fields()[key].description
+def test_the_form_shows_what_stands_beside_a_settings_field(start: Callable[[], MainWindow]) -> None:
+    fields = start().setup.form.more.form.fields
+    assert list(fields) == list(OPTIONS)
+    for key, field in fields.items():
+        setting = all_settings()[key]
+        assert field.control.accessibleName() == setting.title
+        assert field.control.toolTip().startswith(setting.about)
 
 
 def test_what_the_window_tells_names_settings_and_no_keys(start: Callable[[], MainWindow]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import compare
@@ -19,9 +19,11 @@ from engine.race.replay import race_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.show.panel import ShowPanel
-from gui.show.text import TextBlock, TextRow
+from gui.show.race.view import RaceView
+from gui.show.scale import ShowButton
 from gui.theme.motion import set_reduced_motion
 from gui.theme.theme import theme
+from tests.race_cards import assert_clear
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]
@@ -43,7 +45,7 @@ class Room:
         self.resize(1440, 848)
         with qtbot.waitExposed(self.window):
             self.window.show()
-        self.race, self.clock = self.panel.race, self.panel.race.clock
+        self.race, self.clock, self.view = self.panel.race, self.panel.race.clock, self.panel.race.view
 
     def resize(self, width: int, height: int) -> None:
         self.window.resize(width, height)
@@ -57,10 +59,26 @@ class Room:
         for size in self.SIZES:
             self.resize(*size)
             assert cut_off(self.panel) == [] and outside(self.panel) == [], size
+            for view in self.panel.findChildren(RaceView):
+                if view.isVisible():
+                    assert_clear(view.card, view.instant)
 
     @property
     def words(self) -> str:
         return self.race.words().replace("\N{NO-BREAK SPACE}", " ")
+
+    @property
+    def number(self) -> str | None:
+        """The number that is shown, and that can then be pressed."""
+        number: str | None = self.view.instant.number
+        assert self.view.number.isHidden() is (number is None)
+        return number
+
+    @property
+    def lit(self) -> tuple[int, int]:
+        """The blocks of both lanes that are lit."""
+        full, mixed = self.view.instant.counts
+        return full.blocks, mixed.blocks
 
 
 @pytest.fixture
@@ -111,12 +129,12 @@ def _first(columns: dict[str, Any], count: int) -> Samples:
 
 
 def cut_off(panel: QWidget) -> list[str]:
-    """Texts with less room than they need; a row may shorten its last words at the left."""
-    blocks = [one for one in panel.findChildren(TextBlock) if one.isVisible()]
-    rows = [one for one in panel.findChildren(TextRow) if one.isVisible()]
+    """Texts with less room than they need."""
+    shown = [one for one in panel.findChildren(QLabel) if one.isVisible()]
+    buttons = [one for one in panel.findChildren(ShowButton) if one.isVisible() and one.text()]
     return [
-        *(one.words() for one in blocks if one.height() < one.heightForWidth(one.width())),
-        *(f"{one.words()}: {one.width()}" for one in rows if one.width() < one.least_width()),
+        *(one.text() for one in shown if one.wordWrap() and one.height() < one.heightForWidth(one.width())),
+        *(f"{one.text()}: {one.width()}" for one in buttons if one.width() < one.minimumSizeHint().width()),
     ]
 
 

@@ -248,11 +248,11 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     window.others.shows.show_runs([run.id for run in disturbed])
     until_raced(qtbot, window)
     race = window.others.show_panel.race
-    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     assert window.page == "results" and not window.others.shows.show_me.is_at_work
     assert "2 runs queued" in window.notice.text()
     window.show_page("show")
-    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
@@ -260,5 +260,5 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))
-    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     assert begun == ["begun"]

@@ -2,76 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from PySide6.QtCore import Qt
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Phase, PhaseName
 from engine.race.race import Race
+from engine.race.showcase import Showcase
 from gui.session.live_run import LiveRun
 from gui.show.guided import pages
-from gui.show.guided.pages import MeasuredLane, Measuring
+from gui.show.guided.pages import Measuring, Progress
+
+CASE = Showcase(
+    "Show me",
+    (
+        ("FP32", Experiment(batch_size=10, steps=200)),
+        ("BF16", Experiment(batch_size=10, steps=200, precision=Precision.BF16)),
+    ),
+    "Twice.",
+)
 
 
-def measuring(
-    running: str, *, samples: Sequence[float], left: float | None = 4.0, phase: str = ""
-) -> Measuring:
-    full = MeasuredLane(Precision.FP32, "Full precision", "FP32", 1_000, samples[0], 900.0, "images so far")
-    mixed = MeasuredLane(
-        Precision.BF16, "Mixed precision", "BF16 AMP", 1_000, samples[1], None, "not begun yet"
-    )
-    which: Any = running
-    return Measuring(
-        "The same training", "Twice.", "small-cnn, 64 images at once", which, full, mixed, left, phase
-    )
+def run(run_id: str, steps: int) -> LiveRun:
+    live = LiveRun.of(run_id, CASE.sides[0][1])
+    if steps:
+        live.phase = Phase(name=PhaseName.MEASURING)
+        columns = {"step": range(1, steps + 1), "samples_per_second": [100.0] * steps}
+        live.load({**columns, "allocated_mib": [900.0] * steps})
+    return live
+
+
+def measuring(full: int, mixed: int | None = None, *, phase: str = "") -> Measuring:
+    """The page after so many steps of the full run, and then of the mixed one."""
+    second = None if mixed is None else run("b", mixed)
+    running: Any = "full" if mixed is None else "mixed"
+    return pages.measuring(Progress(CASE, running, run("a", full), second, phase))
 
 
 class TestMeasuring:
     def test_it_says_which_run_trains_and_for_how_long(self, room: Any) -> None:
-        room.panel.show_measuring(measuring("full", samples=(500, 0)))
+        room.panel.show_measuring(measuring(100))
         page = room.panel.measuring
         assert room.panel.page == "measuring"
-        assert (
-            "Measuring full precision about 4 s left" in page.words() and "500 images so far" in page.words()
-        )
-        assert page.stage.full.view.lit == page.stage.full.view.blocks / 2
-        assert page.stage.mixed.view.lit == 0
-
-    def test_the_time_left_is_that_of_both_runs(self) -> None:
-        live = LiveRun.of("a", Experiment(batch_size=10, steps=200))
-        live.load({"step": range(1, 101), "samples_per_second": [100.0] * 100})
-        assert pages.measuring(pages.Progress(None, "full", full=live)).seconds_left == pytest.approx(30.0)
-        assert pages.measuring(pages.Progress(None, "mixed", mixed=live)).seconds_left == pytest.approx(10.0)
+        assert "Measuring full precision about 30 s left" in page.words()
+        assert "1,000 images so far" in page.words() and "Full: 900 MiB; Mixed: not yet." in page.words()
+        full, mixed = page.view.instant.counts
+        assert (full.blocks, mixed.blocks) == (100, 0)
 
     def test_it_follows_the_second_run(self, room: Any) -> None:
-        room.panel.show_measuring(measuring("full", samples=(1_000, 0)))
-        room.panel.show_measuring(measuring("mixed", samples=(1_000, 10), left=None))
-        assert "Measuring mixed precision just begun" in room.panel.measuring.words()
-        assert room.panel.measuring.stage.mixed.view.lit > 0
+        room.panel.show_measuring(measuring(200))
+        room.panel.show_measuring(measuring(200, 0))
+        assert "Measuring mixed precision starting" in room.panel.measuring.words()
+        room.panel.show_measuring(measuring(200, 100))
+        page = room.panel.measuring
+        assert "2,000 images, measured" in page.words() and "10 s left" in page.words()
+        assert page.view.instant.counts[1].blocks == 100
 
     def test_screen_readers_hear_of_each_run_and_not_of_each_count(self, room: Any) -> None:
         page = room.panel.measuring
-        room.panel.show_measuring(measuring("full", samples=(500, 0)))
+        room.panel.show_measuring(measuring(50))
         told = page.accessibleDescription()
         assert "Measuring full precision" in told
-        room.panel.show_measuring(measuring("full", samples=(600, 0)))
+        room.panel.show_measuring(measuring(60))
         assert page.accessibleDescription() == told and "600 images" in page.words()
-        room.panel.show_measuring(measuring("mixed", samples=(1_000, 0)))
+        room.panel.show_measuring(measuring(200, 1))
         assert "Measuring mixed precision" in page.accessibleDescription()
 
     def test_a_phase_without_steps_is_named(self, room: Any) -> None:
-        room.panel.show_measuring(measuring("full", samples=(0, 0), phase="getting the pictures"))
+        room.panel.show_measuring(measuring(0, phase="getting the pictures"))
         assert "getting the pictures" in room.panel.measuring.words()
 
     def test_it_can_be_stopped(self, room: Any) -> None:
-        room.panel.show_measuring(measuring("full", samples=(0, 0)))
+        room.panel.show_measuring(measuring(0))
         with room.qtbot.waitSignal(room.panel.stop_wanted):
             room.panel.measuring.stop.click()
 
     def test_it_fits(self, room: Any) -> None:
-        room.panel.show_measuring(measuring("mixed", samples=(1_000, 10)))
+        room.panel.show_measuring(measuring(200, 1))
         room.assert_fits()
 
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QHelpEvent
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QLabel
 
 from engine.race.race import Race
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.show.scale import explained
-from gui.show.text import TextRow
 from gui.theme.motion import set_reduced_motion
 
 Trained = Callable[..., RunRecord]
@@ -33,47 +31,43 @@ class TestRace:
     def test_it_stands_at_the_start_of_what_it_is_given(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         assert room.panel.page == "race"
-        assert (room.clock.seconds, room.race.stage.full.view.lit) == (0.0, 0)
-        assert "Just begun" in room.words and room.race.stage.middle.number.shown == ""
+        assert (room.clock.seconds, room.lit) == (0.0, (0, 0))
+        assert "Just begun" in room.words and room.number == ""
 
     def test_half_way_the_faster_lane_is_further(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds / 2)
-        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
-        assert 0 < full.lit < mixed.lit < mixed.blocks == usual.blocks
+        full, mixed = room.lit
+        assert 0 < full < mixed < usual.blocks
         assert room.words.count("images so far") == 3
-        assert room.race.stage.middle.number.shown == "5.00"
+        assert room.number == "5.00"
 
     def test_at_the_end_the_number_is_the_comparisons_own(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds)
         assert usual.ratio == pytest.approx(5.0)
-        assert room.race.stage.middle.number.shown == "5.00"
-        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
-        assert mixed.lit == usual.blocks == 5 * full.lit
+        assert room.number == "5.00"
+        assert room.lit == (usual.blocks // 5, usual.blocks)
         assert room.words.count("images in 2.3 s") == 2
-        assert room.race.stage.memory.tanks.fill == 1.0
+        assert room.view.instant.fill == 1.0
 
     def test_tanks_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
         self, room: Any, usual: Race
     ) -> None:
         room.panel.show_race(usual, None)
-        memory = room.race.stage.memory
-        assert not memory.busy.isVisible()
+        assert "Tensor Cores busy" not in room.words
         room.panel.show_race(replace(usual, tensor_percent=(12.0, 41.6)), None)
-        assert memory.busy.isVisible()
-        assert memory.busy.accessibleDescription().endswith("42\u00a0%")
+        assert "Tensor Cores busy, of the measured time: Full: 12 %; Mixed: 42 %." in room.words
         room.clock.seek(usual.seconds)
-        assert memory.busy.fill == 1.0
         room.resize(1024, 548)
-        assert not memory.busy.isVisible(), "the memory needs the room"
+        assert "Tensor Cores" not in room.words, "the memory needs the room"
+        room.assert_fits()
 
     def test_another_race_begins_anew(self, room: Any, usual: Race, failed: Race) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds)
         room.panel.show_race(failed, None)
-        assert room.clock.seconds == 0.0 and room.race.stage.mixed.view.lit == 0
-        assert room.race.stage.middle.number.isHidden()
+        assert (room.clock.seconds, room.lit, room.number) == (0.0, (0, 0), None)
 
     def test_playing_begins_at_once_and_reduced_motion_shows_the_end(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
@@ -94,9 +88,7 @@ class TestRace:
         assert "The race is paused." in room.race.accessibleDescription()
         room.press(Qt.Key.Key_End)
         told = room.race.accessibleDescription()
-        assert room.race.stage.middle.number.accessibleName() == (
-            "5.00 times as many images in the same 2.3 seconds"
-        )
+        assert room.view.number.accessibleName() == ("5.00 times as many images in the same 2.3 seconds")
         assert "images in 2.3 s" in told and "The race is at the end." in told
 
 
@@ -113,7 +105,7 @@ class TestCertainty:
         room.panel.show_race(raced(*runs), None)
         room.press(Qt.Key.Key_End)
         popover = room.race.popover
-        for opener in (room.race.stage.middle.number, room.race.stage.middle.sure):
+        for opener in (room.view.number, room.view.certainty):
             opener.click()
             assert popover.isVisible() and "95 % confidence" in popover.words()
             room.qtbot.keyClick(popover, Qt.Key.Key_Escape)
@@ -126,7 +118,7 @@ class TestCertainty:
         room.panel.show_race(usual, None)
         room.press(Qt.Key.Key_End)
         popover = room.race.popover
-        room.race.stage.middle.number.click()
+        room.view.number.click()
         assert popover.isVisible() and not popover.compare.hasFocus()
         with room.qtbot.assertNotEmitted(room.panel.compare_wanted):
             room.qtbot.keyClick(popover, key)
@@ -134,7 +126,7 @@ class TestCertainty:
 
     def test_another_page_takes_it_away(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        room.race.stage.middle.sure.click()
+        room.view.certainty.click()
         room.panel.show_refusal("It failed.", "Try it again.")
         assert not room.race.popover.isVisible()
 
@@ -145,11 +137,11 @@ class TestCertainty:
             trained("fp32", 1_000.0), trained("fp16", 5_000.0, settings={"optimizer": {"learning_rate": 0.5}})
         )
         room.panel.show_race(race, None)
-        assert room.race.stage.middle.sure.text() == "With caution: how sure is that?"
-        assert not room.race.stage.headline.again.isVisible()
-        headline, popover = room.race.stage.headline, room.race.popover
-        assert "With caution:" in headline.words() and headline.more.isVisible()
-        headline.more.click()
+        assert room.view.certainty.text() == "With caution: how sure is that?"
+        assert not room.view.again.isVisible()
+        popover = room.race.popover
+        assert "With caution:" in room.words and room.view.more.isVisible()
+        room.view.more.click()
         assert popover.isVisible() and "•" in popover.words()
         with room.qtbot.waitSignal(room.panel.compare_wanted):
             popover.compare.click()
@@ -162,14 +154,14 @@ class TestCertainty:
         room.panel.show_race(race, None)
         room.press(Qt.Key.Key_End)
         assert room.words.startswith("Other programs disturbed this measurement")
-        assert room.race.stage.middle.number.isHidden() and "Not a clean measurement" in room.words
+        assert room.number is None and "Not a clean measurement" in room.words
         with room.qtbot.waitSignal(room.panel.again_wanted):
-            room.race.stage.headline.again.click()
+            room.view.again.click()
         room.assert_fits()
 
     def test_a_clean_one_has_no_line_for_it(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        assert not room.race.stage.headline.more.isVisible() and "clean" not in room.words
+        assert not room.view.more.isVisible() and "clean" not in room.words
 
     def test_the_popover_stays_on_the_screen(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
@@ -184,7 +176,7 @@ class TestUnusual:
         race = raced(trained("fp32", 1_000.0), trained("fp16", 800.0))
         room.panel.show_race(race, None)
         room.clock.seek(race.seconds)
-        assert room.race.stage.middle.number.shown == "1.25"
+        assert room.number == "1.25"
         assert "as long with mixed precision" in room.words
         assert "better choice" in room.words
 
@@ -197,38 +189,38 @@ class TestUnusual:
         race = raced(trained("fp32", full), trained("fp16", mixed))
         room.panel.show_race(race, None)
         room.clock.seek(race.seconds)
-        assert room.race.stage.middle.number.shown == shown
+        assert room.number == shown
         room.assert_fits()
 
     def test_a_run_that_failed_half_way_stops_there(self, room: Any, failed: Race) -> None:
         room.panel.show_race(failed, None)
         room.clock.seek(failed.seconds)
-        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
-        assert 0 < full.lit < mixed.lit < mixed.blocks
+        full, mixed = room.lit
+        assert 0 < full < mixed < failed.blocks
         assert "then it ran out of memory" in room.words
-        assert room.race.stage.middle.number.isHidden() and "No fair figure" in room.words
+        assert room.number is None and "No fair figure" in room.words
 
     def test_without_a_ratio_there_is_a_reason_in_its_place(
         self, room: Any, trained: Trained, raced: Raced
     ) -> None:
         race = raced(trained("fp32", None, speed_note=NO_SPEED), trained("fp16", None, speed_note=NO_SPEED))
         room.panel.show_race(race, None)
-        assert room.race.stage.middle.number.isHidden()
-        assert room.race.stage.middle.sure.text() == "Why is that?"
+        assert room.number is None
+        assert room.view.certainty.text() == "Why is that?"
 
     def test_memory_that_was_not_measured_takes_no_room(
         self, room: Any, trained: Trained, raced: Raced
     ) -> None:
         room.panel.show_race(raced(trained("fp32", 1_000.0), trained("fp16", 5_000.0)), None)
-        assert room.race.stage.memory.isHidden()
+        assert "Memory" not in room.words
+        assert room.view.card.sizes.lanes == room.view.card.sizes.inner
 
     def test_patterns_stand_in_for_pictures(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, np.zeros((0, 24, 24), np.uint8))
         room.clock.seek(usual.seconds)
-        lane = room.race.stage.mixed.view
-        image = lane.grab().toImage()
-        block = [image.pixelColor(x, 6).name() for x in range(2, 20)]
-        assert len(set(block)) > 3
+        blocks, image = room.view.card.lanes[1], room.view.grab().toImage()
+        colors = {image.pixelColor(round(blocks.x) + x, round(blocks.y) + 6).name() for x in range(2, 20)}
+        assert len(colors) > 3
 
     def test_two_lanes_of_one_precision_are_told_apart(
         self, room: Any, trained: Trained, raced: Raced
@@ -245,11 +237,9 @@ class TestHover:
         assert [line.partition(":")[0] for line in told] == ["AMP", "FP16", "Fast recipe", "Mixed precision"]
         assert explained("12,800 images") == ""
 
-    def test_a_word_in_a_row_is_explained_where_the_pointer_is(self, room: Any, usual: Race) -> None:
+    def test_the_terms_of_a_lane_are_explained_above_it(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        row = room.race.stage.full.findChildren(TextRow)[0]
-        for x, expected in ((60, "Full precision: "), (330, "FP32: ")):
-            place = QPoint(x, row.height() // 2)
-            QApplication.sendEvent(row, QHelpEvent(QEvent.Type.ToolTip, place, row.mapToGlobal(place)))
-            assert QToolTip.text().startswith(expected)
-        QToolTip.hideText()
+        heading = next(one for one in room.view.findChildren(QLabel) if "FP32" in one.accessibleName())
+        assert "Full precision: " in heading.toolTip() and "FP32: " in heading.toolTip()
+        blocks = room.view.card.lanes[0]
+        assert room.view.childAt(round(blocks.x) + 9, round(blocks.y) - 9) is heading

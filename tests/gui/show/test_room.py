@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, QSize
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QAbstractButton
 
 from engine.race.race import Race
 from engine.store.record import RunRecord
 from gui.show.scale import SMALLEST_TEXT, Scale, scale_for
-from gui.show.text import TextBlock, TextRow
 from gui.theme.theme import theme
+from tests.race_cards import assert_clear, texts_of
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]
@@ -41,37 +43,30 @@ class TestRoom:
         room.clock.seek(race.seconds)
         room.assert_fits()
 
-    @pytest.mark.parametrize(
-        "rest",
-        [
-            "in the same 1,234.5 seconds",
-            "in the same time, over the whole runs",
-            "at their usual pace",
-        ],
-    )
-    def test_no_line_beside_the_number_is_cut_off(self, room: Any, usual: Race, rest: str) -> None:
+    @pytest.mark.parametrize("rest", ["in the same 1,234.5 seconds", "in the same time, over the whole runs"])
+    @pytest.mark.parametrize("number", ["0.80", "1,250"])
+    def test_no_line_beside_the_number_is_cut_off(
+        self, room: Any, usual: Race, rest: str, number: str
+    ) -> None:
         room.panel.show_race(usual, None)
-        room.clock.seek(usual.seconds)
-        middle = room.race.stage.middle
-        middle.set_room("0.80", [("as many images", rest)])
-        middle.set_number("0.80")
-        middle.show_words("as many images", rest, sure="How sure is that?")
-        for width, height in ((1440, 848), (1024, 548), (3840, 2160)):
-            room.resize(width, height)
-            rows = [row for row in middle.findChildren(TextRow) if row.isVisible()]
-            cut = [row.words() for row in rows if row.width() < row.needed_width() - 2]
-            assert rows and cut == [], width
-            blocks = [block for block in middle.findChildren(TextBlock) if block.isVisible()]
-            assert rest in [one.words() for one in (*rows, *blocks)]
+        scene = room.view.scene
+        end = replace(scene.end, number=number, caption=("as many images", rest))
+        room.view.show_scene(replace(scene, at=lambda seconds: end), end, "How sure is that?")
+        for size in room.SIZES:
+            room.resize(*size)
+            assert_clear(room.view.card, end)
+            text = " ".join(texts_of(room.view.card, end))
+            assert f"as many images {rest}" in text and "…" not in text, size
 
     def test_the_parts_do_not_cover_one_another(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        stage = room.race.stage
         for size in room.SIZES:
             room.resize(*size)
-            parts = [stage.headline, stage.full, stage.middle, stage.mixed, stage.memory]
-            assert [part for part in parts if part.height() < 20] == []
-            assert not any(_overlap(one, other) for one in parts for other in parts if one is not other)
+            areas = [part.area for part in room.view.card.parts]
+            assert all(area.width > 20 and area.height > 15 for area in areas)
+            # a part may begin on the line on which another ends
+            inner = [replace(area, bottom=area.bottom - 1) for area in areas]
+            assert not any(one.meets(other) for one, other in combinations(inner, 2)), size
 
     def test_a_window_made_large_can_be_made_small_again(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
@@ -99,8 +94,3 @@ class TestRoom:
         buttons = [one for one in room.panel.findChildren(QAbstractButton) if one.isVisible()]
         assert len(buttons) >= 8
         assert [one for one in buttons if not one.accessibleName() or not one.toolTip()] == []
-
-
-def _overlap(one: QWidget, other: QWidget) -> bool:
-    places = [QRect(part.mapToGlobal(QPoint(0, 0)), part.size()) for part in (one, other)]
-    return places[0].intersects(places[1])

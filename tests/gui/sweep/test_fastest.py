@@ -14,7 +14,7 @@ from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
 from engine.store.store import Store
 from engine.sweep.fastest.events import TrialStarted, TuningKnown, TuningStarted
 from gui.sweep.fastest.page import Waterfall
-from gui.sweep.fastest.words import rows
+from gui.sweep.fastest.words import candidates
 from gui.window.main_window import MainWindow
 
 WAIT_MS = 60_000
@@ -70,7 +70,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     text = panel.page.text()
     assert "2.1 times as fast" in text and "9 runs" in text and "torch.compile" in text
     assert panel.page.findChildren(Waterfall) and not panel.go_on.isVisibleTo(window)
-    assert [row[-1] for row in rows(tuned)] == ["winner", "out after round 1"]
+    assert [candidate.state for candidate in candidates(tuned)] == ["winner", "out after round 1"]
     panel.page.use_wanted.emit()
     assert window.setup.text("batch_size") == "5"
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):

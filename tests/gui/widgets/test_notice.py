@@ -156,7 +156,7 @@ def test_a_written_file_is_told_with_its_path(room: Room, tmp_path: Path) -> Non
 
 def test_the_trials_of_a_search_are_told_as_every_export_is(start: Open, tmp_path: Path) -> None:
     window = start()
-    window.others.memory_limit.exported.emit(tmp_path / "trials.csv")
+    window.others.limits.written.emit(tmp_path / "trials.csv")
     assert window.notice.text() == "Wrote trials.csv."
     assert window.notice.messages()[-1].path == tmp_path / "trials.csv"
     assert window.notice.offers() == ("Open", "Show in folder")

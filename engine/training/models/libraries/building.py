@@ -1,4 +1,4 @@
-"""What building a model of timm or transformers takes, whichever it is: the import, the room, and a trial.
+"""Building a model of timm or transformers: importing the library, checking memory, and a trial batch.
 
 Nothing is downloaded: models have random weights.
 """
@@ -56,7 +56,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def check_room(name: str, parameters: int) -> None:
+def check_host_memory(name: str, parameters: int) -> None:
     """Raises ProblemError where so many float32 weights do not fit into the machine's own memory."""
     needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
     free = psutil.virtual_memory().available / BYTES_PER_GIB
@@ -71,7 +71,7 @@ def check_room(name: str, parameters: int) -> None:
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """What `construct` makes, with weights that depend only on the seed; reseeds torch's global generator.
+    """Builds a model whose weights depend only on the seed; reseeds torch's global generator.
 
     Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
     """
@@ -79,13 +79,13 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
     # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
     with suppress(Exception), Weightless():
         parameters = sum(parameter.numel() for parameter in construct().parameters())
-    check_room(name, parameters)
+    check_host_memory(name, parameters)
     torch.manual_seed(seed)
     return construct()
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """What the model makes of a first small batch; nothing of the model or of random numbers changes.
+    """The model's outputs for a small batch; neither model nor random numbers change.
 
     None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
     """
@@ -100,8 +100,8 @@ def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
             model.train(was_training)
 
 
-def reason_of(error: Exception) -> str:
-    """What a library says is wrong, to end a sentence with. Raises the error itself where memory ran out."""
+def library_reason(error: Exception) -> str:
+    """A library's error as the end of a sentence. Raises the error itself where memory ran out."""
     if isinstance(error, ProblemError) or is_out_of_memory(error):
         raise error
     lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]
@@ -114,7 +114,7 @@ def override_problem(override: str, message: str, remedy: str) -> Problem:
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
-def refused(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
+def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
     """A model that cannot be trained, for a reason that its library gives; overrides come first."""
     if overrides:
         message = f"with which {name} cannot be trained here: {reason}."

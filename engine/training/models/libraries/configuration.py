@@ -9,13 +9,19 @@ from typing import Any
 
 from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of, refused
+from engine.training.models.libraries.building import (
+    imported,
+    library_reason,
+    override_problem,
+    quiet,
+    refusal,
+)
 from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type
 
 OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
 
 OWN_CLASSES = 10
-"""Of the batches that are drawn for a model."""
+"""The classes of made-up batches."""
 
 _AUTO_CLASSES = {
     CAUSAL: "AutoModelForCausalLM",
@@ -68,14 +74,14 @@ def architecture_of(
             config.architectures = config.architectures or []
             auto_class = getattr(library, _AUTO_CLASSES[head])
     except Exception as error:
-        raise ProblemError(refused(name, overrides, reason_of(error), OVERRIDE)) from error
+        raise ProblemError(refusal(name, overrides, library_reason(error), OVERRIDE)) from error
     return Architecture(head, config, auto_class, classes)
 
 
 def _settings_here(
     head: str, default: Any, image_size: int, channels: int, classes: int
 ) -> Iterator[tuple[str, Any]]:
-    """What the run decides, by dotted keys; only what this configuration has."""
+    """The settings that the run decides, by dotted keys; only those that this configuration has."""
     wanted: dict[str, Any] = {"use_cache": False}
     if head == CAUSAL:
         wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
@@ -103,7 +109,7 @@ def _below(token: Any, vocabulary: int) -> Any:
 
 
 def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Where a configuration has the key: itself, or else its parts; with the value there."""
+    """The configurations that have the key, this one or else its parts, and its value there."""
     if key in _own_keys(config):
         yield key, getattr(config, key)
         return
@@ -123,7 +129,7 @@ def _own_keys(config: Any) -> set[str]:
 
 
 def all_keys(config: Any) -> Iterator[str]:
-    """What can be overridden, by dotted keys."""
+    """The dotted keys that can be overridden."""
     yield from _own_keys(config)
     for part, inner in _parts(config):
         yield from (f"{part}.{key}" for key in all_keys(inner))

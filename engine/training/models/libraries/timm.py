@@ -17,11 +17,11 @@ from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.experiment.titles import setting_problem
 from engine.training.models.libraries.building import (
     imported,
+    library_reason,
     outputs_for,
     override_problem,
     quiet,
-    reason_of,
-    refused,
+    refusal,
     with_weights,
 )
 from engine.training.models.weightless import Weightless
@@ -70,9 +70,9 @@ def build_timm_model(
         if unknown is not None:
             problem = _not_taken(timm, name, unknown[1], overrides)
         else:
-            problem = _refused(timm, name, image_size, overrides, reason_of(error))
+            problem = _refused(timm, name, image_size, overrides, library_reason(error))
     except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
-        problem = _refused(timm, name, image_size, overrides, reason_of(error))
+        problem = _refused(timm, name, image_size, overrides, library_reason(error))
     if problem is not None:
         raise ProblemError(problem)
     return model
@@ -120,4 +120,4 @@ def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], re
             f"Set it to {size}, for which {name} was made{also}; pictures are then resized.",
             value=image_size,
         )
-    return refused(name, overrides, reason, "Choose another model.")
+    return refusal(name, overrides, reason, "Choose another model.")

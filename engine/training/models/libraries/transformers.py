@@ -15,7 +15,13 @@ from torch import nn
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.titles import setting_problem
 from engine.training.models.around import Around, put_around
-from engine.training.models.libraries.building import outputs_for, quiet, reason_of, refused, with_weights
+from engine.training.models.libraries.building import (
+    library_reason,
+    outputs_for,
+    quiet,
+    refusal,
+    with_weights,
+)
 from engine.training.models.libraries.configuration import (
     OVERRIDE,
     SPECIAL_TOKENS,
@@ -72,15 +78,15 @@ def build_transformers_model(
         logits = outputs_for(model, inputs)
         expected = (*inputs.shape, classes) if architecture.head == CAUSAL else (len(inputs), classes)
         if logits is not None and not _are_logits(logits, expected):
-            problem = refused(
+            problem = refusal(
                 name, overrides, "it returns something other than logits for the classes", OVERRIDE
             )
     except Exception as error:  # noqa: BLE001 - an architecture refuses what it cannot take in any way
-        reason = reason_of(error)
+        reason = library_reason(error)
         is_long = inputs is not None and architecture.head != IMAGE and inputs.shape[-1] > _TRIED_TOKENS
         is_length = is_long and "out of" in reason  # bounds, or range
         problem = (
-            _too_long(name, sequence_length) if is_length else refused(name, overrides, reason, OVERRIDE)
+            _too_long(name, sequence_length) if is_length else refusal(name, overrides, reason, OVERRIDE)
         )
     if problem is not None:
         raise ProblemError(problem)

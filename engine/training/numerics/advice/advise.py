@@ -13,12 +13,12 @@ from engine.training.numerics.advice.losses import loss_advice
 from engine.training.numerics.bench import Bench
 
 
-def advise(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices | None]:
+def advise_on_numerics(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices | None]:
     """The advice on a bench's experiment, given the parts of its diagnosis; None if it was stopped."""
     evidence = yield from gather(bench, diagnosis)
     return None if evidence is None else Advices(items=advice_on(evidence))
 
 
 def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
-    """What keeps numbers right comes first, then what saves time or memory."""
+    """Advice on correct numbers first, then on time and memory."""
     return (*loss_advice(evidence), *cost_advice(evidence))

@@ -87,9 +87,9 @@ def _sizes(evidence: Evidence) -> Iterator[Advice]:
         more = f" and {len(others):,} more have" if others else " has"
         yield Advice(
             kind=AdviceKind.ODD_SIZE,
-            message=f"{first}{more} {odd.size:,} {odd.side}, no multiple of 8, so the Tensor Cores compute "
-            f"on padding: take {odd.even:,} where you can choose it.",
-            evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is no multiple of 8.",
+            message=f"{first}{more} {odd.size:,} {odd.side}, not a multiple of 8, so the Tensor Cores "
+            f"compute on padding: use {odd.even:,} if you can.",
+            evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is not a multiple of 8.",
             modules=odd.layers[:_MOST_MODULES],
         )
 
@@ -128,7 +128,7 @@ def _memory(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _takes(evidence: Evidence, least: float) -> bool:
-    """Whether a pass takes at least that share of FP32's time; False where that was not measured."""
+    """True if a pass takes at least that share of FP32's time; False where it was not measured."""
     cost, fp32 = evidence.cost, evidence.fp32_cost
     return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
 

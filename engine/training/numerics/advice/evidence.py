@@ -26,7 +26,7 @@ _PASSES, _MOST_SECONDS = 5, 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What a precision costs: the median time of a forward and backward pass, and a step's memory.
+    """Cost of a precision: the median time of a forward and backward pass, and a step's memory.
 
     In `issue_seconds` the host has handed a pass over; None on a CPU. `infinite_norms` counts those of
     `steps` steps that were made with a gradient norm that is not finite.
@@ -41,7 +41,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of an experiment. `cost` and `fp32_cost` are None where they were not measured.
+    """Measurements of an experiment. `cost` and `fp32_cost` are None where they were not made.
 
     `half_parameters` are the model's parameters in FP16, `epsilon` the optimizer's smallest, if it has any.
     """

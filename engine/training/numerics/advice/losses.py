@@ -100,7 +100,7 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
     yield Advice(
         kind=AdviceKind.RANGE,
         message=f"{row.module} computes numbers that {dtype_label(row.dtype)} cannot hold.",
-        evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite that are "
+        evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite but are "
         f"in FP32{largest}.",
         modules=(row.module,),
         **_in_fp32(evidence, row.module),
@@ -115,7 +115,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
     lost = sum(row.became_zero for row in rows)
     if ranges is None or not total or lost < _TELLING * total:
         return
-    measured = f"{100 * lost / total:.0f} % of the gradients are 0 that are not in FP32"
+    measured = f"{100 * lost / total:.0f} % of the gradients are 0 but not in FP32"
     if not experiment.uses_scaler:
         if experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             yield Advice(
@@ -199,7 +199,7 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
-    """What tries BF16 on a device that has it, in place of FP16."""
+    """The change to BF16, on a device that has it."""
     is_half = evidence.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED)
     if not is_half or not evidence.device.precision(Precision.BF16).available:
         return {}
@@ -207,6 +207,6 @@ def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
 
 
 def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
-    """What keeps these modules in FP32, beside those that are already."""
+    """The change that keeps these modules in FP32, too."""
     names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}

@@ -1,1 +1,1 @@
-"""What is held against FP32, which trains several times to show how far it parts from itself."""
+"""Comparisons with FP32, which trains several times to show its own spread."""

@@ -22,7 +22,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
-from engine.training.numerics.bench import Bench, Trainee, changed, diagnosing
+from engine.training.numerics.bench import Bench, Trainee, diagnosing, with_precision
 
 REPEATS = 4
 """Beside the run itself, for each size of rounding error."""
@@ -48,7 +48,7 @@ class Made:
     grad_scale: float | None = None
 
 
-def short_run(
+def first_steps(
     bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
 ) -> Generator[Made, None, None]:
     """The first steps from the bench's weights; fewer if it is stopped.
@@ -125,7 +125,7 @@ class Trials:
     ) -> Generator[Event, None, list[Made] | None]:
         """The steps of a short run, up to the one after which `is_over`; None if it was stopped."""
         made: list[Made] = []
-        steps = short_run(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
+        steps = first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
         with closing(steps):
             yield self._phase(title, 0)
             for step in steps:
@@ -164,7 +164,7 @@ class Trials:
 def in_precision(experiment: Experiment, precision: Precision) -> Experiment:
     """The experiment in that precision, with a loss scaler only where the precision has one."""
     scaler = experiment.scaler.model_copy(update={"mode": "auto"})
-    return changed(experiment, precision).model_copy(update={"scaler": scaler})
+    return with_precision(experiment, precision).model_copy(update={"scaler": scaler})
 
 
 def affordable_steps(bench: Bench, seconds_per_step: float, budget_seconds: float) -> int:

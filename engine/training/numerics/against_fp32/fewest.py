@@ -11,7 +11,7 @@ Kept = frozenset[str]
 
 
 @dataclass
-class Tree:
+class IslandTree:
     """The modules of a model that can be kept in FP32, parents before their children.
 
     A module that is kept keeps all within it: `covers` has the names of both. Sequences and lists compute
@@ -23,7 +23,7 @@ class Tree:
     within: dict[str, Kept] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: nn.Module) -> Tree:
+    def of(cls, model: nn.Module) -> IslandTree:
         tree = cls()
         tree._visit("", model, set())
         return tree
@@ -52,7 +52,7 @@ class Tree:
         return tuple(name for name in whole if not any(name.startswith(f"{other}.") for other in whole))
 
 
-def fewest(tree: Tree) -> Generator[Kept, bool, tuple[str, ...] | None]:
+def fewest(tree: IslandTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
     """Yields what is to be tried in FP32 and is sent whether that is good; returns the fewest modules needed.
 
     None where even all of them are not enough. More modules in FP32 are taken to be no worse. Halving finds
@@ -84,7 +84,7 @@ def fewest(tree: Tree) -> Generator[Kept, bool, tuple[str, ...] | None]:
     return tuple(sorted(needed, key=tree.names.index))
 
 
-def _proven(tree: Tree, needed: list[str]) -> Generator[Kept, bool, None]:
+def _proven(tree: IslandTree, needed: list[str]) -> Generator[Kept, bool, None]:
     """Leaves each of the needed modules out once, and drops those that can be."""
     index = 0
     while index < len(needed):

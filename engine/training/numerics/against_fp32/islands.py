@@ -25,22 +25,22 @@ from engine.training.numerics.against_fp32.band import (
     affordable_steps,
     in_precision,
 )
-from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
+from engine.training.numerics.against_fp32.fewest import IslandTree, Kept, fewest
 from engine.training.numerics.against_fp32.outputs import first_step
-from engine.training.numerics.bench import Bench, changed, diagnosing
+from engine.training.numerics.bench import Bench, diagnosing, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
 _BUDGET_SECONDS = 300.0
 _USUAL_TRIALS = 14
-"""For which the budget should do: of 150 modules one or two are found in as many."""
+"""The budget should do for so many trials: they find one or two of 150 modules."""
 
 _MOST_SKIPPED = 0.1
-"""Of the steps, once the loss scaler has found its scale: later each skipped step is a lost batch."""
+"""The share of steps that may be skipped once the loss scaler has found its scale: each is a lost batch."""
 
 _WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
 _HARDLY_PERCENT = 5
-"""What so few steps cannot tell from none."""
+"""A gain that so few steps cannot tell from none."""
 
 
 @dataclass
@@ -50,17 +50,17 @@ class _Search:
     bench: Bench
     trials: Trials
     band: Band
-    tree: Tree
+    tree: IslandTree
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
-        """Whether a run with these modules in FP32 is as good as FP32; None if it was stopped."""
+        """Compares a run that keeps these modules in FP32 with FP32; None if it was stopped."""
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
             made = yield from self.trials.run(
                 _trial_title(modules, len(self.tried) + 1),
-                changed(self.bench.experiment, fp32_modules=modules),
+                with_precision(self.bench.experiment, fp32_modules=modules),
                 is_over=lambda made: bool(self._fault(made)),
             )
             if made is None:
@@ -77,7 +77,7 @@ class _Search:
         return self.tried[kept]
 
     def _fault(self, made: Sequence[Made]) -> str:
-        """Why the run is bad, whatever comes after its last step; empty if it need not be."""
+        """The reason why the run is bad, whatever comes after its last step; empty if there is none."""
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -149,7 +149,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     yield diagnosing(f"the first step in FP32 and {precision.label}", 0.0)
     plain = in_precision(experiment, Precision.FP32)
     seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
-    seconds += _USUAL_TRIALS * first_step(bench, changed(experiment, fp32_modules=()))[1]
+    seconds += _USUAL_TRIALS * first_step(bench, with_precision(experiment, fp32_modules=()))[1]
     steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
     trials = Trials(bench, steps, runs=1 + 2 * REPEATS + _USUAL_TRIALS, is_known=False)
     made = yield from trials.run("FP32", plain)
@@ -161,7 +161,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     repeats = yield from trials.repeats(precision, repeats)
     if repeats is None:
         return None
-    return _Search(bench, trials, band_of(repeats), Tree.of(bench.plan.workload.build()))
+    return _Search(bench, trials, band_of(repeats), IslandTree.of(bench.plan.workload.build()))
 
 
 def _costs(
@@ -189,7 +189,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
     """The seconds of a few warm steps, and the peak of allocated memory in MiB where it is known."""
     seconds: list[float] = []
     counts = bench.device.type in ("cuda", "xpu")
-    with bench.trainee(changed(bench.experiment, fp32_modules=modules)) as trainee:
+    with bench.trainee(with_precision(bench.experiment, fp32_modules=modules)) as trainee:
         for index, group in enumerate(bench.groups(_WARM_STEPS + _TIMED_STEPS)):
             if index == _WARM_STEPS and counts:
                 torch.get_device_module(bench.device).reset_peak_memory_stats(bench.device)
@@ -202,7 +202,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """What sets the experiment's FP32 modules to those found; nothing where they are set already."""
+    """The change to these FP32 modules; empty where they are set already."""
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)

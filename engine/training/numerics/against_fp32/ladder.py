@@ -198,7 +198,7 @@ def _skipping(made: Sequence[Made], skipped: int) -> str:
 
 
 def _where(rung: Rung) -> str:
-    """Where the forward pass of the first step parts, if it does."""
+    """The module at which the first forward pass parts from FP32, if it does."""
     if rung.first_module is None:
         if rung.parts_at is None:
             return ""

@@ -25,7 +25,7 @@ _LEAST_SHARE = 0.01
 """Advice that could save less of a step is kept back."""
 
 
-def advise(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
+def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
     """The advice, what could save most first."""
     if not profile.step_ms:
         return ()

@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, Changes
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.remedies import Remedy
-from engine.training.profiling.traces.trace import DeviceWork, HostOperation, Place, Trace
+from engine.training.profiling.traces.trace import DeviceWork, HostOperation, LaunchPlace, Trace
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text
 
@@ -24,11 +24,11 @@ class _Timed(Protocol):
     def us(self) -> float: ...
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> LaunchPlace: ...
 
 
 @dataclass(frozen=True)
-class Found:
+class TimeAdvice:
     """Advice, and the milliseconds of a step that it could save at most."""
 
     saved_ms: float
@@ -50,15 +50,15 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """How many steps were recorded."""
+        """The number of recorded steps."""
         return max(1, len(self.trace.steps))
 
     def ms(self, parts: Iterable[_Timed]) -> float:
-        """What these take of a step; recorded ones are longer, so no more than all of it."""
+        """The time of these parts in a step, at most all of it: recorded steps are longer."""
         return min(self.profile.step_ms, sum(part.us for part in parts) / 1e3 / self.steps)
 
     def count(self, parts: Sized, noun: str) -> str:
-        """How many of these a step has: "12 copies"."""
+        """The number of these in a step: "12 copies"."""
         return counted(round(len(parts) / self.steps), noun)
 
     def of_step(self, ms: float) -> str:
@@ -76,7 +76,7 @@ def modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
     return tuple(name for name, _ in times.most_common(_MOST_NAMES))
 
 
-def caller(operation: HostOperation | None) -> HostOperation | None:
+def calling_operation(operation: HostOperation | None) -> HostOperation | None:
     """The operation of ATen that a program called, and that came down to this one."""
     while (
         operation is not None and operation.parent is not None and operation.parent.name.startswith("aten::")
@@ -85,7 +85,7 @@ def caller(operation: HostOperation | None) -> HostOperation | None:
     return operation
 
 
-def named(names: Iterable[str]) -> str:
+def names_words(names: Iterable[str]) -> str:
     """The first names, and how many more there are: "fc, head and 3 more"."""
     known = list(dict.fromkeys(names))
     more = len(known) - _MOST_NAMED

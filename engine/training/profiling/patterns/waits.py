@@ -15,19 +15,26 @@ from engine.protocol.timing.remedies import (
     more_workers,
     pinned_memory,
 )
-from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, trying
+from engine.training.profiling.patterns.case import (
+    Case,
+    TimeAdvice,
+    calling_operation,
+    modules_of,
+    names_words,
+    trying,
+)
 from engine.training.profiling.traces.trace import Wait
 from engine.words.numbers import counted, number, share_text
 
 _LAUNCH_US = 5.0
-"""What PyTorch takes at least to launch a kernel from Python; shorter kernels cannot keep the device busy."""
+"""PyTorch's shortest launch of a kernel from Python; shorter kernels cannot keep the device busy."""
 
 _MOST_TINY = 0.5
 _LEAST_BYTES = 4_096
 """Copies of less are of single numbers."""
 
 
-def starved(case: Case) -> Iterator[Found]:
+def starved(case: Case) -> Iterator[TimeAdvice]:
     """A loader that does not keep up."""
     ms, evidence = case.profile.bar.ms(StepPart.DATA), ""
     message, remedy, saved_ms = "keep the dataset on the device.", kept_on_device(case.experiment), ms
@@ -35,7 +42,7 @@ def starved(case: Case) -> Iterator[Found]:
         message, (remedy, least_ms) = "let more processes load samples.", workers
         saved_ms = case.profile.step_ms - least_ms
         evidence = f" With {dict(remedy.changes)['data.workers']} a step takes {number(least_ms)} ms at best."
-    yield Found(
+    yield TimeAdvice(
         saved_ms,
         Advice(
             kind=AdviceKind.STARVED,
@@ -47,7 +54,7 @@ def starved(case: Case) -> Iterator[Found]:
     )
 
 
-def pageable_copy(case: Case) -> Iterator[Found]:
+def pageable_copy(case: Case) -> Iterator[TimeAdvice]:
     """Copies to the device out of memory that it cannot read by itself."""
     copies = [
         work
@@ -58,21 +65,21 @@ def pageable_copy(case: Case) -> Iterator[Found]:
     moved = sum(work.bytes or 0.0 for work in copies) / case.steps
     rate = f", at {number(moved / ms / 1e6)} GB/s" if moved and ms else ""
     remedy = pinned_memory(case.experiment)
-    yield Found(
+    yield TimeAdvice(
         ms,
         Advice(
             kind=AdviceKind.PAGEABLE_COPY,
             message="Copies to the device come from pageable memory, and the program waits for each of them: "
             + ("pin the batches, to copy them while it computes." if remedy else "pin what is copied."),
             evidence=f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
-            f"{_called(copy.operation and caller(copy.operation) for copy in copies)}.",
+            f"{_called(copy.operation and calling_operation(copy.operation) for copy in copies)}.",
             modules=modules_of(copies),
             **trying(remedy),
         ),
     )
 
 
-def synchronisation(case: Case) -> Iterator[Found]:
+def synchronisation(case: Case) -> Iterator[TimeAdvice]:
     """The host waits for the device within a step, so that it launches too late."""
     copied = {id(work.operation) for work in case.work if work.is_pageable and work.copy_kind == "HtoD"}
     waits = [
@@ -87,23 +94,23 @@ def synchronisation(case: Case) -> Iterator[Found]:
     yield from _of_scaler(case, of_scaler)
     ms = case.ms(others)
     modules = modules_of(others)
-    yield Found(
+    yield TimeAdvice(
         min(ms, case.profile.bar.ms(StepPart.HOST)),
         Advice(
             kind=AdviceKind.SYNCHRONISATION,
             message="The program waits for the device within a step and launches nothing meanwhile"
-            f"{f', in {named(modules)}' if modules else ''}: read numbers only now and then, and let shapes "
-            "not depend on them.",
+            f"{f', in {names_words(modules)}' if modules else ''}: read values less often, and keep shapes "
+            "independent of them.",
             evidence=f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
-            f"{_called(caller(wait.operation) or wait for wait in others)}.",
+            f"{_called(calling_operation(wait.operation) or wait for wait in others)}.",
             modules=modules,
         ),
     )
 
 
-def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[Found]:
+def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[TimeAdvice]:
     ms = case.ms(waits)
-    yield Found(
+    yield TimeAdvice(
         min(ms, case.profile.bar.ms(StepPart.HOST)),
         Advice(
             kind=AdviceKind.SYNCHRONISATION,
@@ -115,7 +122,7 @@ def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[Found]:
     )
 
 
-def tiny_kernels(case: Case) -> Iterator[Found]:
+def tiny_kernels(case: Case) -> Iterator[TimeAdvice]:
     """Kernels shorter than their launch, for which the device waits."""
     kernels = [work for work in case.work if work.kind == "kernel"]
     launched = [work for work in kernels if not work.is_in_graph]
@@ -124,7 +131,7 @@ def tiny_kernels(case: Case) -> Iterator[Found]:
         return
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.HOST)
     at_once = fast_recipe(experiment, "capture") if case.profile.device_type == "cuda" else None
-    yield Found(
+    yield TimeAdvice(
         ms * len(tiny) / len(launched),
         Advice(
             kind=AdviceKind.TINY_KERNELS,
@@ -132,13 +139,14 @@ def tiny_kernels(case: Case) -> Iterator[Found]:
             + ("launch the whole step at once." if at_once else "give each of them more work."),
             evidence=f"{share_text(len(tiny) / len(kernels))} of a step's "
             f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
-            f"{_called(caller(work.operation) for work in tiny)}; the device waits {case.of_step(ms)}.",
+            f"{_called(calling_operation(work.operation) for work in tiny)}; "
+            f"the device waits {case.of_step(ms)}.",
             **trying(at_once or larger_batch(experiment)),
         ),
     )
 
 
-def idle_threads(case: Case) -> Iterator[Found]:
+def idle_threads(case: Case) -> Iterator[TimeAdvice]:
     """Cores of the processor that do not compute."""
     threads, cores = case.profile.threads, case.profile.cores
     if threads is None or cores is None or threads >= cores:
@@ -146,14 +154,14 @@ def idle_threads(case: Case) -> Iterator[Found]:
     bar = case.profile.bar
     computing = (StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY, StepPart.OPTIMIZER)
     ms = sum(bar.ms(part) for part in computing)
-    yield Found(
+    yield TimeAdvice(
         ms * (1 - threads / cores),
         Advice(
             kind=AdviceKind.IDLE_THREADS,
             message=f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as "
             "OMP_NUM_THREADS.",
             evidence=f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
-            "cores have no part in them.",
+            "cores are idle.",
         ),
     )
 
@@ -161,4 +169,4 @@ def idle_threads(case: Case) -> Iterator[Found]:
 def _called(callers: Iterator[object]) -> str:
     """The operations that are to blame, the most frequent first: ", by aten::item and aten::nonzero"."""
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
-    return f", by {named(name for name, _ in counts.most_common())}" if counts else ""
+    return f", by {names_words(name for name, _ in counts.most_common())}" if counts else ""

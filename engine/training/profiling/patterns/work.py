@@ -10,7 +10,7 @@ from engine.experiment.experiment import Precision
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.remedies import channels_last, fused_optimizer
-from engine.training.profiling.patterns.case import Case, Found, modules_of, named, trying
+from engine.training.profiling.patterns.case import Case, TimeAdvice, modules_of, names_words, trying
 from engine.training.profiling.traces.kernels import KernelClass, kernel_class
 from engine.training.profiling.traces.trace import HostOperation, Signature
 from engine.words.numbers import throughput_text
@@ -23,10 +23,10 @@ _NO_PRODUCT = re.compile(r"gemv|gemmk1|dot_kernel|reduce_1Block|depthwise|c1_k1"
 _MISALIGNED = re.compile(r"_align[124]\b")
 _LAYOUT = re.compile(r"n(chw|hwc)ToN(chw|hwc)|genericTranspose")
 _HALVED = 0.5
-"""What products off the Tensor Cores, or an update in many kernels, need not take, at a cautious guess."""
+"""A cautious guess at the share saved by Tensor Cores, or by an update in one kernel."""
 
 
-def could_be_tf32(case: Case) -> Iterator[Found]:
+def could_be_tf32(case: Case) -> Iterator[TimeAdvice]:
     """Products in FP32 on a device that is faster in TF32."""
     limits, experiment = case.profile.limits, case.experiment
     own = None if limits is None else limits.tflops("fp32")
@@ -43,7 +43,7 @@ def could_be_tf32(case: Case) -> Iterator[Found]:
     key, value, action = ("precision", Precision.TF32.value, "Use TF32")
     if experiment.precision.is_autocast:
         key, value, action = ("step.autocast_tf32", "true", "Use TF32 within AMP")
-    yield Found(
+    yield TimeAdvice(
         ms * (1 - own / faster),
         Advice(
             kind=AdviceKind.COULD_BE_TF32,
@@ -57,7 +57,7 @@ def could_be_tf32(case: Case) -> Iterator[Found]:
     )
 
 
-def odd_size(case: Case) -> Iterator[Found]:
+def odd_size(case: Case) -> Iterator[TimeAdvice]:
     """Products in 16 bits whose sizes keep them from the Tensor Cores, or on slow variants there."""
     sizes: dict[int, None] = {}
     missed = []
@@ -72,14 +72,14 @@ def odd_size(case: Case) -> Iterator[Found]:
     if not missed or case.profile.matrix_units is None:
         return
     ms, modules = case.ms(missed), modules_of(missed)
-    even = named(f"{size + -size % _MULTIPLE:,}" for size in sizes)
-    yield Found(
+    even = names_words(f"{size + -size % _MULTIPLE:,}" for size in sizes)
+    yield TimeAdvice(
         ms * _HALVED,
         Advice(
             kind=AdviceKind.ODD_SIZE,
-            message=f"Products{f' in {named(modules)}' if modules else ''} miss the Tensor Cores, or slow "
-            f"them down, by sizes that are no multiple of {_MULTIPLE}: instead of "
-            f"{named(f'{size:,}' for size in sizes)} take {even} where you can choose.",
+            message=f"Sizes that are not multiples of {_MULTIPLE} keep products"
+            f"{f' in {names_words(modules)}' if modules else ''} off the Tensor Cores, or slow them down: "
+            f"use {even} instead of {names_words(f'{size:,}' for size in sizes)} if you can.",
             evidence=f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
             modules=modules,
         ),
@@ -108,15 +108,15 @@ def _tensors(signature: Signature) -> list[tuple[Any, ...]]:
     return [shape for shape in signature.shapes if shape and all(isinstance(size, int) for size in shape)]
 
 
-def layout(case: Case) -> Iterator[Found]:
+def layout(case: Case) -> Iterator[TimeAdvice]:
     """Conversions between channels_last and the usual layout, around convolutions; on a CPU oneDNN's own."""
     changed = [work for work in case.work if _LAYOUT.search(work.name)]
     ms, modules, remedy = case.ms(changed), modules_of(changed), channels_last(case.experiment)
     message = "Convolutions convert pictures to channels_last and back; keep them in it."
     if remedy is None:
         message = (
-            f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for permute, view "
-            "or contiguous there."
+            f"{names_words(modules) or 'The model'} leaves channels_last and returns to it: look for "
+            "permute, view or contiguous there."
         )
     if case.profile.device_type == "cpu":
         rows = case.profile.kernels
@@ -128,7 +128,7 @@ def layout(case: Case) -> Iterator[Found]:
             "oneDNN converts what convolutions read and write; channels_last spares most of that, but slows "
             "some convolutions down: compare both."
         )
-    yield Found(
+    yield TimeAdvice(
         ms,
         Advice(
             kind=AdviceKind.LAYOUT,
@@ -140,7 +140,7 @@ def layout(case: Case) -> Iterator[Found]:
     )
 
 
-def unfused_optimizer(case: Case) -> Iterator[Found]:
+def unfused_optimizer(case: Case) -> Iterator[TimeAdvice]:
     """An update in many kernels, or operations, where a single one would do."""
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.OPTIMIZER)
     remedy = fused_optimizer(experiment)
@@ -157,7 +157,7 @@ def unfused_optimizer(case: Case) -> Iterator[Found]:
         ]
     if not names or any("fused" in name.lower() for name in names):
         return
-    yield Found(
+    yield TimeAdvice(
         ms * _HALVED,
         Advice(
             kind=AdviceKind.UNFUSED_OPTIMIZER,
@@ -169,7 +169,7 @@ def unfused_optimizer(case: Case) -> Iterator[Found]:
     )
 
 
-def zeroed_gradients(case: Case) -> Iterator[Found]:
+def zeroed_gradients(case: Case) -> Iterator[TimeAdvice]:
     """Gradients filled with zeros between two steps."""
     fills = [
         call
@@ -184,7 +184,7 @@ def zeroed_gradients(case: Case) -> Iterator[Found]:
         return
     known = set(fills)
     ms = case.ms([work for work in case.work if _root(work.operation) in known] or fills)
-    yield Found(
+    yield TimeAdvice(
         ms,
         Advice(
             kind=AdviceKind.ZEROED_GRADIENTS,

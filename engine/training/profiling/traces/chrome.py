@@ -22,7 +22,7 @@ from engine.training.profiling.traces.mangling import readable
 from engine.training.profiling.traces.trace import (
     DeviceWork,
     HostOperation,
-    Place,
+    LaunchPlace,
     Signature,
     Stretch,
     Trace,
@@ -217,7 +217,7 @@ class _Places:
         }
 
     def module_calls(self) -> tuple[tuple[str, int], ...]:
-        """How often the modules ran forward in all the steps."""
+        """Forward passes of the modules in all steps."""
         calls = Counter(
             call.name.removeprefix(marks.MODULE)
             for call in self._marks
@@ -225,7 +225,7 @@ class _Places:
         )
         return tuple(calls.items())
 
-    def of(self, call: _Call) -> Place:
+    def of(self, call: _Call) -> LaunchPlace:
         """The place of a call."""
         if call.node is None:
             return self.at(call.begin, call.mark, "forward")
@@ -233,9 +233,9 @@ class _Places:
         made_on = self.thread if thread == self._number_of_thread else call.thread
         return self.at(call.begin, self._modules.get((made_on, number)), "backward")
 
-    def at(self, time: float, module: str | None = None, direction: Direction = "forward") -> Place:
+    def at(self, time: float, module: str | None = None, direction: Direction = "forward") -> LaunchPlace:
         """The place at a time, of which the module is known otherwise."""
-        return Place(
+        return LaunchPlace(
             step=_number(self.steps, time),
             module=module,
             direction=direction,

@@ -1,4 +1,4 @@
-"""What a recorded operation computes and moves, from the shapes and types of its inputs."""
+"""FLOPs and bytes of a recorded operation, from the shapes and types of its inputs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def product_around(operation: HostOperation) -> HostOperation | None:
 
 
 def counts_of(operation: HostOperation) -> Counts | None:
-    """What an operation computes and moves; None where its inputs do not tell.
+    """An operation's FLOPs and moved bytes; None where its inputs do not tell.
 
     The operation is called again on tensors without content, for the shapes of its outputs; FLOPs are by the
     formulas of `torch.utils.flop_counter`, where a multiply-add is two. An expanded input counts as large as

@@ -1,4 +1,4 @@
-"""What a device's kernel is, told by its name: its part of a step and the format of its products.
+"""Kernels classified by their names: the part of a step and the format of their products.
 
 Libraries write the instruction and the formats into a kernel's name: "s16816gemm" is a matrix product of
 16 × 8 × 16 on Tensor Cores with FP32 sums, "sgemm" and "simt" are FP32 on ordinary units. Tensor Cores hold
@@ -26,7 +26,7 @@ class KernelClass:
 
     @property
     def uses_matrix_units(self) -> bool:
-        """Whether it runs on Tensor Cores; on a CPU on AMX or 16-bit dot products."""
+        """True on Tensor Cores; on a CPU for AMX or 16-bit dot products."""
         return self.part is _UNITS
 
 
@@ -95,7 +95,7 @@ _FORMATS = tuple(
 
 @lru_cache(_MOST_NAMES)
 def kernel_class(name: str) -> KernelClass:
-    """What the kernel, copy or memset of this name in a trace is; unknown names are of `StepPart.OTHER`."""
+    """Classifies a kernel, copy or memset by its name in a trace; unknown ones are `StepPart.OTHER`."""
     part = next((part for rule, part in _RULES if rule.search(name)), StepPart.OTHER)
     if part not in (_UNITS, _PLAIN):
         return KernelClass(part)

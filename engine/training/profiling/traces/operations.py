@@ -1,4 +1,4 @@
-"""What an operation of ATen or a primitive of oneDNN is on a CPU, where no kernels are recorded."""
+"""Operations of ATen and primitives of oneDNN classified, for a CPU, where no kernels are recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def format_of(types: Sequence[str]) -> str | None:
 
 
 def operation_class(name: str, types: Sequence[str] = (), units: Collection[str] = ()) -> KernelClass:
-    """What the operation does in its own time.
+    """Classifies an operation by its own work.
 
     `types` are its inputs' as a trace names them ("c10::BFloat16"), `units` the formats that the processor
     multiplies in matrix units ("bf16").
@@ -61,7 +61,7 @@ _ONEDNN_FORMATS = {"f32": "fp32", "f64": "fp64", "bf16": "bf16", "f16": "fp16", 
 
 
 def primitive_class(kind: str, implementation: str, memory: str = "") -> KernelClass:
-    """What a primitive of oneDNN is, by what oneDNN's verbose output says of it.
+    """Classifies a primitive of oneDNN by its verbose line.
 
     That is its kind ("convolution"), implementation ("brgconv:avx512_core_amx") and descriptors of its
     memory ("src_bf16::blocked:acdb:f0 ...").

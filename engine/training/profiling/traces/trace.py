@@ -1,4 +1,4 @@
-"""What a recording holds: the device's work, and the operation and the module that asked for it."""
+"""A recording: the device's work, and the operation and module that launched it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in training something was asked for.
+class LaunchPlace:
+    """The place in training that launched something.
 
     `step` counts from 0; it is None outside of the recorded steps, as in validation. `module` is a dotted
     name, "" for the model itself; it is None outside of the model, as for the loss.
@@ -50,7 +50,7 @@ class Place:
     in_optimizer: bool = False
     in_data: bool = False
     validation: int | None = None
-    """Which of the recorded validation batches, counted from 0."""
+    """The recorded validation batch, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class HostOperation:
     thread: int
     parent: HostOperation | None
     signature: Signature | None
-    place: Place
+    place: LaunchPlace
 
     @property
     def us(self) -> float:
@@ -86,7 +86,7 @@ class DeviceWork:
     stream: int
     launched_us: float | None
     operation: HostOperation | None
-    place: Place
+    place: LaunchPlace
     is_in_graph: bool = False
     copy_kind: str | None = None
     is_pageable: bool = False
@@ -105,7 +105,7 @@ class Wait:
     begin_us: float
     end_us: float
     operation: HostOperation | None
-    place: Place
+    place: LaunchPlace
 
     @property
     def us(self) -> float:
@@ -124,11 +124,11 @@ class Trace:
     optimizer: tuple[Stretch, ...] = ()
     validation: tuple[Stretch, ...] = ()
     module_calls: tuple[tuple[str, int], ...] = ()
-    """How often the modules ran forward in all the steps."""
+    """Forward passes of the modules in all steps."""
     threads: tuple[int, ...] = ()
-    """Of the training thread, and of autograd's where backward runs on a thread of its own."""
+    """Those of the training thread, and of autograd's where backward has a thread of its own."""
 
     @property
     def is_of_device(self) -> bool:
-        """Whether a device other than the CPU did work."""
+        """True if a device other than the CPU did work."""
         return bool(self.work)

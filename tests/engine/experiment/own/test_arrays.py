@@ -18,7 +18,7 @@ import pytest
 import safetensors.numpy
 
 from engine.experiment.own import array_files
-from engine.experiment.own.arrays import Samples, samples_in
+from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.problem import Problem, ProblemError
 
 BYTES = np.zeros((20, 8, 8), np.uint8)
@@ -39,13 +39,13 @@ def saved(path: Path, arrays: dict[str, Any]) -> str:
 
 def refused(path: object, *names: str) -> Problem:
     with pytest.raises(ProblemError) as raised:
-        samples_in(str(path), *names)
+        samples_of_file(str(path), *names)
     problem = raised.value.problem
     assert problem.message.endswith(".") and problem.remedy
     return problem
 
 
-def names_of(samples: Samples) -> tuple[str | None, ...]:
+def names_of(samples: FileSamples) -> tuple[str | None, ...]:
     arrays = (samples.inputs, samples.targets, *(samples.validation or ()))
     return tuple(None if array is None else array.name for array in arrays)
 
@@ -64,7 +64,7 @@ def names_of(samples: Samples) -> tuple[str | None, ...]:
 )
 def test_the_usual_names_decide(tmp_path: Path, ending: str, names: tuple[str, ...]) -> None:
     arrays = {name: CLASSES if place % 2 else BYTES for place, name in enumerate(names)}
-    samples = samples_in(saved(tmp_path / f"a{ending}", arrays))
+    samples = samples_of_file(saved(tmp_path / f"a{ending}", arrays))
     assert names_of(samples) == names
     assert samples.task == "classification" and samples.inputs.offset is not None
 
@@ -74,8 +74,8 @@ def test_the_usual_names_decide(tmp_path: Path, ending: str, names: tuple[str, .
 )
 def test_targets_lie_beside_a_file_of_inputs(tmp_path: Path, inputs: str, targets: str) -> None:
     path = saved(tmp_path / f"{inputs}.npy", {inputs: ROWS, targets: FLOATS, "other": CLASSES})
-    assert names_of(samples_in(path)) == (inputs, targets)
-    assert names_of(samples_in(path, "", "other.npy")) == (inputs, "other")
+    assert names_of(samples_of_file(path)) == (inputs, targets)
+    assert names_of(samples_of_file(path, "", "other.npy")) == (inputs, "other")
     assert refused(path, "", "nothing.npy").key == "data.targets"
 
 
@@ -92,11 +92,9 @@ def test_targets_lie_beside_a_file_of_inputs(tmp_path: Path, inputs: str, target
         (BYTES, BYTES, "own", (None, None)),
     ],
 )
-def test_what_the_arrays_are_decides_what_they_are_for(
-    tmp_path: Path, inputs: Any, targets: Any, task: str, size: tuple[int | None, ...], entry: Any
-) -> None:
+def test_what_the_arrays_are_decides_what_they_are_for(tmp_path, inputs, targets, task, size, entry):
     arrays = {"x": inputs} if targets is None else {"x": inputs, "y": targets}
-    samples = samples_in(saved(tmp_path / "a.npz", arrays))
+    samples = samples_of_file(saved(tmp_path / "a.npz", arrays))
     described = samples.described(entry)
     assert (described.task, described.image_size, described.channels) == (task, *size)
     assert (described.train_samples, described.validation_samples) == (18, 2)
@@ -113,17 +111,15 @@ def entry() -> Any:
 def test_a_table_has_columns_of_numbers_or_lists(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"a": ROWS[:, 0], "b": CLASSES, "name": ["n"] * 20, "target": FLOATS}).to_parquet(path)
-    samples = samples_in(str(path))
+    samples = samples_of_file(str(path))
     assert samples.inputs.columns == ("a", "b") and samples.inputs.shape == (20, 2)
-    assert names_of(samples_in(str(path), "b, target", "a")) == ("b, target", "a")
+    assert names_of(samples_of_file(str(path), "b, target", "a")) == ("b, target", "a")
     assert refused(path, "name", "a").key == "data.inputs"
     pd.DataFrame({"features": list(ROWS), "label": FLOATS}).to_parquet(path)
-    assert samples_in(str(path)).inputs.shape == (20, 5)
+    assert samples_of_file(str(path)).inputs.shape == (20, 5)
 
 
-def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(tmp_path, monkeypatch):
     schemas = []
     made = pyarrow.parquet.ParquetFile.schema_arrow.fget
 
@@ -135,7 +131,7 @@ def test_a_table_of_thousands_of_columns_is_read_whole_and_its_schema_once(
     path = tmp_path / "wide.parquet"
     numbers = {f"c{place}": np.zeros(20, np.float32) for place in range(3_000)}
     pyarrow.parquet.write_table(pyarrow.table({**numbers, "target": FLOATS}), path)
-    samples = samples_in(str(path))
+    samples = samples_of_file(str(path))
     assert samples.inputs.shape == (20, 3_000) and len(schemas) == 1
     assert samples.targets is not None and samples.targets.name == "target"
     monkeypatch.setattr(array_files, "_MOST_COLUMNS", 3_000)
@@ -172,9 +168,7 @@ def test_the_first_row_of_a_table_s_lists_shows_their_shape(tmp_path: Path) -> N
         ({"x": ROWS, "y": FLOATS, "x_val": ROWS[:, :2], "y_val": FLOATS}, (), "path", "differs"),
     ],
 )
-def test_unusable_arrays_are_named(
-    tmp_path: Path, arrays: dict[str, Any], names: tuple[str, ...], key: str, said: str
-) -> None:
+def test_unusable_arrays_are_named(tmp_path, arrays, names, key, said):
     path = saved(tmp_path / "a.npz", arrays)
     problem = refused(path, *names)
     assert problem.key == key and said in problem.message and path in problem.message
@@ -228,7 +222,7 @@ def test_broken_files_give_sentences(tmp_path: Path) -> None:
             if path.suffix == ".npy":
                 saved(broken / "x.npy", {"y": FLOATS})
             try:
-                samples_in(str(file))
+                samples_of_file(str(file))
                 outcomes["read"] += 1
             except ProblemError as error:
                 assert all(problem.message.endswith(".") for problem in error.problems)
@@ -240,6 +234,6 @@ def test_headers_are_read_without_torch(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npz", {"x": BYTES, "y": CLASSES})
     code = (
         "import sys; from engine.experiment.own.arrays import samples_in; "
-        f"samples_in({path!r}); sys.exit('torch' in sys.modules)"
+        f"samples_of_file({path!r}); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

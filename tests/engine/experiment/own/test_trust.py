@@ -79,9 +79,7 @@ def test_a_copied_folder_brings_no_trust(home: Path, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("here", [("another machine", "1000"), ("this one", "another user")])
-def test_settings_of_another_machine_or_user_bring_no_trust(
-    here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_another_machine_or_user_bring_no_trust(here, monkeypatch):
     monkeypatch.setattr(trust, "_here", lambda: ("this one", "1000"))
     TrustedCode().name(CODE)
     assert TrustedCode().has(CODE)

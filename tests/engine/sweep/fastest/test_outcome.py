@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from engine.cli.options import asked
 from engine.experiment.experiment import Experiment, Precision, experiment_from, flattened
-from engine.experiment.problem import ProblemError
-from engine.export.tuning.formats import TUNING_FORMATS
-from engine.export.tuning.tables import GAINS, sections
+from engine.export.kinds.tune import GAINS, sections
 from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
-from engine.store.store import Store
 from engine.sweep.fastest.proof import SideRuns, is_alike, proven
 from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
 from engine.sweep.fastest.words import answers, command_of
@@ -73,22 +68,6 @@ def test_bars_of_the_waterfall_join_and_stay_in_the_picture() -> None:
     assert all(before.end == after.begin for before, after in pairwise(steps[:-1]))
     drawing = waterfall_drawing(TUNING, 600)
     assert "× 1.91" in drawing.description and drawing.width == 600
-
-
-def test_every_format_is_written(store: Store, tmp_path: Path) -> None:
-    tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
-    record = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
-    for form in TUNING_FORMATS.formats:
-        path = TUNING_FORMATS.export(record, tmp_path / f"x{form.suffix}")
-        assert path.stat().st_size
-    found = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
-    assert found["winner_changes"] == CHANGES and found["device"] == "a card"
-    assert "bfloat16" in (tmp_path / "x.py").read_text(encoding="utf-8")
-    assert "| BF16 AMP |" in (tmp_path / "x.md").read_text(encoding="utf-8")
-    begun = store.tunings.find(store.tunings.add(Tuning(experiment=WINNER), device_name="a card"))
-    for ending, said in ((".py", "no winner yet"), (".svg", "no gains to draw")):
-        with pytest.raises(ProblemError, match=said):
-            TUNING_FORMATS.export(begun, tmp_path / f"y{ending}")
 
 
 def curve(level: float, steps: int) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.protocol.findings import FindingKind
-from engine.training.checks.tree import Tree
+from engine.training.checks.tree import ModuleTree
 from engine.training.checks.watches import LossWatch
 from engine.training.models.weightless import AsOnCuda
 
@@ -21,7 +21,7 @@ def _outside_autocast(outputs: Tensor) -> Tensor:
 
 
 def kinds_on_cuda(loss: Callable[[Tensor], Tensor], *, counts: bool = True) -> list[tuple[FindingKind, str]]:
-    watch = LossWatch(Tree(nn.Identity()), is_cuda=True, counts=counts)
+    watch = LossWatch(ModuleTree(nn.Identity()), is_cuda=True, counts=counts)
     outputs = torch.rand(2, 4).half()
     with AsOnCuda(), torch.autocast("cpu", dtype=torch.float16), watch:
         loss(outputs)

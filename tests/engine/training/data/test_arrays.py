@@ -18,7 +18,7 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 CPU = torch.device("cpu")
 PICTURES = np.arange(40 * 8 * 10 * 3, dtype=np.uint8).reshape(40, 8, 10, 3)
@@ -30,8 +30,8 @@ def experiment(path: Path, /, **given: Any) -> Experiment:
     return experiment_from(chosen | {"measure": {"warmup_steps": 0}} | given)
 
 
-def planned(path: Path, /, **given: Any) -> Plan:
-    return Plan(experiment(path, **given), read_catalog())
+def planned(path: Path, /, **given: Any) -> RunPlan:
+    return RunPlan(experiment(path, **given), read_catalog())
 
 
 @pytest.fixture
@@ -118,9 +118,7 @@ def test_runs_train_validate_and_are_forecast(tmp_path: Path, ending: str) -> No
         ({"x": NUMBERS[:, None] / 2, "y": NUMBERS / 2}, {"model": "linear", "image_size": 8}, "image_size"),
     ],
 )
-def test_what_the_model_cannot_take_is_refused(
-    tmp_path: Path, arrays: dict[str, Any], given: dict[str, Any], key: str
-) -> None:
+def test_what_the_model_cannot_take_is_refused(tmp_path, arrays, given, key):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(ProblemError) as raised:
         planned(tmp_path / "a.npz", **given)

@@ -7,22 +7,22 @@ import itertools
 import pytest
 import torch
 
-from engine.training.data.batches import Resident, Split, Turns, drawn_samples, epoch_order, seed_of
+from engine.training.data.batches import DataSplit, Resident, Turns, drawn_samples, epoch_order, seed_of
 from engine.training.data.pictures import Colours, PreparePictures
 
 CPU = torch.device("cpu")
 GREY = Colours((0.5,), (0.25,))
 
 
-def numbered(samples: int) -> Split:
-    return Split(torch.arange(samples).view(samples, 1), torch.arange(samples))
+def numbered(samples: int) -> DataSplit:
+    return DataSplit(torch.arange(samples).view(samples, 1), torch.arange(samples))
 
 
 def resident(seed: int = 0) -> Resident:
     return Resident(numbered(10), numbered(5), batch_size=4, seed=seed, device=CPU)
 
 
-def turns(drawn: Split, *, batch_size: int, samples: int) -> Turns:
+def turns(drawn: DataSplit, *, batch_size: int, samples: int) -> Turns:
     return Turns((drawn.inputs, drawn.targets), batch_size=batch_size, samples=samples)
 
 
@@ -78,12 +78,10 @@ def test_turns_go_round_and_can_begin_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(
-    memory_format: torch.memory_format,
-) -> None:
+def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(memory_format):
     samples = drawn_samples(5)
     pictures = torch.randn(samples, 3, 7, 5).contiguous(memory_format=memory_format)
-    source = turns(Split(pictures, torch.arange(samples)), batch_size=5, samples=40)
+    source = turns(DataSplit(pictures, torch.arange(samples)), batch_size=5, samples=40)
     first, again = (list(itertools.islice(source.epoch(epoch), 4)) for epoch in (1, 2))
     assert [inputs.data_ptr() for inputs, _ in first] == [inputs.data_ptr() for inputs, _ in again]
     for inputs, targets in first:

@@ -98,9 +98,7 @@ def test_synthetic_regression_comes_from_the_seed() -> None:
         ({"dataset": "synthetic", "image_size": 8}, Turns),
     ],
 )
-def test_what_is_small_lies_on_the_device_unless_it_is_said(
-    settings: dict[str, Any], kind: type[Source]
-) -> None:
+def test_what_is_small_lies_on_the_device_unless_it_is_said(settings, kind):
     pictures = source(3, **settings)
     assert isinstance(pictures, kind)
     pictures.close()

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,9 +89,7 @@ def there() -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def test_a_set_in_four_files_is_fetched_from_the_mirror_that_has_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_in_four_files_is_fetched_from_the_mirror_that_has_them(tmp_path, monkeypatch):
     publish_mnist(tmp_path / "server", monkeypatch)
     assert not is_downloaded("mnist")
     fractions = [done for done in download("mnist", never) if done is not None]
@@ -103,9 +101,7 @@ def test_a_set_in_four_files_is_fetched_from_the_mirror_that_has_them(
     assert list(download("mnist", never)) == []
 
 
-def test_a_set_in_one_archive_is_fetched_and_its_files_only_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_in_one_archive_is_fetched_and_its_files_only_are_kept(tmp_path, monkeypatch):
     publish_cifar(tmp_path / "server", monkeypatch)
     assert list(download("cifar10", never))[-2:] == [1.0, None]
     assert there() == ["cifar-10-batches-py"]
@@ -116,18 +112,14 @@ def test_a_set_in_one_archive_is_fetched_and_its_files_only_are_kept(
     assert not entry.needs_download
 
 
-def test_a_download_that_must_end_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_must_end_leaves_nothing_behind(tmp_path, monkeypatch):
     publish_mnist(tmp_path / "server", monkeypatch)
     asked = itertools.count()
     fractions = list(download("mnist", lambda: next(asked) >= 2))
     assert fractions and 1.0 not in fractions and there() == []
 
 
-def test_a_download_that_is_dropped_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_is_dropped_leaves_nothing_behind(tmp_path, monkeypatch):
     publish_mnist(tmp_path / "server", monkeypatch)
     fractions = download("mnist", never)
     next(fractions)
@@ -138,9 +130,7 @@ def test_a_download_that_is_dropped_leaves_nothing_behind(
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without an end is needed")
-def test_a_download_without_an_end_is_left_where_its_size_is_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_without_an_end_is_left_where_its_size_is_passed(tmp_path, monkeypatch):
     archive = publish_cifar(tmp_path / "server", monkeypatch)
     known = archive.stat().st_size
     monkeypatch.setattr(CIFAR10, "url", Path("/dev/zero").as_uri())
@@ -163,9 +153,7 @@ def swap_a_byte(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [halve, swap_a_byte])
-def test_an_archive_that_arrives_damaged_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
-) -> None:
+def test_an_archive_that_arrives_damaged_is_refused(tmp_path, monkeypatch, damage):
     damage(publish_cifar(tmp_path / "server", monkeypatch))
     with pytest.raises(ProblemError) as raised:
         list(download("cifar10", never))

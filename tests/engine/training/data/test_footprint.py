@@ -10,7 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.training.data.datasets import Footprint, footprint, load_source
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 BATCH = 40
 PICTURES: dict[str, Any] = {
@@ -38,17 +38,15 @@ def bytes_of(*tensors: torch.Tensor) -> int:
 
 
 def footprint_of(settings: dict[str, Any], device: str = "cpu") -> Footprint:
-    plan = Plan(experiment_from(settings), read_catalog())
+    plan = RunPlan(experiment_from(settings), read_catalog())
     # a machine of any kind can say what a card would need
     experiment: Experiment = plan.experiment.model_copy(update={"device": device})
     return footprint(experiment, plan.model_entry, plan.dataset_entry, plan.facts, BATCH)
 
 
 @pytest.mark.parametrize("settings", [PICTURES, TOKENS], ids=["pictures", "tokens"])
-def test_drawn_samples_take_what_is_said_and_that_is_little_more_than_one_batch(
-    settings: dict[str, Any],
-) -> None:
-    experiment = Plan(experiment_from(settings), read_catalog()).experiment
+def test_drawn_samples_take_what_is_said_and_that_is_little_more_than_one_batch(settings):
+    experiment = RunPlan(experiment_from(settings), read_catalog()).experiment
     batches = list(load_source(experiment, 3, torch.device("cpu")).epoch(1))[:8]
     taken = bytes_of(*(part for batch in batches for part in batch))
     told = footprint_of(settings)

@@ -18,7 +18,7 @@ from engine.training.data.batches import Draw, Source
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 CPU = torch.device("cpu")
 SIZE = 16
@@ -276,7 +276,7 @@ def test_an_empty_val_folder_leaves_nothing_to_validate_on(pets: Path, tmp_path:
 def test_more_accumulated_than_an_epoch_has_is_refused(pets: Path) -> None:
     asked = experiment(pets, step={"gradient_accumulation": 6})
     with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder is 5 batches of 4") as raised:
-        Plan(asked, read_catalog())
+        RunPlan(asked, read_catalog())
     assert raised.value.problem.key == "step.gradient_accumulation"
 
 

@@ -80,7 +80,7 @@ def test_fake_pictures_are_torchvisions() -> None:
         assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
 
 
-def test_processes_make_what_the_training_process_makes() -> None:
+def test_processes_make_what_the_training_process_makes():
     # both kinds of process in one test: each of them takes seconds to import torch
     here = source()
     there = source(data={"workers": 2, "augment": False})
@@ -140,9 +140,7 @@ def test_the_global_generator_draws_what_it_would_have_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(
-    folder: Path,
-) -> None:
+def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(folder):
     # both in one test: the process takes seconds to import torch
     pictures = FolderPictures(read_image_folder(str(folder)), SIZE, 0, augment=False)
     loader = Loader(pictures, Data(workers=1), CPU)

@@ -73,9 +73,7 @@ def test_a_picture_that_breaks_off_in_the_middle_is_found_before_the_first_step(
     assert "skip broken pictures" in problem.remedy
 
 
-def test_a_run_goes_on_without_it_where_asked_and_names_it_once(
-    pets: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_goes_on_without_it_where_asked_and_names_it_once(pets, capfd):
     events = list(train(experiment(pets, epochs=2, data={"skip_broken": True}), Control()))
     last = events[-1]
     assert isinstance(last, Finished) and not last.stopped and last.summary.steps == 2 * 9

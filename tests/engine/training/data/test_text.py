@@ -12,7 +12,7 @@ import psutil
 import pytest
 import torch
 
-from engine.experiment.catalog import task_of
+from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.folders import TextCount, count_text, path_problem
 from engine.experiment.problem import ProblemError
@@ -129,8 +129,10 @@ def test_the_entries_are_text_for_language_models() -> None:
         "python-source": 256,
         "text-folder": 256,
     }
-    assert all(entry.task == "language" and task_of(entry.name) == "language" for entry in text_entries())
-    assert task_of("fashion") == "classification"
+    assert all(
+        entry.task == "language" and DataRef(entry.name).task == "language" for entry in text_entries()
+    )
+    assert DataRef("fashion").task == "classification"
 
 
 def test_a_folder_of_text_is_split_by_files_or_by_its_end(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
 from engine.training.data import pictures as built_in
-from engine.training.data.batches import Resident, Source, Split
+from engine.training.data.batches import DataSplit, Resident, Source
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.text import Corpus
@@ -68,7 +68,7 @@ def test_small_pictures_are_shown_spread_over_the_split(data: dict[str, Any]) ->
 def test_colours_become_grey_and_large_pictures_small() -> None:
     coloured = torch.zeros(3, 3, 96, 96, dtype=torch.uint8)
     coloured[0, 0], coloured[1, 1], coloured[2, 2] = 255, 255, 255
-    split = Split(coloured, torch.zeros(3, dtype=torch.long))
+    split = DataSplit(coloured, torch.zeros(3, dtype=torch.long))
     source = Resident(split, None, batch_size=1, seed=0, device=CPU)
     assert "cifar10" in SETS
     (event,) = picture_events(Experiment(dataset="cifar10"), source)
@@ -120,9 +120,7 @@ def test_text_shows_none() -> None:
     assert list(picture_events(Experiment(dataset="python-source"), text)) == []
 
 
-def test_they_are_told_once_before_the_first_step_and_change_nothing(
-    fashion: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_told_once_before_the_first_step_and_change_nothing(fashion, monkeypatch):
     shown = fashion()
     names = [event.event for event in shown.events]
     assert names.count("pictures") == 1
@@ -143,9 +141,7 @@ def test_nothing_is_drawn_for_them(folder: Path) -> None:
         assert np.random.get_state()[1].tolist() == states[2]
 
 
-def test_what_keeps_them_from_being_made_is_said_and_no_matter(
-    fashion: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypatch):
     def refuse(source: Source, count: int) -> None:
         raise MemoryError
 

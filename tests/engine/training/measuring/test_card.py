@@ -154,9 +154,7 @@ class Process:
     [((), None), ((Process(3, None),), None), ((Process(os.getpid(), 900 * 2**20),), 0.0)],
     ids=["none", "without sizes", "this one"],
 )
-def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(
-    listed: tuple[Process, ...], others_mib: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(listed, others_mib, monkeypatch):
     in_use = pynvml.c_nvmlMemory_t(total=2**34, free=2**33, used=2**33)
     answers = {
         "nvmlInit": lambda: None,

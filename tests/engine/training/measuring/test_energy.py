@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -137,9 +135,7 @@ def test_without_a_counter_a_meter_tells_nothing() -> None:
     meter.close()
 
 
-def test_a_run_has_the_energy_of_its_measured_steps(
-    machine: Machine, pictures: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_has_the_energy_of_its_measured_steps(machine, pictures, monkeypatch):
     monkeypatch.setattr(prepare, "energy_meter", lambda device: machine.meter())
     # 2 steps warm up, and every second step ends an epoch, which is validated
     energy = pictures(steps=10).summary.energy

@@ -7,7 +7,7 @@ import json
 import mmap
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ with memory_cap(torch.device("cpu"), 64.0):
 
 
 @on_linux
-def test_under_a_cap_freed_memory_counts_no_longer_though_a_later_piece_is_kept() -> None:
+def test_under_a_cap_freed_memory_counts_no_longer_though_a_later_piece_is_kept():
     # in a process that has freed much before, the pieces would come out of that
     done = subprocess.run([sys.executable, "-P", "-c", _FREES], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -196,9 +196,7 @@ def test_what_only_the_first_steps_took_is_not_reserved_for_the_others() -> None
 
 
 @pytest.mark.parametrize(("warmup", "expected"), [(0, []), (1, []), (2, [1]), (4, [3])])
-def test_the_cache_is_emptied_once_before_the_last_step_that_warms_up(
-    warmup: int, expected: list[int], hello: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_emptied_once_before_the_last_step_that_warms_up(warmup, expected, hello, monkeypatch):
     settled: list[int] = []
     made: list[int] = []
     trains = PlainStep.__call__

@@ -124,9 +124,7 @@ def test_on_linux_more_than_was_free_was_freed_by_another_program(card: Card) ->
 TINY: dict[str, Any] = {"model": "linear", "dataset": "synthetic-regression", "samples": 20, "batch_size": 10}
 
 
-def test_a_trial_that_spills_says_so_in_each_heartbeat_and_by_its_name_at_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trial_that_spills_says_so_in_each_heartbeat_and_by_its_name_at_its_end(monkeypatch):
     made = trial.trial_memory
 
     def spilled(device: torch.device, cap_gib: float | None) -> Any:

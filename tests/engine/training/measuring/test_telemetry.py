@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.training.measuring import telemetry as telemetry_module
-from engine.training.measuring.telemetry import Mark, Rows, Telemetry, samples_of
+from engine.training.measuring.telemetry import Mark, Rows, Telemetry, samples_event
 
 CPU = torch.device("cpu")
 
@@ -120,7 +120,7 @@ def test_samples_repeat_the_memory_and_keep_a_nan() -> None:
         learning_rate=np.array([0.1, 0.05]),
         figures={"loss": np.array([1.0, np.nan]), "found_inf": np.array([0.0, 1.0])},
     )
-    event = samples_of([rows], {"resident_mib": 7.0})
+    event = samples_event([rows], {"resident_mib": 7.0})
     assert event.samples_per_second == (16, 8) and event.resident_mib == (7, 7)
     assert np.isnan(event.loss[1]) and event.grad_scale is None
     assert event.learning_rate == (0.1, 0.05) and event.data_wait_ms == (250, 0)

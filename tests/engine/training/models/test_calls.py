@@ -85,9 +85,7 @@ def test_a_mapping_is_passed_as_the_model_takes_it(model: nn.Module, inputs: Any
         (Keywords(), {"y": X}, "Keywords.forward takes x and labels, but"),
     ],
 )
-def test_where_neither_fits_both_are_named_with_what_changes_it(
-    model: nn.Module, inputs: dict[str, Tensor], message: str
-) -> None:
+def test_where_neither_fits_both_are_named_with_what_changes_it(model, inputs, message):
     with pytest.raises(ProblemError) as raised:
         call_model(model, inputs)
     problem = raised.value.problem

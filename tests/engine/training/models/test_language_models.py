@@ -98,7 +98,7 @@ def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
     assert all(parameter.grad is not None for parameter in tiny.parameters())
 
 
-def test_its_forward_is_one_graph_that_reads_no_tensor(tiny: nn.Module) -> None:
+def test_its_forward_is_one_graph_that_reads_no_tensor(tiny):
     # Whatever makes the host wait, as reading a tensor does, also breaks the graph.
     compiled = torch.compile(tiny, backend="eager", fullgraph=True, dynamic=False)
     tokens = torch.randint(256, (2, 9))
@@ -131,7 +131,7 @@ def test_the_library_is_loaded_when_a_model_is_built_and_says_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch):
     # what Python has for a module that is not to be imported
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert all("--extra llm" in (entry.reason or "") for entry in language_model_entries())

@@ -21,7 +21,7 @@ from engine.training.forecast import forecast
 from engine.training.models.build import build_model
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")
 
@@ -120,18 +120,14 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
         ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
     ],
 )
-def test_what_an_architecture_does_not_take_is_told_in_a_sentence(
-    name: str, settings: dict[str, Any], key: str, message: str, remedy: str
-) -> None:
+def test_what_an_architecture_does_not_take_is_told_in_a_sentence(name, settings, key, message, remedy):
     problem = refusal(name, **settings)
     assert problem.key == key and message in problem.message and remedy in problem.remedy
     assert "\n" not in problem.message and "Error" not in problem.message
 
 
 @pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama"])
-def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(name, monkeypatch):
     class Little:
         available = 2**30
 
@@ -183,5 +179,5 @@ def test_its_memory_is_forecast(name: str) -> None:
 def test_a_transformer_is_not_rearranged_for_its_single_convolution() -> None:
     catalog = read_catalog()
     for name, gains in (("timm:test_resnet", True), ("timm:test_vit", False)):
-        plan = Plan(experiment_from({"model": name, "image_size": 32, "device": "cpu"}), catalog)
+        plan = RunPlan(experiment_from({"model": name, "image_size": 32, "device": "cpu"}), catalog)
         assert plan.workload.is_convolutional(plan.workload.build()) is gains

@@ -55,9 +55,7 @@ def test_a_catalog_with_all_of_them_imports_neither_library() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(monkeypatch):
     find = util.find_spec
 
     def without_timm(name: str, package: str | None = None) -> Any:

@@ -37,7 +37,7 @@ def test_the_smallest_picture_of_the_catalog_is_taken(name: str) -> None:
         assert smallest_forward(entry, next_size) == (2, 7)
 
 
-def test_a_regnet_takes_the_smallest_picture() -> None:
+def test_a_regnet_takes_the_smallest_picture():
     # Its constructor computes with tensors, which have no values on the meta device.
     model = build_model("regnet_x_400mf", image_size=8, channels=3, num_classes=7, seed=0)
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)

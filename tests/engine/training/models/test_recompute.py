@@ -56,16 +56,14 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
         ("swin_t", {"dropout": 0.1}),
     ],
 )
-def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(
-    name: str, settings: dict[str, Any]
-) -> None:
+def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settings):
     model, recomputed = model_of(name, **settings), model_of(name, **settings)
     assert checkpoint_activations(recomputed) > 5
     assert train(recomputed) == train(model)
     assert states_equal(model, recomputed)
 
 
-def test_it_compiles_as_one_graph_and_updates_statistics_once() -> None:
+def test_it_compiles_as_one_graph_and_updates_statistics_once():
     # a block in each layer, half of ResNet-18: the compiler takes long over each
     model, recomputed = (ResNet(BasicBlock, [1] * 4, num_classes=10) for _ in range(2))
     recomputed.load_state_dict(model.state_dict())

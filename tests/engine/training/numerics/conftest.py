@@ -17,7 +17,7 @@ from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.diagnose import diagnose
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 from tests.benchmarks.planted import Planted
 
 TINY: dict[str, Any] = {
@@ -42,7 +42,7 @@ def make_bench() -> Iterator[MakeBench]:
 
         def make(control: Control | None = None, **settings: Any) -> Bench:
             experiment = Experiment.model_validate(layered(TINY, settings))
-            opening = open_bench(Plan(experiment, read_catalog()), control or Control())
+            opening = open_bench(RunPlan(experiment, read_catalog()), control or Control())
             while True:
                 try:
                     next(opening)

@@ -13,7 +13,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Samples
-from engine.training.numerics.bench import Bench, changed
+from engine.training.numerics.bench import Bench, with_precision
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
@@ -38,7 +38,7 @@ def test_every_trainee_begins_at_the_same_weights(make_bench: MakeBench) -> None
         before = [weight.detach().clone() for weight in first.model.parameters()]
         for group in bench.groups(2):
             first.train(group)
-    with bench.trainee(changed(bench.experiment, Precision.BF16, ("*",))) as second:
+    with bench.trainee(with_precision(bench.experiment, Precision.BF16, ("*",))) as second:
         assert all(map(torch.equal, before, second.model.parameters()))
         assert second.experiment.precision is Precision.BF16
 
@@ -53,7 +53,7 @@ def test_a_part_that_is_not_there_is_named(make_bench: MakeBench) -> None:
     bench = make_bench(precision="bf16")
     with (
         pytest.raises(ProblemError, match="'layer9'"),
-        bench.trainee(changed(bench.experiment, None, ("layer9",))),
+        bench.trainee(with_precision(bench.experiment, None, ("layer9",))),
     ):
         pass
 

@@ -10,7 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
 from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER
-from engine.training.numerics.causes import Circumstances, Judgement, Origin, described, judged
+from engine.training.numerics.causes import Circumstances, Judgement, Origin, explained_origin, judged
 from engine.training.numerics.watch import Call, tensors_in
 
 from .conftest import TINY
@@ -47,9 +47,7 @@ def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], ca
     ("operator", "values", "cause"),
     [(ATEN.mul.Tensor, (60_000.0, 2.0), Cause.WEIGHT), (ATEN.div.Tensor, (0.0, 0.0), Cause.INVALID)],
 )
-def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(
-    operator: Any, values: tuple[float, float], cause: Cause
-) -> None:
+def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(operator, values, cause):
     call = Call(operator, tuple(map(half, values)), {}, OPTIMIZER, "forward")
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 
@@ -75,7 +73,9 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
     }
     around = {name: changes.pop(name) for name in _AROUND if name in changes}
     settings = Experiment.model_validate(layered(TINY, experiment or {}))
-    return described(Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around))
+    return explained_origin(
+        Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around)
+    )
 
 
 OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)

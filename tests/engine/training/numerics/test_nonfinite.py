@@ -48,9 +48,7 @@ def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path: 
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learning_rate(
-    value: str, planted: Plant
-) -> None:
+def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learning_rate(value, planted):
     text = f"""
     def model():
         net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -115,9 +113,7 @@ def test_a_scaler_that_begins_far_above_its_scale_is_at_no_fault(planted: Plant)
     assert "as it does while it looks for its scale" in search.sentence
 
 
-def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(
-    planted: Plant,
-) -> None:
+def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(planted):
     text = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))

@@ -72,10 +72,7 @@ def model():
 
 @pytest.mark.usefixtures("attention")
 @pytest.mark.parametrize("tokens", [50, 64])
-def test_a_division_after_an_attention_is_named_whatever_the_number_of_tokens(
-    tokens: int,
-    planted: Plant,
-) -> None:
+def test_a_division_after_an_attention_is_named_whatever_the_number_of_tokens(tokens, planted):
     text = ATTENDING.format(tokens=tokens, factor=1.0, zero=0, one=0)
     first = searched(planted(text, precision="fp32", steps=2)).first
     assert first is not None
@@ -104,9 +101,7 @@ def test_an_attention_whose_gradient_overflows_is_named(planted: Plant) -> None:
         ("var_mean", True),
     ],
 )
-def test_only_an_output_that_means_something_can_be_an_origin(
-    name: str, counts: bool, library: torch.library.Library
-) -> None:
+def test_only_an_output_that_means_something_can_be_an_origin(name, counts, library):
     library.define(f"{name}(Tensor x) -> (Tensor, Tensor)")
     library.impl(name, lambda x: (x.clone(), torch.full_like(x, math.inf)), "CPU")
     with Trail(nn.Identity(), CPU) as trail:

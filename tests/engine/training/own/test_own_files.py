@@ -20,7 +20,7 @@ from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 HEAD = """
 import torch
@@ -195,7 +195,7 @@ def test_where_there_are_as_many_classes_as_tokens_the_classes_are_last(own, mod
     if dataset == "arrays":
         np.save(own.folder / "x.npy", np.arange(16 * 9).reshape(16, 9) % 8)
         settings = {"dataset": dataset, "path": str(own.folder / "x.npy")}
-    workload = Plan(own.experiment(name, **settings), read_catalog()).workload
+    workload = RunPlan(own.experiment(name, **settings), read_catalog()).workload
     # each token's most likely class is the one before its place; each class's token is the one after
     logits = torch.eye(8).roll(1, 0).repeat(2, 1, 1)
     targets = logits[0].argmax(dim=-1).repeat(2, 1)

@@ -18,9 +18,7 @@ from tests.engine.training.profiling.recorded import AUTOGRAD, MAIN, Recorded
 TRACES = Path(__file__).with_name("traces")
 
 
-def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(
-    tmp_path: Path,
-) -> None:
+def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(tmp_path):
     recorded = Recorded()
     recorded.step(0, 100)
     recorded.mark(marks.MODULE, 5, 90)

@@ -13,7 +13,7 @@ from engine.experiment.own.code import with_code
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profiling.flops import count_flops
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import RunPlan
 
 BATCH, WIDE = 4, 8
 PRODUCT = 2 * BATCH * WIDE * WIDE
@@ -49,7 +49,7 @@ def loss(outputs, targets):
 """
 
 
-def counted(plan: Plan) -> float | None:
+def counted(plan: RunPlan) -> float | None:
     source = plan.workload.source(plan.device, torch.contiguous_format)
     try:
         group: list[Batch] = [next(iter(source.epoch(1, 0)))]
@@ -58,16 +58,16 @@ def counted(plan: Plan) -> float | None:
         source.close()
 
 
-def plan_of(**settings: object) -> Plan:
+def plan_of(**settings: object) -> RunPlan:
     asked = {"device": "cpu", "batch_size": BATCH, "samples": 16, "steps": 1, **settings}
-    return Plan(experiment_from(asked), read_catalog())
+    return RunPlan(experiment_from(asked), read_catalog())
 
 
-def plan_of_file(folder: Path, text: str, **settings: object) -> Plan:
+def plan_of_file(folder: Path, text: str, **settings: object) -> RunPlan:
     path = folder / "counted.py"
     path.write_text(HEAD + dedent(text), encoding="utf-8")
     asked = {"device": "cpu", "batch_size": BATCH, "steps": 1, **settings, "model": str(path)}
-    return Plan(experiment_from(with_code(asked, names_model=True, names_dataset=False)), read_catalog())
+    return RunPlan(experiment_from(with_code(asked, names_model=True, names_dataset=False)), read_catalog())
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,7 @@ def test_an_unknown_kernel_is_of_the_other_part() -> None:
         ("AddmmBackward0", (), KernelClass(StepPart.OTHER)),
     ],
 )
-def test_operations_of_a_processor_with_units_for_bf16(
-    name: str, types: tuple[str, ...], expected: KernelClass
-) -> None:
+def test_operations_of_a_processor_with_units_for_bf16(name, types, expected):
     assert operation_class(name, types, units=("bf16",)) == expected
 
 

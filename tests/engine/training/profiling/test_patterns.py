@@ -15,7 +15,7 @@ from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.rows import TimeRow
 from engine.training.profiling import marks
-from engine.training.profiling.patterns.advise import advise
+from engine.training.profiling.patterns.advise import advise_on_time
 from engine.training.profiling.traces.trace import Trace
 from tests.engine.training.profiling.recorded import Recorded
 
@@ -84,7 +84,7 @@ def told(tmp_path: Path) -> Any:
     ) -> Advice | None:
         trace = recorded.read(tmp_path) if isinstance(recorded, Recorded) else recorded
         experiment = Experiment.model_validate({"precision": "fp32", "device": "cuda:0", **settings})
-        found = [entry for entry in advise(trace, profile, experiment) if entry.kind is kind]
+        found = [entry for entry in advise_on_time(trace, profile, experiment) if entry.kind is kind]
         assert len(found) <= 1
         return found[0] if found else None
 
@@ -123,7 +123,7 @@ def test_odd_sizes_miss_tensor_cores(told: Any, kernel: str) -> None:
     recorded = a_step()
     product(recorded, kernel, HALVES)
     advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
-    assert "instead of 1,001 take 1,008" in advice.message
+    assert "use 1,008 instead of 1,001" in advice.message
     assert advice.modules == ("head",)
 
 
@@ -135,7 +135,7 @@ def test_sizes_are_those_of_the_product_itself(told: Any) -> None:
         recorded, "gemmSN_NN_kernel<__half, 128>", [([6_304, 64], "c10::Half"), ([64, 1_001], "c10::Half")]
     )
     advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
-    assert "instead of 1,001 take 1,008" in advice.message, "and not of 197, which is no size of it"
+    assert "use 1,008 instead of 1,001" in advice.message, "and not of 197, which is no size of it"
 
 
 def test_sizes_that_run_on_tensor_cores_at_full_speed_are_no_reason(told: Any) -> None:
@@ -267,7 +267,7 @@ def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any, tmp_path: Path) 
         told(AdviceKind.UNFUSED_OPTIMIZER, recorded, profile(optimizer=2), step={"recipe": "fused"}) is None
     )
     own = with_code({"model": str(model_file(tmp_path))}, names_model=True, names_dataset=True)
-    (entry,) = advise(recorded.read(tmp_path), profile(optimizer=2), Experiment.model_validate(own))
+    (entry,) = advise_on_time(recorded.read(tmp_path), profile(optimizer=2), Experiment.model_validate(own))
     assert entry.changes == (), "no setting fuses the model file's own"
     fused = optimizer_step("aten::_fused_adamw_")
     assert told(AdviceKind.UNFUSED_OPTIMIZER, fused, profile(optimizer=2)) is None
@@ -321,10 +321,10 @@ def test_what_could_save_most_comes_first(tmp_path: Path) -> None:
     recorded = a_step()
     product(recorded, SGEMM, FLOATS)
     trace = recorded.read(tmp_path)
-    kinds = [entry.kind for entry in advise(trace, profile(data=5), Experiment(precision="fp32"))]
+    kinds = [entry.kind for entry in advise_on_time(trace, profile(data=5), Experiment(precision="fp32"))]
     assert kinds == [AdviceKind.STARVED, AdviceKind.COULD_BE_TF32]
 
 
 def test_an_empty_recording_gives_no_advice() -> None:
     nothing = profile().model_copy(update={"step_ms": 0.0, "bar": Bar()})
-    assert advise(Trace(), nothing, Experiment()) == ()
+    assert advise_on_time(Trace(), nothing, Experiment()) == ()

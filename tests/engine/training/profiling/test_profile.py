@@ -23,7 +23,7 @@ from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile
 from engine.training.measuring.telemetry import Rows
 from engine.training.profiling import profile as profile_module
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.run import Run
@@ -50,7 +50,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def events(trace: Path | None = None, control: Control | None = None, **settings: Any) -> Iterator[Event]:
     experiment = Experiment.model_validate(layered(TINY, settings))
     job = jobs.Profile(experiment=experiment, trace=None if trace is None else str(trace), limits=LIMITS)
-    return profile(job, control or Control())
+    return profile_steps(job, control or Control())
 
 
 def profiled(trace: Path | None = None, **settings: Any) -> StepProfile:
@@ -81,9 +81,7 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
 
 
-def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(tmp_path, monkeypatch):
     folder, here, opened = (
         tmp_path / "J\N{LATIN SMALL LETTER U WITH DIAERESIS}rgen \u65e5\u672c",
         Path.cwd(),
@@ -104,9 +102,7 @@ def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_
     assert list(folder.iterdir()) == [folder / "trace.json.gz"]
 
 
-def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(monkeypatch):
     monkeypatch.setattr(f"{__name__}.LIMITS", LIMITS.with_peak("fp32", 1e-9))
     monkeypatch.setattr(profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e3))
     found = profiled()
@@ -122,9 +118,7 @@ def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(
 @pytest.mark.parametrize(
     "settings", [{}, {"precision": "bf16", "step": {"recipe": "fused", "clip_norm": 1.0}}]
 )
-def test_the_trace_marks_steps_data_optimizer_modules_and_validation(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+def test_the_trace_marks_steps_data_optimizer_modules_and_validation(tmp_path, settings):
     trace = tmp_path / "trace.json.gz"
     found = profiled(trace, **settings)
     marks = marks_in(trace)
@@ -164,7 +158,7 @@ def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
     asked = {"model": str(path), "batch_size": 4, "samples": 32, "steps": 3, "device": "cpu"}
     experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
     job = jobs.Profile(experiment=experiment, trace=str(trace), limits=LIMITS)
-    (found,) = [event.profile for event in profile(job, Control()) if isinstance(event, Profiled)]
+    (found,) = [event.profile for event in profile_steps(job, Control()) if isinstance(event, Profiled)]
     marks = marks_in(trace)
     assert found.samples == 4 and marks["step"] == found.steps
     # both optimizers, and the end of the step

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from engine.experiment.experiment import Optimizer, Schedule, setting_fields
+from engine.experiment.experiment import Optimizer, Schedule, all_settings
 from engine.training.steps.optimizer import learning_rate_at
 
 PEAK, EPOCH = 0.3, 10
@@ -53,7 +53,7 @@ def test_settings_and_guide_say_how_a_warm_up_counts() -> None:
         and found[4] == PEAK
         and found[-1] == 0
     )
-    assert "1/(warm-up + 1)" in (setting_fields()["schedule.warmup_steps"].description or "")
+    assert "1/(warm-up + 1)" in all_settings()["schedule.warmup_steps"].about
     guide = files("resources").joinpath("guide", "accuracy.md").read_text(encoding="utf-8")
     assert "1/(`w` + 1) of the peak" in guide and "CosineAnnealingLR" in guide
 

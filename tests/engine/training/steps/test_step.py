@@ -76,9 +76,7 @@ def losses_by_hand(
     ("optimizer", "clip_norm", "accumulation"),
     [("adamw", None, 1), ("adamw", 0.1, 1), ("adamw", None, 2), ("adam", 0.1, 4), ("sgd", 0.1, 2)],
 )
-def test_losses_are_bit_for_bit_those_of_a_loop_by_hand(
-    precision: str, optimizer: str, clip_norm: float | None, accumulation: int
-) -> None:
+def test_losses_are_bit_for_bit_those_of_a_loop_by_hand(precision, optimizer, clip_norm, accumulation):
     step = step_of(
         small_cnn(),
         {
@@ -134,9 +132,7 @@ def values_of(step: TrainingStep) -> list[torch.Tensor]:
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
 @pytest.mark.parametrize("at", [0, 2])
-def test_an_infinite_gradient_skips_exactly_its_step(
-    optimizer: str, fused: bool, clip_norm: float | None, at: int
-) -> None:
+def test_an_infinite_gradient_skips_exactly_its_step(optimizer, fused, clip_norm, at):
     model = small_cnn()
     step = step_of(
         model,

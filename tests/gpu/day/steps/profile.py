@@ -13,7 +13,7 @@ from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.limits import Limits
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.rows import TimeRow
-from engine.training.profiling.profile import profile
+from engine.training.profiling.profile import profile_steps
 from engine.training.runs.control import Control
 
 _PICTURES: dict[str, Any] = {"dataset": "fakedata", "image_size": 224, "batch_size": 32}
@@ -30,7 +30,7 @@ def profiled(model: str, precision: str, device: str, limits: Limits | None, **s
     """The profile of a model's step; the device's limits are measured where none are given."""
     values = {"model": model, "precision": precision, "device": device, "steps": 60, **settings}
     job = jobs.Profile(experiment=Experiment.model_validate(values), limits=limits)
-    (found,) = [event.profile for event in profile(job, Control()) if isinstance(event, Profiled)]
+    (found,) = [event.profile for event in profile_steps(job, Control()) if isinstance(event, Profiled)]
     return found
 
 

@@ -27,14 +27,14 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     window.experiments.submit("", [("FP32", tiny)], "second")
     window.backstage.toggle_page("queue")
     assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
-    assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
+    assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.table.selectRow(0)
     panel.table.action_pressed.emit("remove")
     assert "Took “first” out of the queue." in window.notice.text()
-    assert [item.title for item in panel.model.schedule.items] == ["second"]
+    assert [item.title for item in panel.table.schedule.items] == ["second"]
     press(window, "Undo")
-    assert [item.title for item in panel.model.schedule.items] == ["first", "second"]
-    panel.move_asked.emit([panel.model.schedule.items[1].key], panel.model.schedule.items[0].key)
+    assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
+    panel.move_asked.emit([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
     assert [item.title for item in queue.items()] == ["second", "first"]
 
 

@@ -6,14 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtCore import QModelIndex, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.words.numbers import share_text
-from gui.runs.queue.delegate import REMOVE
-from gui.runs.queue.model import Column
 from gui.runs.queue.panel import QueuePanel
 from gui.runs.queue.schedule import Schedule, schedule
+from gui.runs.queue.table import REMOVE
 from gui.runs.queue.words import summary_text
 from gui.session.queue.items import QueueItem
 from gui.theme.theme import theme
@@ -42,7 +41,7 @@ def planned(*items: QueueItem, rests: bool = False) -> Schedule:
 
 
 def row(panel: QueuePanel, number: int) -> list[str]:
-    return [panel.model.text(number, column) for column in Column][Column.STATE : Column.ACTIONS]
+    return panel.table.lines()[1 + number][2:]
 
 
 def test_the_times_follow_one_another_past_midnight(panel: QueuePanel) -> None:
@@ -109,9 +108,10 @@ def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(qtbot: QtBot, panel:
     alt = Qt.KeyboardModifier.AltModifier
     qtbot.keyClick(panel.table, Qt.Key.Key_Up, alt)
     qtbot.keyClick(panel.table, Qt.Key.Key_Down, alt)
-    data = panel.model.mimeData([panel.model.index(3, 0)])
-    panel.model.dropMimeData(data, Qt.DropAction.MoveAction, 1, 0, QModelIndex())
-    panel.model.dropMimeData(data, Qt.DropAction.MoveAction, -1, -1, QModelIndex())
+    model = panel.table.model()
+    data = model.mimeData([model.index(3, 0)])
+    model.dropMimeData(data, Qt.DropAction.MoveAction, 1, 0, QModelIndex())
+    model.dropMimeData(data, Qt.DropAction.MoveAction, -1, -1, QModelIndex())
     assert moves == [(["c"], "b"), (["c"], None), (["e"], "b"), (["e"], None)]
     panel.show_schedule(planned(RUNNING, UNKNOWN, SWEEP, LAST))
     assert panel.highlighted() == (UNKNOWN,)
@@ -119,12 +119,8 @@ def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(qtbot: QtBot, panel:
 
 def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP))
-    place = panel.table.visualRect(panel.model.index(1, Column.ACTIONS))
+    place = panel.table.button_place(1, REMOVE).center()
     with qtbot.waitSignal(panel.chosen) as told:
-        qtbot.mouseClick(
-            panel.table.viewport(),
-            Qt.MouseButton.LeftButton,
-            pos=QPoint(place.left() + 3 * 26 + 13, place.center().y()),
-        )
+        qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert told.args == [["b"], REMOVE.name]
     assert [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()] == ["Repeat"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
+from engine.training.numerics.against_fp32.fewest import IslandTree, Kept, fewest
 
 
 class Own(nn.Module):
@@ -35,7 +35,7 @@ MODELS = st.recursive(
 )
 
 
-def search(tree: Tree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
+def search(tree: IslandTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
     tried: list[Kept] = []
     searching = fewest(tree)
     try:
@@ -49,8 +49,8 @@ def search(tree: Tree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...]
         return end.value, tried
 
 
-@given(MODELS.map(Tree.of), st.data())
-def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree: Tree, data: st.DataObject) -> None:
+@given(MODELS.map(IslandTree.of), st.data())
+def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree: IslandTree, data: st.DataObject) -> None:
     sets = st.sets(st.sampled_from(tree.names), max_size=4) if tree.names else st.just(set())
     sufficient = data.draw(st.lists(sets, min_size=1, max_size=3))
 
@@ -66,18 +66,20 @@ def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree: Tree, data:
 
 @pytest.mark.parametrize("needed", [{"m3"}, {"m0", "m149"}, {"m20", "m21", "m90"}])
 def test_the_number_of_tries_grows_with_the_logarithm(needed: set[str]) -> None:
-    tree = Tree.of(Own(*(nn.Identity() for _ in range(150))))
+    tree = IslandTree.of(Own(*(nn.Identity() for _ in range(150))))
     found, tried = search(tree, lambda kept: needed <= kept)
     assert found is not None and set(found) == needed
     assert len(tried) <= 2 + len(needed) * (math.ceil(math.log2(150)) + 2)
 
 
 def test_where_all_are_not_enough_there_is_no_answer() -> None:
-    assert search(Tree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
+    assert search(IslandTree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
 
 
 def test_a_sequence_stands_for_what_it_holds_and_a_parent_for_its_own_part() -> None:
-    tree = Tree.of(nn.Sequential(nn.Sequential(nn.Identity(), nn.ReLU()), Own(nn.Identity(), nn.ReLU())))
+    tree = IslandTree.of(
+        nn.Sequential(nn.Sequential(nn.Identity(), nn.ReLU()), Own(nn.Identity(), nn.ReLU()))
+    )
     assert tree.names == ["0.0", "0.1", "1", "1.m0", "1.m1"]
     assert tree.shortest({"0.0", "0.1"}) == ("0",)
     assert tree.shortest({"0.1", "1.m0", "1.m1"}) == ("0.1", "1.m0", "1.m1")

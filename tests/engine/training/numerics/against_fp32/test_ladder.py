@@ -15,7 +15,7 @@ from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.training.numerics.against_fp32.band import Made, short_run
+from engine.training.numerics.against_fp32.band import Made, first_steps
 from engine.training.numerics.against_fp32.ladder import climb_ladder
 from engine.training.numerics.bench import Bench
 from engine.training.runs.control import Control
@@ -113,15 +113,17 @@ def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeB
 
 def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> None:
     bench = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": 2.0**30})
-    made = list(short_run(bench, bench.experiment, 2))
+    made = list(first_steps(bench, bench.experiment, 2))
     alike = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": made[0].grad_scale})
     assert made[0].skipped > 0
-    assert losses_of(made) == losses_of(short_run(alike, alike.experiment, 2))
+    assert losses_of(made) == losses_of(first_steps(alike, alike.experiment, 2))
 
 
 def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: MakeBench) -> None:
     bench = make_bench()
-    runs = [losses_of(short_run(bench, bench.experiment, 4, rounding=2**-23, repeat=one)) for one in range(4)]
+    runs = [
+        losses_of(first_steps(bench, bench.experiment, 4, rounding=2**-23, repeat=one)) for one in range(4)
+    ]
     assert len({tuple(run) for run in runs}) > 1
     assert all(run == pytest.approx(runs[0], rel=1e-3) for run in runs)
     assert band_of(runs).parts_at(runs[-1]) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.training.data.batches import Batch
 from engine.training.numerics.against_fp32 import outputs
 from engine.training.numerics.against_fp32.outputs import first_step
-from engine.training.numerics.bench import Bench, Figures, Trainee
+from engine.training.numerics.bench import Figures, Trainee
 
 WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25
 
@@ -42,9 +42,7 @@ class Behind:
         self.now, self.pending = self.now + self.pending, 0.0
 
 
-def test_the_time_of_a_step_holds_nothing_of_the_watched_pass_before_it(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_a_step_holds_nothing_of_the_watched_pass_before_it(make_bench, monkeypatch):
     bench = make_bench()
     Behind(monkeypatch)
     found, seconds = first_step(bench, bench.experiment)

@@ -142,9 +142,7 @@ def groups_of(*sizes: int | tuple[int, ...], infinite: int = -1) -> list[list[Ba
     ("optimizer", "clip_norm", "sizes"),
     [("adamw", None, 4), ("adam", 0.1, 4), ("sgd", None, (4, 4)), ("adamw", 0.1, (4, 4, 4))],
 )
-def test_replays_train_bit_for_bit_as_the_step_itself(
-    cuda: Any, pair_of: Callable[..., Pair], precision: str, optimizer: str, clip_norm: Any, sizes: Any
-) -> None:
+def test_replays_train_bit_for_bit_as_the_step_itself(cuda, pair_of, precision, optimizer, clip_norm, sizes):
     settings = {"optimizer": {"name": optimizer}, "step": {"clip_norm": clip_norm}}
     pair_of(precision=precision, **settings).train(groups_of(*[sizes] * 9))
     assert [graph.replays for graph in cuda.graphs] == [9 - WARMUP]
@@ -162,9 +160,7 @@ def test_capturing_changes_no_value_and_needs_no_batch_of_its_own(cuda: Any) -> 
     assert torch.equal(torch.get_rng_state(), random)
 
 
-def test_odd_groups_train_beside_the_graph_which_then_goes_on(
-    cuda: Any, pair_of: Callable[..., Pair]
-) -> None:
+def test_odd_groups_train_beside_the_graph_which_then_goes_on(cuda, pair_of):
     sizes = [4, 2, 4, 4, 4, 2, 4, (2, 2), 4, 1, 4]
     pair = pair_of(precision="fp16", step={"clip_norm": 0.1})
     pair.train(groups_of(*sizes))
@@ -173,9 +169,7 @@ def test_odd_groups_train_beside_the_graph_which_then_goes_on(
     assert len(set(map(id, streams))) == 1, "gradients belong to the stream that first made them"
 
 
-def test_a_larger_group_gives_the_memory_of_the_first_graph_back_and_is_captured_anew(
-    cuda: Any, pair_of: Callable[..., Pair]
-) -> None:
+def test_a_larger_group_gives_the_memory_of_the_first_graph_back_and_is_captured_anew(cuda, pair_of):
     pair = pair_of(precision="fp16")
     pair.train(groups_of(*[4] * 5, 6))
     assert pair.captured._capture is None
@@ -186,9 +180,7 @@ def test_a_larger_group_gives_the_memory_of_the_first_graph_back_and_is_captured
     assert first is not None and first._graph is cuda.graphs[1]
 
 
-def test_batches_that_keep_changing_their_shape_are_trained_without_a_graph(
-    cuda: Any, pair_of: Callable[..., Pair]
-) -> None:
+def test_batches_that_keep_changing_their_shape_are_trained_without_a_graph(cuda, pair_of):
     pair = pair_of(precision="bf16")
     pair.train(groups_of(8, *itertools.islice(itertools.cycle([2, 3, 4, 5]), 14), 8))
     assert cuda.captures == 0
@@ -199,9 +191,7 @@ def test_batches_that_keep_changing_their_shape_are_trained_without_a_graph(
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 @pytest.mark.parametrize("at", [0, WARMUP, WARMUP + 2])
-def test_an_infinite_gradient_skips_its_step_in_a_replay_too(
-    pair_of: Callable[..., Pair], optimizer: str, clip_norm: float | None, at: int
-) -> None:
+def test_an_infinite_gradient_skips_its_step_in_a_replay_too(pair_of, optimizer, clip_norm, at):
     pair = pair_of(precision="fp16", optimizer={"name": optimizer}, step={"clip_norm": clip_norm})
     groups = groups_of(*[4] * 8, infinite=at)
     pair.train(groups[:at])
@@ -230,9 +220,7 @@ def test_a_new_learning_rate_reaches_the_graph(pair_of: Callable[..., Pair]) -> 
         ("breaks late", "it failed here (no such kernel)"),
     ],
 )
-def test_a_broken_capture_leaves_no_trace_but_its_reason(
-    cuda: Any, pair_of: Callable[..., Pair], mood: str, reason: str, ends_allocation: bool
-) -> None:
+def test_a_broken_capture_leaves_no_trace_but_its_reason(cuda, pair_of, mood, reason, ends_allocation):
     cuda.ends_allocation = ends_allocation
     pair = pair_of(mood, precision="fp16", step={"clip_norm": 0.1})
     pair.train(groups_of(*[4] * 5, *[6] * 5))

@@ -108,9 +108,7 @@ def test_both_sides_of_a_proof_as_long_as_a_short_experiment_have_a_speed(run: R
     [({}, 7), ({"samples": 48}, 6), ({"samples": 24}, 15)],
     ids=["ended early", "captured in an epoch's first step", "every second group is smaller"],
 )
-def test_without_a_speed_the_time_of_a_step_holds_no_capture(
-    run: Run, settings: dict[str, Any], steps: int
-) -> None:
+def test_without_a_speed_the_time_of_a_step_holds_no_capture(run, settings, steps):
     asked = {"measure": {"warmup_steps": 5, "block_steps": 2}, "steps": steps, **settings}
     events = run(captured(**asked))
     pilot = pilot_in(events)

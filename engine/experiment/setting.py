@@ -1,0 +1,183 @@
+"""A setting as form, command line and tables show it, and when it applies; it stands in the field itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum, auto
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from engine.experiment.catalog import (
+    ARRAYS,
+    OWN,
+    SYNTHETIC,
+    SYNTHETIC_REGRESSION,
+    SYNTHETIC_TOKENS,
+    DataRef,
+    Precision,
+)
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.code import DATASET
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The values that decide which settings apply: the text of each ("true", "0", "sgd"), and the precisions.
+
+    `defines` are the names that the model's own file defines, some of them in place of settings.
+    """
+
+    text: Callable[[str], str]
+    precisions: Sequence[Precision]
+    is_on_cpu: bool = False
+    defines: frozenset[str] = frozenset()
+
+    def has(self, key: str, *texts: str) -> bool:
+        """Is the setting one of `texts`?"""
+        return self.text(key).strip().lower() in texts
+
+    @property
+    def model(self) -> ModelRef:
+        return ModelRef(self.text("model"))
+
+    @property
+    def dataset(self) -> DataRef:
+        return DataRef(self.text("dataset"))
+
+    def has_pictures(self) -> bool:
+        """A file of arrays may have pictures, too."""
+        return self.has("dataset", ARRAYS) or self.dataset.task == "classification"
+
+    def is_text(self) -> bool:
+        """A language model of a library makes up its own tokens."""
+        is_of_library = self.has("dataset", OWN) and self.model.library is not None
+        return is_of_library or self.dataset.task == "language"
+
+    def loads_own(self) -> bool:
+        """A loader brings the dataset that the model's own file defines."""
+        return self.has("dataset", OWN) and DATASET in self.defines
+
+    def loads(self) -> bool:
+        """A loader can bring the dataset; others are made on the device."""
+        return self.has_pictures() and not self.has("dataset", SYNTHETIC)
+
+    def uses_loader(self) -> bool:
+        return self.loads_own() or (self.loads() and not self.has("data.on_device", "true"))
+
+    def has_labels(self) -> bool:
+        """The loss is Ammeter's own and compares classes."""
+        return not self.has("dataset", SYNTHETIC_REGRESSION) and not {"loss", "step"} & self.defines
+
+    def has_validation_samples(self) -> bool:
+        if self.has("dataset", OWN):
+            return "validation_dataset" in self.defines
+        return not self.has("dataset", SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS)
+
+    def is_validated(self) -> bool:
+        return self.has_validation_samples() and not self.has("validation.every", "0")
+
+    def uses_autocast(self) -> bool:
+        return any(precision.is_autocast for precision in self.precisions)
+
+    def uses_scaler(self) -> bool:
+        """`Experiment.uses_scaler` for any of the precisions."""
+        return self.has("scaler.mode", "on") or (
+            self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
+        )
+
+    def takes_optimizer(self) -> bool:
+        """The model's own file may make the optimizer instead."""
+        return "optimizer" not in self.defines
+
+
+class Group(StrEnum):
+    """The headings under "More options", in the form's order."""
+
+    MODEL = "Model"
+    OPTIMIZATION = "Optimization"
+    SCHEDULE = "Learning rate over time"
+    SCALER = "Loss scaling"
+    FORMATS = "Number formats and memory"
+    DATA = "Data"
+    SAVING = "Validation and checkpoints"
+    MACHINE = "Machine and measuring"
+
+
+class Entry(Enum):
+    """The way to enter a value: typed as a number or as text, or picked from a list."""
+
+    NUMBER = auto()
+    TEXT = auto()
+    CHOICE = auto()
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The option of the command line: `--name PLACEHOLDER`; `more` follows the setting's help."""
+
+    name: str
+    placeholder: str
+    more: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A setting's words and rules.
+
+    `hint` says in the form what an empty field means; `words` are values shown otherwise than capitalized;
+    `when` says whether it means anything beside the others. Without a `group` it stands at the form's top.
+    `place` moves it within its group from where it is declared. `is_picked`: text from a list.
+    """
+
+    title: str
+    about: str
+    unit: str = ""
+    group: Group | None = None
+    hint: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    when: Callable[[Chosen], bool] = lambda chosen: True
+    flag: Flag | None = None
+    place: int = 0
+    is_picked: bool = False
+    key: str = ""
+    entry: Entry = Entry.TEXT
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+def setting(default: Any, title: str, about: str, **rest: Any) -> Any:
+    """A field with its `Setting`; the bounds of its value stand in its type."""
+    info: FieldInfo = Field(default)
+    info.metadata.append(Setting(title, about, **rest))
+    return info
+
+
+def has(key: str, *texts: str) -> Callable[[Chosen], bool]:
+    """A condition for `when`: the setting `key` is one of `texts`."""
+    return lambda chosen: chosen.has(key, *texts)
+
+
+def setting_of(key: str, info: FieldInfo, group: Group | None) -> Setting:
+    """The setting of a field, completed by its key, its table's group and its type."""
+    (own,) = (extra for extra in info.metadata if isinstance(extra, Setting))
+    entry, choices = _entry_of(info.annotation, own.words)
+    entry = Entry.CHOICE if own.is_picked else entry
+    return replace(own, key=key, group=own.group or group, entry=entry, choices=choices)
+
+
+def _entry_of(kind: Any, words: Mapping[str, str]) -> tuple[Entry, tuple[tuple[str, str], ...]]:
+    if get_origin(kind) is Annotated:
+        return _entry_of(get_args(kind)[0], words)
+    if get_origin(kind) in (Union, UnionType):
+        (inner,) = (member for member in get_args(kind) if member is not NoneType)
+        if inner is bool:
+            return Entry.CHOICE, (("", "Auto"), ("true", "On"), ("false", "Off"))
+        return _entry_of(inner, words)
+    if get_origin(kind) is Literal:
+        return Entry.CHOICE, tuple((value, words.get(value, value.capitalize())) for value in get_args(kind))
+    if kind is bool:
+        return Entry.CHOICE, (("false", "Off"), ("true", "On"))
+    return (Entry.NUMBER if kind in (int, float) else Entry.TEXT), ()

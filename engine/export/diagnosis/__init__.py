@@ -1,1 +1,0 @@
-"""A saved diagnosis of numerics as tables, data and a report."""

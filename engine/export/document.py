@@ -1,0 +1,220 @@
+"""What an export says: made once for each kind of result, then written in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from engine import __version__
+from engine.compare.sides import Side
+from engine.compare.verdict import Pieces, joined
+from engine.drawing.chart_parts import LegendEntry
+from engine.drawing.shapes import Drawing
+from engine.experiment.experiment import Experiment
+from engine.experiment.titles import setting_title
+from engine.protocol.numerics.advice import Advice
+from engine.words.names import dataset_words
+from engine.words.numbers import NONE
+from engine.words.settings import applying_settings, setting_text
+
+Cells = tuple[str, ...]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with its title, what stands `beside` that, and a legend; `draw` takes a width in pixels.
+
+    The first picture of a document goes into the file itself, others beside it as `x-NAME.png`.
+    """
+
+    name: str
+    draw: Callable[[float], Drawing]
+    title: str = ""
+    beside: str = ""
+    legend: tuple[LegendEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class FigureText:
+    """A figure in a table: `beside` is its relation to the baseline's, and `interval` how certain that is.
+
+    Without `is_sound` the relation allows no conclusion, and `interval` says why. If it `is_open`, no
+    difference is shown.
+    """
+
+    value: str
+    beside: str = ""
+    interval: str = ""
+    is_sound: bool = True
+    is_open: bool = False
+
+    def __str__(self) -> str:
+        return self.value
+
+
+Cell = str | FigureText
+Part = Literal["answer", "setup", "appendix"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Sentences, pictures, a table or `pairs` of names and values, and notes, in this order.
+
+    The columns named in `right` hold numbers. A page leaves out the table where the pictures show all of it
+    (`is_drawn`). Sentences are `code` where they are to be copied as they are. The `part` "setup" says with
+    what the result was made; only a page has an "appendix". `template` is how a web page shows it.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    headings: Cells = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    right: Cells = ()
+    notes: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    part: Part = "answer"
+    template: str = "section.html"
+    is_drawn: bool = False
+    is_code: bool = False
+
+    def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
+        """At most so many rows, and how many are left out."""
+        return self.rows[:most], max(0, len(self.rows) - most)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of one side of a comparison: the verdict in pieces, and notes in small print."""
+
+    side: Side
+    pieces: Pieces
+    notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The verdict and the notes as running text."""
+        return " ".join([joined(self.pieces), *self.notes])
+
+
+@dataclass(frozen=True)
+class Document:
+    """The sections of a result under its title; `subject` is what was trained, where and when.
+
+    A comparison begins with `answers`, and says what was `omitted` of them, and `where` it was measured; its
+    title is the user's own if it `is_named`. `warnings` say what to doubt. `nothing` is said where no section
+    is known, `undrawn` in place of a picture.
+
+    `tables` are the data in full, as rows by the end of a file's name: that of "" is the file itself, which
+    otherwise gets the sentences. `values` are the JSON object, and `facts` the metadata of a picture. A page
+    shows at most `most_rows` rows of a table.
+    """
+
+    title: str
+    subject: str
+    sections: tuple[Section, ...]
+    made: str
+    where: str = ""
+    answers: tuple[Answer, ...] = ()
+    omitted: str = ""
+    warnings: tuple[str, ...] = ()
+    is_named: bool = False
+    nothing: str = ""
+    tables: Mapping[str, Callable[[], Iterable[Row]]] = field(default_factory=dict)
+    values: Callable[[], Mapping[str, Any]] = dict
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    most_rows: int = 200
+    undrawn: str = "There is nothing to draw yet."
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """The pictures of all sections."""
+        return tuple(picture for section in self.sections for picture in section.pictures)
+
+
+class Saved(Protocol):
+    """What all saved results have; `ammeter` is the version that made it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def created(self) -> datetime: ...
+    @property
+    def device_name(self) -> str: ...
+    @property
+    def ammeter(self) -> str | None: ...
+
+
+def document_of(
+    saved: Saved,
+    noun: str,
+    title: str,
+    experiments: Sequence[Experiment],
+    sections: Iterable[Section],
+    *,
+    values: Callable[[], Mapping[str, Any]],
+    size: str = "",
+    has_batch: bool = True,
+    **more: Any,
+) -> Document:
+    """The document of a saved result; settings in which its experiments differ have all their values.
+
+    `values` follow what all JSON objects begin with. `size` begins the subject, such as "24 cells". A result
+    that is itself a batch size has none among its settings (`has_batch`).
+    """
+    known = tuple(sections)
+    settings = _settings(experiments, () if has_batch else ("batch_size",))
+    return Document(
+        title,
+        _subject(saved, experiments, size, has_batch=has_batch),
+        (*known, Section("Settings", pairs=settings, part="setup")),
+        f"Made by Ammeter {__version__} from {noun} {saved.id}",
+        nothing="" if known else f"No part of the {noun} was finished.",
+        values=lambda: {**_head(saved), **values()},
+        **{"facts": dict(settings), **more},
+    )
+
+
+def _settings(experiments: Sequence[Experiment], without: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """The settings by their titles; those that differ have all their values."""
+    settings: dict[str, dict[str, None]] = {}
+    for experiment in experiments:
+        for key, value in applying_settings(experiment).items():
+            if key not in without:
+                settings.setdefault(key, {})[setting_text(key, value)] = None
+    return tuple((setting_title(key), " / ".join(texts)) for key, texts in settings.items())
+
+
+def _subject(saved: Saved, experiments: Sequence[Experiment], size: str, *, has_batch: bool) -> str:
+    batches = {experiment.batch_size for experiment in experiments}
+    parts = (
+        size,
+        dataset_words(experiments[0].dataset),
+        f"batch {batches.pop():,}" if has_batch and len(batches) == 1 else "",
+        saved.device_name,
+        f"{saved.created.astimezone():%Y-%m-%d %H:%M}",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _head(saved: Saved) -> dict[str, Any]:
+    """`ammeter` is the version that writes, `made_with` the version that made the result, null if unknown."""
+    return {
+        "ammeter": __version__,
+        "made_with": saved.ammeter,
+        "id": saved.id,
+        "created": saved.created.isoformat(),
+        "device": saved.device_name,
+    }
+
+
+ADVICE = ("Advice", "Evidence", "Try")
+
+
+def advice_cells(item: Advice) -> Cells:
+    """A row under the headings `ADVICE`."""
+    changes = ", ".join(f"{key}={value}" for key, value in item.changes)
+    return item.message, item.evidence, changes or NONE

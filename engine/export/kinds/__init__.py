@@ -1,0 +1,1 @@
+"""The document of each kind of result."""

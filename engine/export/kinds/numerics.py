@@ -1,0 +1,306 @@
+"""Numerics as a document: sentences, and a table of what matters most, for each known part.
+
+The CSV file has the sentences; a part's table goes beside it: `x-map.csv`, `x-range.csv`, `x-ladder.csv`,
+`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. What a
+format loses of gradients is at the loss scale, though their exponents are without it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from engine.drawing.chart_parts import LegendEntry
+from engine.drawing.looks import precision_look
+from engine.drawing.shapes import Drawing
+from engine.experiment.value import BYTES_PER_MIB
+from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
+from engine.export.kinds.numerics_charts import ladder_chart, range_charts
+from engine.protocol.numerics.advice import Advices
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat, dtype_label
+from engine.protocol.numerics.islands import Islands
+from engine.protocol.numerics.ladder import Ladder
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.precision_map import (
+    Direction,
+    Operation,
+    PrecisionMap,
+    module_title,
+)
+from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
+from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.words.numbers import NONE, memory_text, number, pace_text
+
+
+def document(record: DiagnosisRecord) -> Document:
+    """The document of saved numerics."""
+    experiment, diagnosis, problem = record.experiment, record.diagnosis, record.problem
+    return document_of(
+        record,
+        "diagnosis",
+        f"Numerics of {experiment.model}, {experiment.precision.label}",
+        [experiment],
+        sections(diagnosis),
+        warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
+        tables={name: partial(rows_of, diagnosis) for name, rows_of in _TABLES.items()},
+        values=lambda: {
+            "run": record.run_id,
+            "parts": list(record.parts),
+            "problem": None if problem is None else problem.model_dump(mode="json"),
+            "experiment": json.loads(experiment.to_json()),
+            **diagnosis.as_json(),
+        },
+    )
+
+
+def sections(diagnosis: Diagnosis) -> tuple[Section, ...]:
+    """The known parts; the most telling rows of their tables come first."""
+    parts = (
+        None if diagnosis.nan is None else _search(diagnosis.nan),
+        None if diagnosis.map is None else _map(diagnosis.map),
+        None if diagnosis.range is None else _ranges(diagnosis.range),
+        None if diagnosis.ladder is None else _ladder(diagnosis.ladder),
+        None if diagnosis.islands is None else _islands(diagnosis.islands),
+        None if diagnosis.advice is None else _advice(diagnosis.advice, diagnosis.nan),
+    )
+    return tuple(part for part in parts if part is not None)
+
+
+def _search(search: NonfiniteSearch) -> Section:
+    first = search.first
+    found = () if first is None else (first.sentence, first.remedy)
+    return Section("First NaN or Inf", (*found, search.sentence))
+
+
+_MAP = ("Module", "Class", "Forward", "Backward", "Casts", "Cast, MiB", "Moved, MiB", "Time, ms")
+
+
+def _map(whole: PrecisionMap) -> Section:
+    classes = {module.name: module.class_name for module in whole.modules}
+    by_module: dict[str, list[Operation]] = defaultdict(list)
+    for operation in whole.operations:
+        by_module[operation.module].append(operation)
+    ordered = sorted(by_module, key=lambda name: -sum(row.seconds for row in by_module[name]))
+    rows = tuple(_map_row(name, classes.get(name, ""), by_module[name]) for name in ordered)
+    casts = [row for row in whole.operations if row.by_autocast]
+    sentence = (
+        f"Operations: {sum(row.count for row in whole.operations):,}, of which "
+        f"{100 * whole.attributed_fraction:.1f} % of the floating-point ones are attributed to a module. "
+        f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
+    )
+    return Section("Precision map", (sentence,), _MAP, rows, _MAP[4:], whole.notes)
+
+
+def _map_row(name: str, class_name: str, operations: Sequence[Operation]) -> tuple[str, ...]:
+    casts = [row for row in operations if row.by_autocast]
+    return (
+        module_title(name),
+        class_name,
+        _formats(operations, "forward"),
+        _formats(operations, "backward"),
+        f"{sum(row.count for row in casts):,}",
+        number(_mib(casts)),
+        number(_mib(operations)),
+        number(1e3 * sum(row.seconds for row in operations)),
+    )
+
+
+def _formats(operations: Iterable[Operation], direction: Direction) -> str:
+    spent: dict[str, float] = defaultdict(float)
+    for row in operations:
+        if row.direction == direction and (dtype := row.computed_in) is not None:
+            spent[dtype] += row.seconds
+    return ", ".join(dtype_label(dtype) for dtype in sorted(spent, key=lambda dtype: -spent[dtype])) or NONE
+
+
+def _mib(operations: Iterable[Operation]) -> float:
+    return sum(row.moved_bytes for row in operations) / BYTES_PER_MIB
+
+
+_RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_FORMATS))
+
+
+def _ranges(ranges: Ranges) -> Section:
+    ordered = sorted(ranges.rows, key=lambda row: [-share for share in _lost(ranges, row)])
+    rows = tuple(_range_row(ranges, row) for row in ordered)
+    scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
+    sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
+    pictures = tuple(
+        Picture(f"{quantity}s", partial(_range_chart, ranges, quantity), f"{quantity.capitalize()}s")
+        for quantity in range_charts(ranges, 440.0)
+    )
+    return Section("Ranges", (sentence,), _RANGE, rows, _RANGE[2:], ranges.notes, pictures)
+
+
+def _range_chart(ranges: Ranges, quantity: Quantity, width: float) -> Drawing:
+    return range_charts(ranges, width)[quantity]
+
+
+def _lost(ranges: Ranges, row: ModuleRange) -> list[float]:
+    """The share of the numbers that each format loses, in the order of `SMALL_FORMATS`."""
+    return [sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
+
+
+def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
+    """The shares of a row that underflow and overflow in a format, gradients at the loss scale."""
+    shift = ranges.scale_exponent if row.quantity == "gradient" else 0
+    return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
+
+
+def _range_row(ranges: Ranges, row: ModuleRange) -> tuple[str, ...]:
+    held = row.exponents
+    ends = (_power(held.smallest), _power(held.largest))
+    return (
+        module_title(row.module),
+        row.quantity,
+        *ends,
+        *(_loss(ranges, row, form) for form in SMALL_FORMATS),
+    )
+
+
+def _power(value: float | None) -> str:
+    return NONE if value is None else f"2^{math.frexp(value)[1] - 1}"
+
+
+def _loss(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> str:
+    lost = zip(lost_shares(ranges, row, form), ("→ 0", "→ ∞"), strict=True)
+    return ", ".join(f"{percent(share)} {where}" for share, where in lost if share) or NONE
+
+
+def percent(share: float) -> str:
+    """A share in percent; a small one is never rounded to 0."""
+    return "under 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
+
+
+_LADDER = ("Rung", "Parts at step", "Parts first", "Skipped", "Last loss")
+
+
+def _ladder(ladder: Ladder) -> Section:
+    rows = tuple(
+        (
+            rung.label,
+            NONE if rung.parts_at is None else f"{rung.parts_at:,}",
+            NONE if rung.first_module is None else module_title(rung.first_module),
+            f"{rung.skipped:,}",
+            number(rung.losses[-1] if rung.losses else None),
+        )
+        for rung in ladder.rungs
+    )
+    sentences = tuple(text for text in (ladder.sentence, *(rung.sentence for rung in ladder.rungs)) if text)
+    right = ("Parts at step", "Skipped", "Last loss")
+    return Section("Ladder", sentences, _LADDER, rows, right, ladder.notes, _ladder_pictures(ladder))
+
+
+def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
+    def draw(width: float) -> Drawing:
+        return ladder_chart(ladder, width) or Drawing(width, 0, ())
+
+    legend = tuple(
+        LegendEntry(precision_look(rung.precision).sample, 24, rung.label) for rung in ladder.rungs
+    )
+    return () if ladder_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
+
+
+_ISLANDS = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
+
+
+def _islands(islands: Islands) -> Section:
+    rows = tuple(
+        (
+            ", ".join(map(module_title, trial.modules)) or "none",
+            "yes" if trial.is_good else f"no: {trial.reason}",
+            number(trial.final_loss),
+            f"{trial.skipped:,}",
+        )
+        for trial in islands.trials
+    )
+    costs = []
+    if islands.speed_ratio is not None:
+        costs.append(f"A step is {pace_text(islands.speed_ratio)} as without them.")
+    if islands.memory_added_mib is not None:
+        costs.append(f"They add {memory_text(islands.memory_added_mib)}.")
+    sentences = tuple(text for text in (islands.sentence, *costs) if text)
+    return Section("FP32 modules", sentences, _ISLANDS, rows, ("Loss", "Skipped"))
+
+
+def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
+    if not advices.items:
+        what = "Nothing" if search is None or search.first is None else "Nothing else"
+        return Section("Advice", (f"{what} that was measured calls for a change.",))
+    return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
+
+
+def _map_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    classes = {} if diagnosis.map is None else {row.name: row.class_name for row in diagnosis.map.modules}
+    for row in () if diagnosis.map is None else diagnosis.map.operations:
+        yield {
+            "module": row.module,
+            "class": classes.get(row.module, ""),
+            "operation": row.name,
+            "computed_in": row.computed_in,
+            **row.model_dump(exclude={"module", "name"}),
+        }
+
+
+def _range_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    ranges = diagnosis.range
+    if ranges is None:
+        return
+    for row in ranges.rows:
+        held = row.exponents
+        yield {
+            **row.model_dump(exclude={"exponents"}),
+            **{name: getattr(held, name) for name in ("total", "zeros", "infinite", "nan")},
+            **{name: getattr(held, name) for name in ("smallest", "largest")},
+            **dict(_lost_columns(ranges, row)),
+        }
+
+
+def _lost_columns(ranges: Ranges, row: ModuleRange) -> Iterator[tuple[str, float]]:
+    for form in SMALL_FORMATS:
+        yield from zip(
+            (f"{form.name}_underflow", f"{form.name}_overflow"), lost_shares(ranges, row, form), strict=True
+        )
+
+
+def _ladder_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    ladder = diagnosis.ladder
+    if ladder is None:
+        return
+    repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
+    for label, losses in (*repeats, *((rung.label, rung.losses) for rung in ladder.rungs)):
+        for place, loss in enumerate(losses):
+            low, high = (
+                edge[place] if place < len(edge) else None for edge in (ladder.band_low, ladder.band_high)
+            )
+            yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
+
+
+def _module_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    for rung in () if diagnosis.ladder is None else diagnosis.ladder.rungs:
+        for error in rung.errors:
+            yield {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
+
+
+def _island_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    for trial in () if diagnosis.islands is None else diagnosis.islands.trials:
+        yield trial.model_dump()
+
+
+def _advice_rows(diagnosis: Diagnosis) -> Iterator[Row]:
+    for item in () if diagnosis.advice is None else diagnosis.advice.items:
+        yield {**item.model_dump(mode="json"), "changes": dict(item.changes)}
+
+
+_TABLES: dict[str, Callable[[Diagnosis], Iterator[Row]]] = {
+    "map": _map_rows,
+    "range": _range_rows,
+    "ladder": _ladder_rows,
+    "modules": _module_rows,
+    "islands": _island_rows,
+    "advice": _advice_rows,
+}

@@ -1,0 +1,308 @@
+"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables.
+
+The CSV file has the sentences; the tables go beside it, with a row for each side: `x-parts.csv`,
+`x-sides.csv` (figures, limits and energy), `x-kernels.csv`, `x-operations.csv`, `x-modules.csv` and
+`x-advice.csv`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
+from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.timing.bar import Bar, StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing
+from engine.store.saved.timings import TimingRecord
+from engine.timing.advice import advice_by_side
+from engine.timing.bar_picture import bars_drawing
+from engine.timing.columns import NOUNS, Column, columns_of
+from engine.timing.gain import gains, verdicts
+from engine.timing.names import ENERGY_COUNTERS, failures, part_title, side_names
+from engine.timing.roofline import roofline_drawing
+from engine.timing.tables import TABLES, SideRow, Table, side_rows
+from engine.timing.verdict import MFU, mfu_sentence
+from engine.words.numbers import NONE, number, share_text, throughput_text
+
+BAR, LIMITS = "Where the time goes", "How close to the limit"
+TRACE = ".json.gz"
+_LONGEST_NAME, _ROOFLINE_HEIGHT = 40, 420.0
+_SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
+
+Profiles = list[tuple[str, StepProfile]]
+
+
+def document(record: TimingRecord) -> Document:
+    """The document of a saved profile."""
+    timing = record.timing
+    experiments = [side.experiment for side in timing.sides]
+    return document_of(
+        record,
+        "timing",
+        f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
+        experiments,
+        sections(timing),
+        warnings=failures(timing),
+        tables={
+            "parts": lambda: _part_rows(timing),
+            "sides": lambda: _side_rows(timing),
+            **{table: partial(_time_rows, timing, table) for table in TABLES},
+            "advice": lambda: _advice_rows(timing),
+        },
+        values=lambda: values(timing),
+        most_rows=100,
+    )
+
+
+def values(timing: Timing) -> dict[str, Any]:
+    """The sides with their experiments, profiles, verdicts, gains over the first side, and problems.
+
+    `ammeter profile --json` prints them.
+    """
+    sides = zip(side_names(timing), verdicts(timing), gains(timing), timing.sides, strict=True)
+    return {
+        "sides": [
+            {
+                "name": name,
+                "verdict": None if verdict is None else asdict(verdict),
+                "gain": None if gain is None else asdict(gain),
+                "mfu": None if side.profile is None else side.profile.mfu,
+                **json.loads(side.model_dump_json()),
+            }
+            for name, verdict, gain, side in sides
+        ]
+    }
+
+
+def write_traces(record: TimingRecord, path: Path) -> None:
+    """Copies the traces to `path` and, numbered, beside it; Perfetto and chrome://tracing open them.
+
+    Raises ProblemError where there is none.
+    """
+    traces = record.traces()
+    if not traces:
+        message = "There is no trace of this timing, or none any more."
+        raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))
+    for place, trace in enumerate(traces, 1):
+        beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
+        shutil.copyfile(trace, path if place == 1 else path.with_name(beside))
+
+
+def sections(timing: Timing, *, brief: bool = False) -> tuple[Section, ...]:
+    """What is known; the rows of the tables are the longest first.
+
+    Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
+    terminal: long names are cut, and the tables have fewer columns.
+    """
+    profiles = _profiles(timing)
+    if not profiles:
+        return ()
+    parts = [_bar(timing, profiles), _limits(timing, profiles), _energy(profiles)]
+    parts += [_rows(timing, table, brief=brief) for table in TABLES]
+    parts.append(_advice(timing))
+    return tuple(part for part in parts if part is not None)
+
+
+def _profiles(timing: Timing) -> Profiles:
+    return [
+        (name, side.profile)
+        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        if side.profile is not None
+    ]
+
+
+def _named(name: str, text: str, profiles: Profiles) -> str:
+    return f"{name}: {text}" if len(profiles) > 1 else text
+
+
+def answers(timing: Timing) -> tuple[str, ...]:
+    """What each side gains over the first, what bounds it, and what would help next."""
+    profiles = _profiles(timing)
+    known = [verdict for verdict in verdicts(timing) if verdict is not None]
+    bounds = [
+        _named(name, f"{verdict.sentence} {verdict.next_step}", profiles)
+        for (name, _), verdict in zip(profiles, known, strict=True)
+    ]
+    return *(gain.sentence for gain in gains(timing) if gain is not None), *bounds
+
+
+def _bar(timing: Timing, profiles: Profiles) -> Section:
+    headings = ("Part", *(f"{name}{unit}" for name, _ in profiles for unit in (", ms", ", share")))
+    rows, notes = tuple(_parts(profiles)), tuple(_notes(profiles))
+    pictures = (bars_picture(timing),)
+    return Section(BAR, answers(timing), headings, rows, headings[1:], notes, pictures, is_drawn=True)
+
+
+def bars_picture(timing: Timing) -> Picture:
+    """The parts of each side's step as a bar."""
+    return Picture("bars", lambda width: bars_drawing(timing, width))
+
+
+def _notes(profiles: Profiles) -> Iterator[str]:
+    names: dict[str, list[str]] = {}
+    for name, profile in profiles:
+        for note in dict.fromkeys(profile.notes):
+            names.setdefault(note, []).append(name)
+    for note, of in names.items():
+        yield note if len(of) == len(profiles) else f"{', '.join(of)}: {note}"
+
+
+def _parts(profiles: Profiles) -> Iterator[Cells]:
+    bars = [profile.bar for _, profile in profiles]
+    for part in StepPart:
+        if any(bar.ms(part) for bar in bars):
+            figures = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
+            yield part_title(part, profiles[0][1]), *(text for pair in figures for text in pair)
+    yield "A step", *(text for bar in bars for text in (number(bar.total_ms), ""))
+    if any(profile.validation is not None for _, profile in profiles):
+        batches = (profile.validation for _, profile in profiles)
+        whole = (None if bar is None else bar.total_ms for bar in batches)
+        yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
+
+
+_LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, GB/s")
+
+
+def _limit_cells(name: str, profile: StepProfile) -> Cells:
+    limits, flops = profile.limits, profile.flops
+    peak = profile.peak_tflops
+    reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
+    return (
+        name,
+        number(None if flops is None else flops / 1e9),
+        NONE if reached is None else throughput_text(reached),
+        profile.format.upper(),
+        NONE if peak is None else throughput_text(peak),
+        NONE if profile.mfu is None else share_text(profile.mfu),
+        number(None if limits is None else limits.gb_per_second),
+    )
+
+
+def _limits(timing: Timing, profiles: Profiles) -> Section | None:
+    if all(profile.limits is None for _, profile in profiles):
+        return None
+    known = [(name, mfu_sentence(profile)) for name, profile in profiles]
+    sentences = [_named(name, text, profiles) for name, text in known if text is not None]
+    rows = tuple(_limit_cells(name, profile) for name, profile in profiles)
+    right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
+    notes = (MFU,) if sentences else ()
+    picture = Picture("limits", lambda width: roofline_drawing(timing, width, _ROOFLINE_HEIGHT))
+    return Section(LIMITS, tuple(sentences), _LIMITS, rows, right, notes, pictures=(picture,))
+
+
+_ENERGY = ("", "J a step", "J for 1,000 samples", "Mean, W", "Idle, W", "J a step, idle subtracted")
+
+
+def _energy(profiles: Profiles) -> Section | None:
+    rows, sources = [], []
+    for name, profile in profiles:
+        energy = profile.energy
+        if energy is not None:
+            net = energy.net_joules
+            figures = (
+                energy.per_step(),
+                energy.per_thousand_samples(),
+                energy.mean_watts,
+                energy.idle_watts,
+                None if net is None else net / energy.steps,
+            )
+            rows.append((name, *map(number, figures)))
+            sources.append(ENERGY_COUNTERS[energy.source])
+    if not rows:
+        return None
+    return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])
+
+
+def _rows(timing: Timing, table: Table, *, brief: bool) -> Section | None:
+    rows = side_rows(timing, table)
+    if not rows:
+        return None
+    names = side_names(timing)
+    name, *columns = columns_of(timing, table, rows)
+    if brief:
+        columns = [
+            column
+            for column in columns
+            if column.side is None or column.shows_units or column.heading in _SHOWN_BRIEFLY
+        ]
+    elif len(names) > 1:
+        columns = [column for column in columns if not column.is_in_tip]
+    beside = ("Launched by",) if any(cell.operation for row in rows for cell in row.known) else ()
+    numbers = tuple(_heading(column, names) for column in columns)
+    cells = tuple(
+        (
+            _title(row, table, brief=brief),
+            *(_launcher(row) for _ in beside),
+            *(column.text(row) for column in columns),
+        )
+        for row in rows
+    )
+    return Section(f"{NOUNS[table]}s", (), (name.heading, *beside, *numbers), cells, numbers)
+
+
+def _launcher(row: SideRow) -> str:
+    return next((cell.operation for cell in row.known if cell.operation is not None), NONE)
+
+
+def _heading(column: Column, names: Sequence[str]) -> str:
+    if column.side is None or len(names) == 1:
+        return column.heading
+    return f"{names[column.side]} {column.heading}"
+
+
+def _title(row: SideRow, table: Table, *, brief: bool) -> str:
+    title = module_title(row.name) if table == "modules" else row.name
+    return shortened(title, _LONGEST_NAME) if brief else title
+
+
+def _advice(timing: Timing) -> Section | None:
+    given = advice_by_side(timing)
+    rows = tuple((names, *advice_cells(item)) for names, item in given)
+    if not any(names for names, _ in given):
+        return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows)) if rows else None
+    return Section("Advice", (), ("For", *ADVICE), rows)
+
+
+def _part_rows(timing: Timing) -> Iterator[Row]:
+    for name, profile in _profiles(timing):
+        for of, bar in (("step", profile.bar), ("validation batch", profile.validation or Bar())):
+            for entry in bar.parts:
+                share = bar.fraction(entry.part)
+                yield {"side": name, "of": of, "part": entry.part.value, "ms": entry.ms, "share": share}
+
+
+_NOT_FIGURES = {"bar", "validation", "limits", "energy", "advice", "notes", *TABLES}
+
+
+def _side_rows(timing: Timing) -> Iterator[Row]:
+    for name, profile in _profiles(timing):
+        limits, energy = profile.limits, profile.energy
+        row = {"side": name, **profile.model_dump(mode="json", exclude=_NOT_FIGURES), "mfu": profile.mfu}
+        if limits is not None:
+            row |= {f"peak_{peak.format}_tflops": peak.tflops for peak in limits.peaks}
+            row["peak_gb_per_second"] = limits.gb_per_second
+        if energy is not None:
+            row |= {f"energy_{key}": value for key, value in energy.model_dump(mode="json").items()}
+            row |= {"joules_per_step": energy.per_step(), "mean_watts": energy.mean_watts}
+        yield row
+
+
+def _time_rows(timing: Timing, table: Table) -> Iterator[Row]:
+    for name, profile in _profiles(timing):
+        for row in getattr(profile, table):
+            achieved = {"tflops": row.tflops, "gb_per_second": row.gb_per_second}
+            yield {"side": name, **row.model_dump(mode="json"), **achieved}
+
+
+def _advice_rows(timing: Timing) -> Iterator[Row]:
+    for names, item in advice_by_side(timing):
+        yield {"sides": names, **item.model_dump(mode="json"), "changes": dict(item.changes)}

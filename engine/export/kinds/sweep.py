@@ -1,0 +1,144 @@
+"""A sweep as a document: its sentences, pictures and cells; the CSV file has a row for every cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
+from engine.drawing.shapes import Drawing
+from engine.experiment.experiment import Experiment
+from engine.experiment.sweep.grid import Grid
+from engine.export.document import Document, Picture, Row, Section, document_of
+from engine.export.writers.data import json_value
+from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.answers import answers
+from engine.sweep.columns import columns_of, notes_of
+from engine.sweep.pictures.heat_map import heat_map
+from engine.sweep.pictures.lines import lines
+from engine.sweep.pictures.picture import shown_figures, usual_axes, usual_lines, usual_places
+from engine.sweep.pictures.scatter import scatter
+from engine.sweep.reading import results_of
+from engine.sweep.results import CellResult, Results
+from engine.words.numbers import counted
+
+
+def document(record: SweepRecord) -> Document:
+    """The document of a saved sweep."""
+    results, grid = results_of(record), record.grid
+    axes = {axis.key: list(axis.values) for axis in grid.axes}
+    return document_of(
+        record,
+        "sweep",
+        record.name,
+        _experiments(grid),
+        [Section("Result", answers(results)), *_picture_sections(results), cells_section(results)],
+        size=counted(grid.size, "cell"),
+        warnings=() if record.problem is None else (record.problem.message,),
+        tables={"": lambda: (_row(results, cell) for cell in results.cells)},
+        values=lambda: _values(record, results),
+        facts={"base": grid.base, "axes": axes},
+        most_rows=1_000,
+        undrawn="No cell of this sweep has figures yet.",
+    )
+
+
+def cells_section(results: Results) -> Section:
+    """The cells as a table."""
+    columns = columns_of(results)
+    rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
+    right = tuple(column.heading for column in columns if column.is_number)
+    return Section("Cells", (), tuple(column.heading for column in columns), rows, right, notes_of(results))
+
+
+def _picture_sections(results: Results) -> Iterator[Section]:
+    """The pictures of the axes and figures that say most; none without any figure."""
+    if not results.figures:
+        return
+    figures = shown_figures(results)
+    by_name = {figure.name: figure for figure in figures}
+    speed = by_name.get(SPEED.name, figures[0])
+    memory, shade = by_name.get(PEAK_MEMORY.name), by_name.get(ACCURACY.name)
+    at = usual_places(results, speed)
+
+    def draw_map(width: float) -> Drawing:
+        return heat_map(results, *usual_axes(results.grid), speed, at, (width, 440.0)).drawing
+
+    def draw_lines(width: float) -> Drawing:
+        return lines(results, *usual_lines(results.grid), speed, at, (width, 440.0)).drawing
+
+    def draw_scatter(width: float) -> Drawing:
+        assert memory is not None
+        return scatter(results, memory, speed, shade, (width, 460.0)).drawing
+
+    yield Section("Heat map", pictures=(Picture("heat-map", draw_map),))
+    yield Section("Lines", pictures=(Picture("lines", draw_lines),))
+    if memory is not None:
+        yield Section("Trade-offs", pictures=(Picture("scatter", draw_scatter),))
+
+
+def _experiments(grid: Grid) -> list[Experiment]:
+    """Cells that have all values of all axes between them, one axis after the other."""
+    cells = {0: grid.cells[0]}
+    for axis, values in enumerate(grid.axes):
+        for place in range(len(values.values)):
+            places = [place if other == axis else 0 for other in range(len(grid.axes))]
+            cells[grid.index(places)] = grid.cells[grid.index(places)]
+    return [cell.experiment for cell in cells.values()]
+
+
+def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
+    """The grid, the plan, and the cells with their figures."""
+    return {
+        "name": record.name,
+        "ended": None if record.ended is None else record.ended.isoformat(),
+        "spent_seconds": record.spent_seconds,
+        "problem": None if record.problem is None else record.problem.message,
+        "plan": json.loads(record.plan.model_dump_json()),
+        "base": json_value(record.grid.base),
+        "axes": [{"key": axis.key, "values": list(axis.values)} for axis in record.grid.axes],
+        "figures": [
+            {"name": figure.name, "title": figure.title, "unit": figure.unit} for figure in results.figures
+        ],
+        "cells": [json_value(as_json(results, cell)) for cell in results.cells],
+    }
+
+
+def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
+    """A cell as plain values, as `ammeter` prints them too."""
+    return {
+        "index": entry.index,
+        "name": entry.name,
+        "values": dict(_settings(results, entry)),
+        "status": entry.status,
+        "reason": entry.why or None,
+        "runs": list(entry.run_ids),
+        "figures": dict(entry.values or {}),
+        "figures_ci": {name: list(interval) for name, interval in (entry.intervals or {}).items()},
+        "ratio": entry.ratio,
+        "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
+        "clean": not entry.is_disturbed,
+        "ratio_clean": not entry.is_ratio_disturbed,
+    }
+
+
+def _settings(results: Results, entry: CellResult) -> Iterator[tuple[str, Any]]:
+    for axis, place in zip(results.grid.axes, entry.places, strict=True):
+        yield axis.key, axis.values[place]
+
+
+def _row(results: Results, entry: CellResult) -> Row:
+    row = {"cell": entry.index, "name": entry.name, **dict(_settings(results, entry))}
+    row |= {"state": entry.status, "why": entry.why}
+    for figure in results.figures:
+        low, high = (entry.intervals or {}).get(figure.name, (None, None))
+        row |= {
+            figure.name: entry.value(figure.name),
+            f"{figure.name}_low": low,
+            f"{figure.name}_high": high,
+        }
+    low, high = entry.ratio_interval or (None, None)
+    row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
+    row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}
+    return row | {"runs": entry.run_ids}

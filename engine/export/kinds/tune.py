@@ -1,0 +1,153 @@
+"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried.
+
+The CSV file has the sentences; `x-gains.csv` and `x-trials.csv` go beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.export.document import Cells, Document, Picture, Row, Section, document_of
+from engine.export.script.page import built_in_data, script_of
+from engine.protocol.tuning import Tuning, TuningTrial
+from engine.store.record import RunRecord, Status
+from engine.store.saved.tunings import TuningRecord
+from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
+from engine.sweep.fastest.words import answers, command_of, not_tried, title_of
+from engine.words.numbers import NONE, memory_text, number, times
+
+GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"
+_GAINS = ("Change", "Times as fast", "95 % interval", "Together")
+_TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
+
+
+def document(record: TuningRecord) -> Document:
+    """The document of a saved tuning."""
+    tuning = record.tuning
+    first, *others = sections(tuning)
+    return document_of(
+        record,
+        "tuning",
+        first.title,
+        [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
+        [replace(first, title="Result"), *others],
+        warnings=() if record.problem is None else (record.problem.message,),
+        tables={"gains": lambda: _gain_rows(tuning), "trials": lambda: _trial_rows(tuning)},
+        values=lambda: values(tuning),
+        undrawn=f"There are no gains to draw: {_why_no_gains(tuning)}.",
+    )
+
+
+def values(tuning: Tuning) -> dict[str, Any]:
+    """All that is known as plain values, as `ammeter fastest --json` prints it."""
+    return {
+        "sentences": list(answers(tuning)),
+        "command": None if tuning.winner is None else command_of(tuning.winner),
+        **json.loads(tuning.model_dump_json()),
+    }
+
+
+def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
+    """What is known; with `brief`, for a terminal, without the trials."""
+    parts = [Section(title_of(tuning), answers(tuning)), _gains(tuning)]
+    parts += [] if brief else [_trials(tuning)]
+    if sentences := not_tried(tuning):
+        parts.append(Section(NOT_TRIED, sentences))
+    if tuning.winner is not None:
+        parts.append(Section(AGAIN, (command_of(tuning.winner),), is_code=True))
+    return tuple(part for part in parts if part is not None)
+
+
+def write_script(record: TuningRecord, path: Path) -> None:
+    """Writes a program that trains with the winner's settings. Raises ProblemError where there is none."""
+    tuning = record.tuning
+    if tuning.winner is None:
+        message = "There is no winner yet."
+        raise ProblemError(request_problem(message, "Carry the search on.", key="to", value=path.name))
+    run = RunRecord(
+        id=record.id,
+        number=record.number,
+        name="Fastest",
+        status=Status.FINISHED,
+        created=record.created,
+        started=None,
+        ended=None,
+        experiment=tuning.winner,
+        environment=None,
+        summary=None,
+        problem=None,
+        detail="",
+        comparison=None,
+        label=None,
+        total_steps=None,
+    )
+    per_epoch = next((trial.steps_per_epoch for trial in tuning.trials if trial.steps_per_epoch), None)
+    path.write_text(script_of(run, per_epoch), encoding="utf-8", newline="\n")
+    data = built_in_data(run)
+    if data is not None:
+        path.with_suffix(".npz").write_bytes(data)
+
+
+def _why_no_gains(tuning: Tuning) -> str:
+    if tuning.proof is None:
+        return "the search is not over"
+    return "the proof shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
+
+
+def _gains(tuning: Tuning) -> Section | None:
+    steps = waterfall_steps(tuning)
+    if not steps:
+        return None
+    rows = tuple(
+        (
+            step.words,
+            times(step.end if step.gain is None else step.gain.speedup),
+            step.interval or NONE,
+            times(step.end),
+        )
+        for step in steps
+    )
+    pictures = (Picture("gains", lambda width: waterfall_drawing(tuning, width)),) if tuning.gains else ()
+    return Section(GAINS, (), _GAINS, rows, _GAINS[1:], pictures=pictures)
+
+
+def _gain_rows(tuning: Tuning) -> Iterator[Row]:
+    for gain in tuning.gains:
+        low, high = gain.speedup_ci or (None, None)
+        yield {
+            **gain.model_dump(mode="json", exclude={"speedup_ci"}),
+            "speedup_low": low,
+            "speedup_high": high,
+        }
+
+
+def _trial_rows(tuning: Tuning) -> Iterator[Row]:
+    return (trial.model_dump(mode="json") for trial in tuning.trials)
+
+
+def _trials(tuning: Tuning) -> Section | None:
+    rows = tuple(map(_trial, _in_order(tuning)))
+    right = tuple(heading for heading in _TRIALS if heading != "Candidate")
+    return Section(TRIALS, (), _TRIALS, rows, right) if rows else None
+
+
+def _in_order(tuning: Tuning) -> Iterator[TuningTrial]:
+    """The trials of the search, then those of the gains."""
+    yield from sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
+
+
+def _trial(trial: TuningTrial) -> Cells:
+    speed = trial.samples_per_second
+    return (
+        str(trial.round) if trial.round else "gains",
+        trial.words,
+        number(speed) if trial.problem is None else "dropped out",
+        NONE if trial.peak_mib is None else memory_text(trial.peak_mib),
+        number(trial.steps, 0),
+        number(trial.seconds),
+    )

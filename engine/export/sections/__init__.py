@@ -1,1 +1,0 @@
-"""What exports share whose answer is in sections: a diagnosis, a timing."""

@@ -1,1 +1,0 @@
-"""A saved sweep as pictures, tables, data and a report."""

@@ -1,1 +1,0 @@
-"""A saved timing as tables, data, a report and traces."""

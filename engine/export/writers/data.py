@@ -1,0 +1,89 @@
+"""Data in full: CSV files (RFC 4180), and JSON.
+
+An apostrophe precedes text that a spreadsheet would run as a formula; NaN is written "NaN". JSON has neither
+NaN nor infinity: they are written as text, as in the protocol.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.experiment.text import cell_text
+from engine.export.document import Document, Row
+
+_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def json_column(values: NDArray[Any]) -> list[Any]:
+    """A column as plain JSON values."""
+    if np.all(np.isfinite(values)):
+        return list(values.tolist())
+    return [json_value(value) for value in values.tolist()]
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON has it, with NaN and infinity as text, also within tuples, lists and dicts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return _WORDS[str(value)]
+    if isinstance(value, tuple | list):
+        return [json_value(part) for part in value]
+    if isinstance(value, dict):
+        return {key: json_value(part) for key, part in value.items()}
+    return value
+
+
+def write_json(document: Document, path: Path) -> None:
+    """Writes one object."""
+    text = json.dumps(document.values(), allow_nan=False, indent=1)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_csv(document: Document, path: Path) -> None:
+    """Writes the document's own table or its sentences to `path`, and the tables that have rows beside it."""
+    tables = {"": lambda: _sentences(document), **document.tables}
+    for name, rows_of in tables.items():
+        rows = list(rows_of())
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        if rows or not name:
+            cells = ([cell(row.get(key)) for key in names] for row in rows)
+            write_rows(beside(path, name), [names, *cells])
+
+
+def _sentences(document: Document) -> Iterable[Row]:
+    for section in document.sections:
+        for text in (*section.sentences, *section.notes):
+            yield {"part": section.title, "sentence": text}
+
+
+def beside(path: Path, name: str) -> Path:
+    """The path of what goes beside a file; of "" the path itself."""
+    return path.with_name(f"{path.stem}-{name}{path.suffix}") if name else path
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a CSV file."""
+    # a name may hold a lone surrogate, which cannot be encoded
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def cell(value: Any) -> Any:
+    """A value as a cell, in which no text is a formula."""
+    # numbers stay numbers: the csv module writes them to the last bit
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, str):
+        return cell_text(value)
+    if isinstance(value, list | tuple):
+        return cell_text(" ".join(map(str, value)))
+    if isinstance(value, dict):
+        return cell_text("; ".join(f"{key}: {part}" for key, part in value.items()))
+    return value

@@ -1,0 +1,90 @@
+"""Pictures under their title as PNG or SVG, with a footer on what was measured.
+
+A PNG has twice the page's pixels each way; an SVG keeps its text as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.drawing.bitmap import write_bitmap
+from engine.drawing.chart_parts import legend
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
+from engine.drawing.svg import svg_file
+from engine.export.document import Document, Picture
+from engine.export.writers.data import beside
+from resources.looks import LIGHT, Palette
+
+_WIDTH, _MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
+
+
+def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
+    """Writes the pictures, the second and the rest beside the first."""
+    facts = {
+        "Title": document.title,
+        "Software": document.made,
+        "Description": json.dumps(document.facts, default=str),
+    }
+    pictures: Sequence[Picture | None] = document.pictures or (None,)
+    for place, part in enumerate(pictures):
+        drawing = sheet(document, [] if part is None else [part], [f"{document.made}."])
+        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts)
+
+
+def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[str, str]) -> None:
+    """Writes a drawing as SVG or PNG, by the path's ending, with the facts in its metadata."""
+    if path.suffix.lower() == ".svg":
+        metadata = json.dumps(facts, ensure_ascii=False)
+        path.write_text(svg_file(drawing, palette, metadata), encoding="utf-8")
+    else:
+        write_bitmap(drawing, palette, path, facts)
+
+
+def sheet(
+    document: Document, pictures: Sequence[Picture], foot: Sequence[str], width: float = _WIDTH
+) -> Drawing:
+    """Pictures below each other under the document's title, and the lines of the `foot`."""
+    inner = width - 2 * _MARGIN
+    shapes: list[Shape] = [
+        Words(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
+        Words(_MARGIN, 58, shortened(document.subject, inner, 13), "text2", 13),
+    ]
+    down, descriptions = 78.0, [f"{document.title}."]
+    for part in pictures:
+        drawn = panel(part, inner)
+        shapes += moved(drawn.shapes, _MARGIN, down)
+        down += drawn.height + _GAP
+        descriptions.append(drawn.description)
+    if not pictures:
+        shapes.append(Words(_MARGIN, down + 16, document.undrawn, "text2", 13))
+        down += 40
+    below = _foot(foot, inner)
+    shapes += moved(below.shapes, _MARGIN, down - 8)
+    return Drawing(width, down + below.height, tuple(shapes), " ".join(descriptions))
+
+
+def panel(part: Picture, width: float) -> Drawing:
+    """A picture under its title and its legend, as far as it has these."""
+    shapes: list[Shape] = []
+    down = 0.0
+    if part.title:
+        after = text_width(part.title, 13, 600) + 8
+        shapes.append(Words(0, 16, part.title, "text", 13, 600))
+        shapes.append(Words(after, 16, shortened(part.beside, width - after, 12), "text3", 12))
+        down = _HEADER
+    if part.legend:
+        rows = legend(part.legend, width)
+        shapes += moved(rows.shapes, 0, down - 6)
+        down += rows.height
+    drawing = part.draw(width)
+    shapes += moved(drawing.shapes, 0, down)
+    return Drawing(width, down + drawing.height, tuple(shapes), drawing.description)
+
+
+def _foot(lines: Sequence[str], width: float) -> Drawing:
+    rows = [row for line in lines for row in wrapped(line, width, 11, most=9)]
+    shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
+    shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
+    return Drawing(width, 32 + 16 * len(rows), tuple(shapes))

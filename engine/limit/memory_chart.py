@@ -1,0 +1,263 @@
+"""The chart of the memory limit: peak memory by batch size, with a mark for each trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.drawing.chart_parts import LegendEntry, Rect, Span, legend
+from engine.drawing.looks import precision_look
+from engine.drawing.shapes import (
+    CAPITAL,
+    Box,
+    Drawing,
+    Point,
+    Shape,
+    Stroke,
+    Words,
+    hatching,
+    marker,
+    text_width,
+)
+from engine.drawing.text_places import TextPlaces
+from engine.limit.memory_range import (
+    MemoryContent,
+    MemorySide,
+    failed_place,
+    forecast_points,
+    memory_range,
+)
+from engine.words.numbers import linear_ticks
+
+_LEFT, _RIGHT, _BOTTOM, _TITLE, _LOW_FOOT = 44.0, 10.0, 26.0, 24.0, 8.0
+_LOW = 260.0
+"""A chart less high than this has no title below its axis."""
+_BELOW_LEGEND = 10.0
+_HATCH_PITCH = 11.3
+_CROSS, _MARK = 14.0, 10.0
+_FORECAST_DASH, _GUIDE_DASH = (2.0, 5.0), (2.0, 3.0)
+_NAME_SHARES = (0.6, 0.5, 0.7, 0.4, 0.8, 0.3, 0.9, 0.2)
+"""Where along its line a name may stand, best first: further out the lines are further apart."""
+_GAP = 10.0
+_RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
+
+
+def memory_chart(content: MemoryContent, size: tuple[float, float], description: str = "") -> Drawing:
+    """The chart in that size; `description` is the same in words."""
+    chart = _Chart(content, size)
+    return Drawing(*size, tuple(chart.shapes()), description)
+
+
+class _Chart:
+    def __init__(self, content: MemoryContent, size: tuple[float, float]) -> None:
+        self._content, self._size = content, size
+        self._legend = legend(list(_legend_entries(content)), size[0])
+        self._has_title = size[1] >= _LOW
+        bottom = size[1] - _BOTTOM - (_TITLE if self._has_title else _LOW_FOOT)
+        self._area = area = Rect(_LEFT, self._legend.height + _BELOW_LEGEND, size[0] - _RIGHT, bottom)
+        self._reach = memory_range(content)
+        self._x = Span(0.0, self._reach.batches, area.left, area.right)
+        self._y = Span(0.0, self._reach.gib, area.bottom, area.top)
+        self._crosses = self._failed()
+        self._places = TextPlaces(area)
+        for _, _, center in self._crosses:
+            self._places.take_around(center, _CROSS)
+        for side in content.sides:
+            for trial in side.passed:
+                self._places.take_around(self._place(*trial), _MARK + 2)
+
+    def shapes(self) -> Iterator[Shape]:
+        """All of it, from back to front; the indispensable labels find their places first."""
+        yield from self._legend.shapes
+        yield from self._grid()
+        capacity = self._content.capacity_gib
+        if capacity:
+            yield from self._hatch(capacity)
+        for side in self._content.sides:
+            yield from self._lines(side)
+        if capacity:
+            yield from self._capacity_line(capacity)
+        yield from self._labels()
+        for side in self._content.sides:
+            yield from self._trials(side)
+        for side, batch, center in self._crosses:
+            yield from self._cross(side, batch, center)
+
+    def _place(self, batch: float, gib: float) -> Point:
+        return self._x.place(batch), self._y.place(gib)
+
+    def _grid(self) -> Iterator[Shape]:
+        area = self._area
+        for tick in linear_ticks(0.0, self._reach.gib, max(2, int(area.height / 52))):
+            level = round(self._y.place(tick.position)) + 0.5
+            if level < area.bottom - 1:
+                yield Stroke(((area.left, level), (area.right, level)), "grid")
+            yield Words(area.left - 9, level + 4, tick.text, "text3", 11, anchor="end")
+        bottom = round(area.bottom) + 0.5
+        yield Stroke(((area.left, bottom), (area.right, bottom)), "line2")
+        widest = text_width(f"{self._reach.batches:,.0f}", 11) + 32
+        for tick in linear_ticks(0.0, self._reach.batches, max(1, int(area.width / widest)), whole=True):
+            middle = min(self._x.place(tick.position), area.right - text_width(tick.text, 11) / 2)
+            yield Words(middle, area.bottom + 17, tick.text, "text3", 11, anchor="middle")
+        if self._has_title:
+            yield Words(area.right, self._size[1] - 8, "batch size, in samples", "text3", 11, anchor="end")
+
+    def _hatch(self, capacity_gib: float) -> Iterator[Shape]:
+        area, level = self._area, self._y.place(capacity_gib)
+        corner = (area.left, area.top)
+        outline = (corner, (area.right, area.top), (area.right, level), (area.left, level))
+        yield from hatching(outline, corner, "hatch", _HATCH_PITCH)
+
+    def _capacity_line(self, capacity_gib: float) -> Iterator[Shape]:
+        level = float(round(self._y.place(capacity_gib)))
+        ends = ((self._area.left, level), (self._area.right, level))
+        self._places.cross_not(ends)
+        yield Stroke(ends, "text", 2)
+
+    def _lines(self, side: MemorySide) -> Iterator[Shape]:
+        look = precision_look(side.precision)
+        last = side.passed[-1][0] if side.passed else 0
+        if self._content.shows_forecast:
+            first = side.passed[0][0] if side.passed else 0
+            points = forecast_points(side, self._reach)
+            # between trials there is a line, which the forecast would only blur
+            for part in ([p for p in points if p[0] <= first], [p for p in points if p[0] >= last]):
+                yield from self._curve(part, look.ink, _FORECAST_DASH)
+        yield from self._curve(side.passed, look.ink, look.dash)
+
+    def _curve(
+        self, points: Sequence[tuple[float, float]], ink: str, dash: tuple[float, ...]
+    ) -> Iterator[Shape]:
+        places = tuple(self._place(*point) for point in points)
+        self._places.cross_not(places)
+        if len(places) > 1:
+            yield Stroke(places, ink, 2, dash)
+
+    def _failed(self) -> list[tuple[MemorySide, int, Point]]:
+        """The failed trials and their places; one that would hide another is moved above it."""
+        found: list[tuple[MemorySide, int, Point]] = []
+        for side in self._content.sides:
+            for batch in sorted(set(side.failed)):
+                level = failed_place(batch, side, self._content, self._reach)
+                x, y = self._place(min(batch, self._reach.batches * 0.985), level)
+                while any(_hides((x, y), other) for _, _, other in found) and y > self._area.top:
+                    y -= _CROSS
+                found.append((side, batch, (x, y)))
+        return found
+
+    def _trials(self, side: MemorySide) -> Iterator[Shape]:
+        look = precision_look(side.precision)
+        for trial in side.passed:
+            x, y = self._place(*trial)
+            yield from marker(look.symbol, x, y, _MARK + 2, "bg1")
+            yield from look.mark(x, y, _MARK)
+        if side.trying is not None and side.trying <= self._reach.batches:
+            x = round(self._x.place(side.trying)) + 0.5
+            yield Stroke(((x, self._area.top), (x, self._area.bottom)), look.ink, dash=_GUIDE_DASH)
+
+    def _cross(self, side: MemorySide, batch: int, center: Point) -> Iterator[Shape]:
+        ink = precision_look(side.precision).ink
+        yield from marker("x", *center, _CROSS, ink, "hollow")
+        if batch > self._reach.batches:
+            yield Words(center[0] - 10, center[1] + 4, f"{batch:,} →", ink, 11, 500, "end")
+
+    def _labels(self) -> Iterator[Shape]:
+        content, area = self._content, self._area
+        if content.capacity_gib:
+            corner = (area.left + 9, area.top + 16)
+            yield from self._write("does not fit", [corner], 12, 400, "text2")
+        for side in content.sides:
+            if side.answer:
+                yield from self._answer(side, side.answer)
+        if content.ratio is not None:
+            yield from self._ratio(*content.ratio)
+        if content.capacity_gib:
+            yield from self._capacity(*content.capacity_words, content.capacity_gib)
+        for side in content.sides:
+            # colour alone must not identify it
+            if len(side.passed) > 1:
+                ink = precision_look(side.precision).ink
+                yield from self._write(side.label, list(self._beside(side)), 12, 600, ink)
+
+    def _answer(self, side: MemorySide, answer: int) -> Iterator[Shape]:
+        level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
+        x = round(self._x.place(answer)) + 0.5
+        ends = ((x, self._y.place(level)), (x, self._area.bottom))
+        yield Stroke(ends, "text2", dash=_GUIDE_DASH)
+        words, base = f"{answer:,}", self._area.bottom - _ANSWER_LEVEL
+        left = max(self._area.left + 4, x - text_width(words, 13, 600) - 6)
+        ink = precision_look(side.precision).ink
+        yield from self._write(words, [(left, base)], 13, 600, ink, stays=True)
+        self._places.cross_not(ends)
+
+    def _ratio(self, low: int, high: int, words: str) -> Iterator[Shape]:
+        left, right = self._x.place(min(low, high)), self._x.place(max(low, high))
+        width = text_width(words, 13, 600)
+        if right - left < width + _RATIO_ROOM:
+            return
+        level = round(self._area.bottom - max(40.0, _RATIO_LEVEL * self._area.height)) + 0.5
+        middle = (left + right) / 2
+        yield Stroke(((left, level), (middle - width / 2 - 8, level)), "text2")
+        yield Stroke(((middle + width / 2 + 8, level), (right, level)), "text2")
+        for edge in (round(left) + 0.5, round(right) + 0.5):
+            yield Stroke(((edge, level - 4), (edge, level + 4)), "text2")
+        yield from self._write(words, [(middle - width / 2, level + 5)], 13, 600, "text", stays=True)
+        self._places.take(Rect(left, level - 8, right, level + 8))
+
+    def _capacity(self, name: str, more: str, capacity_gib: float) -> Iterator[Shape]:
+        level = round(self._y.place(capacity_gib))
+        # above the line where no trial is in the way, else below it, else shorter
+        for text in dict.fromkeys((name + more, name)):
+            left, right = self._area.left + 9, self._area.right - 9 - text_width(text, 12, 600)
+            wanted = [(x, y) for y in (level - 8.0, level + 17.0) for x in (left, right)]
+            shapes = self._write(text, wanted, 12, 600, "text", stays=text == name)
+            if shapes:
+                yield from shapes
+                return
+
+    def _beside(self, side: MemorySide) -> Iterator[Point]:
+        (low, less), (high, more) = side.passed[0], side.passed[-1]
+        width = text_width(side.label, 12, 600)
+        for share in _NAME_SHARES:
+            x, y = self._place(low + share * (high - low), less + share * (more - less))
+            yield x - width - _GAP, y - 8
+            yield x + _GAP, y + 18
+
+    def _write(
+        self,
+        words: str,
+        wanted: Sequence[Point],
+        size: float,
+        weight: int,
+        ink: str,
+        *,
+        stays: bool = False,
+    ) -> tuple[Shape, ...]:
+        """The words at the first baseline with room, or, if they `stay`, at the first; else none.
+
+        The ground's colour keeps hatch and lines away from them.
+        """
+        height, width = CAPITAL * size + 6, text_width(words, size, weight)
+        rects = [Rect(x, y - height + 3, x + width, y + 3) for x, y in wanted]
+        rect = self._places.first_free(rects)
+        if rect is None:
+            if not stays:
+                return ()
+            rect = rects[0]
+            self._places.take(rect)
+        ground = Box(rect.left - 3, rect.top, rect.width + 6, rect.height, "bg1")
+        return ground, Words(rect.left, rect.bottom - 3, words, ink, size, weight)
+
+
+def _hides(center: Point, other: Point) -> bool:
+    return all(abs(one - two) < _CROSS - 1 for one, two in zip(center, other, strict=True))
+
+
+def _legend_entries(content: MemoryContent) -> Iterator[LegendEntry]:
+    for side in content.sides:
+        yield LegendEntry(precision_look(side.precision).sample, 24, side.label)
+    if content.shows_forecast and any(side.lines for side in content.sides):
+        yield LegendEntry(
+            lambda x, y: (Stroke(((x, y), (x + 24, y)), "text2", 2, _FORECAST_DASH),), 24, "forecast"
+        )
+    if any(side.failed for side in content.sides):
+        yield LegendEntry(lambda x, y: marker("x", x + 7, y, _CROSS, "text2", "hollow"), 14, "did not fit")

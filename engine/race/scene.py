@@ -1,0 +1,87 @@
+"""What a card shows of a race, or of two runs that are still being measured: words, counts and amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drawing.looks import SideLook
+from engine.race.tanks import NOT_MEASURED
+
+
+@dataclass(frozen=True)
+class LaneHead:
+    """The text above a lane, its look, and its short name in pieces, which stands below its tank."""
+
+    name: str
+    detail: str
+    look: SideLook
+    short: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """A lane's lit blocks, its count of samples, and the words after it; `brief` is how they start."""
+
+    blocks: int
+    samples: str
+    words: str
+    brief: str
+
+
+@dataclass(frozen=True)
+class Instant:
+    """What moves on a card, at one moment.
+
+    `number` is "" while it tells nothing yet, and None if there is none; `caption` and `sure` stand beside
+    it, and `spoken` is all three for screen readers. Tanks are filled to the fraction `fill` of `peaks_mib`.
+    """
+
+    counts: tuple[Count, Count]
+    number: str | None
+    caption: tuple[str, str]
+    spoken: str
+    sure: str = ""
+    fill: float = 1.0
+    peaks_mib: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What stays on a card, and with `at` what moves at each second from 0 to `seconds`.
+
+    `tiles` are grey pictures (count, side, side). `peaks` says that the card has tanks for the memory, and
+    `memory` is said below them: a strong part and the rest. `absent` stands in place of an unknown peak, and
+    peaks that are not `is_final` may still grow. `pace` says how the replay's pace relates to the true one.
+    """
+
+    title: str
+    sentence: str
+    heads: tuple[LaneHead, LaneHead]
+    blocks: int
+    tiles: NDArray[np.uint8]
+    at: Callable[[float], Instant]
+    seconds: float = 0.0
+    playback_rate: float = 1.0
+    pace: str = ""
+    caution: str = ""
+    doubts: tuple[str, ...] = ()
+    is_spoiled: bool = False
+    peaks: bool = True
+    memory: tuple[str, str] = ("", "")
+    absent: str = NOT_MEASURED
+    is_final: bool = True
+    activity: tuple[float, float] | None = None
+
+    @cached_property
+    def end(self) -> Instant:
+        return self.at(self.seconds)
+
+    @cached_property
+    def instants(self) -> tuple[Instant, ...]:
+        """Instants that include the longest words and numbers."""
+        return tuple(self.at(self.seconds * part / 20) for part in range(21))

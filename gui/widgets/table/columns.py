@@ -1,0 +1,142 @@
+"""The columns of a table: how a row is written, sorted, explained and painted, and how wide a column is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QPainter
+
+from engine.experiment.experiment import Precision
+
+Row = TypeVar("Row")
+
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+GROWS = 1 << 20
+"""The `widest` of a column that takes the room that is left."""
+
+
+class Look(NamedTuple):
+    """How a cell's words look. `mark` stands before them: a precision's marker, or an icon by its name."""
+
+    weight: int = 400
+    ink: str = "text"
+    mark: Precision | str | None = None
+    is_struck: bool = False
+    size: int = 12
+
+
+class Group(NamedTuple):
+    """What columns beside each other belong to; its name stands above their titles."""
+
+    title: str
+    precision: Precision
+
+
+PLAIN = Look()
+FAINT = Look(ink="text3")
+
+
+def plain_look(_row: Any) -> Look:
+    """The look of cells that have none of their own."""
+    return PLAIN
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column: `text` writes a row's cell, `value` sorts it (by default its text; None comes last).
+
+    `paint` draws a cell in the place of its text, `paint_heading` the heading. `short` writes what a
+    narrow cell shows; `about` is a cell's tooltip. The column is `width` pixels wide, or as wide as its
+    texts up to `widest`; a dispensable one is left out where there is no room for all.
+    """
+
+    title: str
+    text: Callable[[Row], str]
+    value: Callable[[Row], Any] | None = None
+    tip: str = ""
+    paint: Callable[[QPainter, QRectF, Row], None] | None = None
+    _: KW_ONLY
+    width: int = 60
+    widest: int = 0
+    is_number: bool = False
+    is_dispensable: bool = False
+    is_shaded: bool = False
+    look: Callable[[Row], Look] = plain_look
+    short: Callable[[Row], str] | None = None
+    about: Callable[[Row], str] | None = None
+    group: Group | None = None
+    paint_heading: Callable[[QPainter, QRectF], None] | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from the other columns of its table."""
+        return (self.title, self.group)
+
+    @property
+    def whole_title(self) -> str:
+        """The title below that of its group: "FP32 ms"."""
+        return f"{self.group.title} {self.title}" if self.group else self.title
+
+    @property
+    def alignment(self) -> Qt.AlignmentFlag:
+        """The alignment of cells and heading."""
+        return RIGHT if self.is_number else LEFT
+
+    def sorted_by(self, row: Row) -> Any:
+        """The value that a row is sorted by."""
+        return self.value(row) if self.value is not None else self.text(row)
+
+
+def number_column(
+    title: str,
+    value: Callable[[Row], float | None],
+    write: Callable[[float], str],
+    tip: str = "",
+    *,
+    width: int = 70,
+    absent: str = "",
+    look: Callable[[Row], Look] = plain_look,
+) -> Column[Row]:
+    """A column of numbers, written by `write`; `absent` stands where there is none."""
+
+    def text(row: Row) -> str:
+        known = value(row)
+        return absent if known is None else write(known)
+
+    return Column(title, text, value, tip, width=width, is_number=True, look=look)
+
+
+def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:
+    """The rows sorted by their values; those without any, or NaN, come last."""
+    values = list(map(value, rows))
+    # NaN is not even itself
+    known = [place for place, own in enumerate(values) if own is not None and own == own]
+    known.sort(key=values.__getitem__, reverse=descends)
+    unknown = sorted(set(range(len(rows))).difference(known))
+    return [rows[place] for place in (*known, *unknown)]
+
+
+def fitted_widths(
+    columns: Sequence[Column[Any]], wanted: Mapping[int, int], own: Mapping[Hashable, int], room: int
+) -> dict[int, int]:
+    """The widths of the columns that are shown in `room` pixels, by their places.
+
+    `wanted` are the widths of the texts where these count, `own` those that the user has chosen.
+    """
+    widths = {place: own.get(column.key, column.width) for place, column in enumerate(columns)}
+    if sum(widths.values()) > room:
+        widths = {place: width for place, width in widths.items() if not columns[place].is_dispensable}
+    spare = room - sum(widths.values())
+    free = [place for place in widths if columns[place].key not in own]
+    for place in free:
+        more = max(0, min(wanted.get(place, 0) - widths[place], spare))
+        widths[place] += more
+        spare -= more
+    growing = [place for place in free if columns[place].widest == GROWS]
+    for number, place in enumerate(growing):
+        widths[place] += max(0, spare) * (number + 1) // len(growing) - max(0, spare) * number // len(growing)
+    return widths

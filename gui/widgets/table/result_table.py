@@ -1,0 +1,265 @@
+"""The table of results: sorted, filtered, copied, selected and explained alike wherever there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, ClassVar, Generic
+
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QHeaderView, QMenu, QScrollArea, QTableView
+
+from gui.theme.theme import theme
+from gui.widgets.table.columns import Column, Row, fitted_widths
+from gui.widgets.table.model import Index, RowModel
+from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_width
+
+ROW_HEIGHT = 28
+_MEASURED = 60
+"""Rows of which the texts are measured."""
+_FLAGS = QItemSelectionModel.SelectionFlag
+
+
+class ResultTable(QTableView, Generic[Row]):
+    """Sorted by a click on a heading; a third click takes the order back. Ctrl+C copies rows.
+
+    `selected` carries the rows that the user has selected. `empty` is said where there is no row, `shaded`
+    rows stand out, and the other arguments are those of `RowModel`. A `whole` table is as high as its rows:
+    the page scrolls, not the table.
+    """
+
+    selected = Signal(object)  # tuple[Row, ...]
+    model_class: ClassVar[type[RowModel[Any]]] = RowModel
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[Column[Row]] = (),
+        *,
+        key: Callable[[Row], Hashable] = id,
+        about: Callable[[Row], str] | None = None,
+        found_by: Callable[[Row], str] | None = None,
+        pinned: Callable[[Row], bool] | None = None,
+        shaded: Callable[[Row], bool] | None = None,
+        empty: str = "",
+        selects_one: bool = False,
+        whole: bool = False,
+        sorts: bool = True,
+        row_height: int = ROW_HEIGHT,
+        heading_height: int = 0,
+    ) -> None:
+        super().__init__()
+        self._columns, self._whole, self._heading_height = tuple(columns), whole, heading_height
+        self._empty, self._is_fitting = empty, False
+        self._wanted: dict[int, int] = {}
+        self._own_widths: dict[Hashable, int] = {}
+        self.row_model: RowModel[Row] = self.model_class(key, about, found_by, pinned)
+        self.setModel(self.row_model)
+        self._header = Header(self, self.row_model)
+        self.setHorizontalHeader(self._header)
+        self.setItemDelegate(Cells(self, self.row_model, shaded))
+        self._row_height = row_height
+        self._set_up(name, selects_one=selects_one, sorts=sorts)
+        self._header.sectionResized.connect(self._keep_width)
+        self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.selected_rows()))
+        theme().changed.connect(self.viewport().update)
+        self.show_rows(())
+
+    def show_rows(self, rows: Sequence[Row], columns: Sequence[Column[Row]] | None = None) -> None:
+        """Shows these, sorted, filtered and selected as before; `columns` in the place of those so far."""
+        if columns is not None:
+            self._columns = tuple(columns)
+        kept = [self.row_model.key(row) for row in self.selected_rows()]
+        current = self.currentIndex().column()
+        self.row_model.show(rows, self._columns)
+        self._after_rows(kept, current)
+
+    def set_filter(self, text: str, keeps: Callable[[Row], bool] | None = None) -> None:
+        """Shows the rows that have every word of the text, and of these those that `keeps` says."""
+        kept = [self.row_model.key(row) for row in self.selected_rows()]
+        self.row_model.set_filter(text, keeps)
+        self._after_rows(kept, self.currentIndex().column())
+
+    def set_empty(self, words: str) -> None:
+        """Says `words` where there is no row."""
+        self._empty = words
+        self.setAccessibleDescription("" if self.row_model.rows else words)
+        self.viewport().update()
+
+    def rows(self) -> Sequence[Row]:
+        """The rows that are shown, from top to bottom."""
+        return self.row_model.rows
+
+    def columns(self) -> Sequence[Column[Row]]:
+        """The columns, shown or not."""
+        return self.row_model.columns
+
+    def is_sorted(self) -> bool:
+        """Whether the user has chosen an order."""
+        return self.row_model.sorted_column() >= 0
+
+    def lines(self) -> list[list[str]]:
+        """The table as text, its headings first."""
+        return [self.row_model.titles(), *map(self.row_model.line, self.row_model.rows)]
+
+    def cell_room(self, row: int, column: int) -> QRectF:
+        """Where a cell's contents are painted."""
+        return QRectF(self.visualRect(self.row_model.index(row, column))).adjusted(PADDING, 0, -PADDING, 0)
+
+    def selected_rows(self) -> tuple[Row, ...]:
+        """The rows that are selected, from top to bottom."""
+        if self.selectionModel() is None:
+            return ()
+        places = sorted(index.row() for index in self.selectionModel().selectedRows())
+        return tuple(self.row_model.rows[place] for place in places)
+
+    def select_keys(self, keys: Iterable[Hashable], column: int = 0) -> None:
+        """Selects the rows of these keys, without `selected`."""
+        wanted, selection, model = set(keys), QItemSelection(), self.row_model
+        places = [place for place, row in enumerate(model.rows) if model.key(row) in wanted]
+        for place in places:
+            selection.select(model.index(place, 0), model.index(place, len(model.columns) - 1))
+        chooser = self.selectionModel()
+        chooser.blockSignals(True)
+        if places:
+            chooser.setCurrentIndex(model.index(places[0], max(column, 0)), _FLAGS.NoUpdate)
+        chooser.select(selection, _FLAGS.ClearAndSelect)
+        chooser.blockSignals(False)
+        self.viewport().update()
+
+    def copy_rows(self) -> None:
+        """Puts the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
+        chosen = self.selected_rows() or self.row_model.rows
+        copy_lines([self.row_model.titles(), *map(self.row_model.line, chosen)])
+
+    def menu_at(self, index: Index) -> QMenu:
+        """The context menu of a cell."""
+        menu = QMenu(self)
+        menu.setAccessibleName("Table")
+        count = len(self.selected_rows())
+        menu.addAction("Copy row with headings" if count == 1 else "Copy rows with headings", self.copy_rows)
+        menu.addAction("Copy whole table", lambda: copy_lines(self.lines()))
+        if text := index.data():
+            menu.addAction("Copy cell", lambda: copy_lines([[text]]))
+        return menu
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_rows()
+            return
+        super().keyPressEvent(event)
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        page = self._page() if self._whole and self.hasFocus() else None
+        if page is not None and (inner := page.widget()) is not None:
+            middle = self.viewport().mapTo(inner, self.visualRect(current).center())
+            page.ensureVisible(middle.x(), middle.y(), 0, self._row_height)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if is_by_key else self.indexAt(event.pos())
+        if not index.isValid():
+            return
+        menu = self.menu_at(index)
+        menu.aboutToHide.connect(menu.deleteLater)
+        place = self.visualRect(index).center() if is_by_key else event.pos()
+        menu.popup(self.viewport().mapToGlobal(place))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self._empty and not self.row_model.rows:
+            painter = QPainter(self.viewport())
+            painter.setFont(cell_font(400))
+            painter.setPen(QColor(theme().palette.text3))
+            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+            painter.drawText(self.viewport().rect().adjusted(PADDING, 0, -PADDING, 0), flags, self._empty)
+            painter.end()
+
+    def _set_up(self, name: str, *, selects_one: bool, sorts: bool) -> None:
+        self.setAccessibleName(name)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        # else Tab would go from cell to cell and never leave the table
+        self.setTabKeyNavigation(False)
+        self.setProperty("kind", "tight")
+        self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
+        if selects_one:
+            self.setSelectionMode(QTableView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
+        rows = self.verticalHeader()
+        rows.hide()
+        rows.setDefaultSectionSize(self._row_height)
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.setSortingEnabled(sorts)
+        self._header.setSectionsClickable(sorts)
+        if self._whole:
+            self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for corner in self.findChildren(QAbstractButton):
+            corner.setAccessibleName("Select all rows")
+            corner.setToolTip("Select all rows")
+
+    def _after_rows(self, kept: Collection[Hashable], current: int) -> None:
+        self.select_keys(kept, current)
+        self._header.fit_height(self._heading_height)
+        self._header.show_order()
+        self._wanted = {
+            place: self._measured(column)
+            for place, column in enumerate(self._columns)
+            if column.widest > column.width
+        }
+        self._fit()
+        self.set_empty(self._empty)
+
+    def _measured(self, column: Column[Row]) -> int:
+        rows = self.row_model.rows
+        titled = self.fontMetrics().horizontalAdvance(column.title) + 4 * PADDING
+        measured = rows[:: max(1, len(rows) // _MEASURED)]
+        return min(column.widest, max(titled, *(cell_width(column, row) for row in measured), 0))
+
+    def _fit(self) -> None:
+        """Shares the room among the columns, and makes a whole table as high as its rows."""
+        self._is_fitting = True
+        widths = fitted_widths(self._columns, self._wanted, self._own_widths, self.viewport().width())
+        for place in range(len(self._columns)):
+            self.setColumnHidden(place, place not in widths)
+            if place in widths and self.columnWidth(place) != widths[place]:
+                self.setColumnWidth(place, widths[place])
+        self._is_fitting = False
+        if self._whole:
+            is_scrolled = sum(widths.values()) > self.viewport().width()
+            beneath = self.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
+            self.setFixedHeight(self._header.height() + len(self.rows()) * self._row_height + 2 + beneath)
+
+    def _keep_width(self, place: int, _old: int, width: int) -> None:
+        """The user's own width of a column stays."""
+        if not self._is_fitting and width and place < len(self._columns):
+            # a column without a title holds what is painted at its size
+            if self._columns[place].title:
+                self._own_widths[self._columns[place].key] = width
+            self._fit()
+
+    def _page(self) -> QScrollArea | None:
+        """The page that a whole table stands on."""
+        above = self.parentWidget()
+        while above is not None and not isinstance(above, QScrollArea):
+            above = above.parentWidget()
+        return above
+
+
+def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
+    """Puts lines of cells on the clipboard, for a spreadsheet."""
+    QGuiApplication.clipboard().setText("\n".join("\t".join(map(str, line)) for line in lines))

@@ -1,0 +1,222 @@
+"""Every kind of result in every format: whole, atomic, and with text that does nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from engine import __version__
+from engine.experiment.problem import ProblemError
+from engine.export.content import Content
+from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
+from engine.protocol.tuning import Tuning
+from engine.store.saved.diagnoses import DiagnosisRecord
+from engine.store.saved.searches import ProbeRecord
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.saved.timings import TimingRecord
+from engine.store.store import Store
+from tests.engine.sweep.fastest.test_outcome import CHANGES, TUNING, WINNER
+
+
+class Made(NamedTuple):
+    """A result, and words that all its texts have."""
+
+    kind: Kind[Any]
+    result: Any
+    words: tuple[str, ...]
+
+
+@pytest.fixture
+def made(
+    request: pytest.FixtureRequest,
+    saved: DiagnosisRecord,
+    profiled: TimingRecord,
+    swept: SweepRecord,
+    searched: tuple[ProbeRecord, ...],
+    store: Store,
+    pair: Content,
+) -> Made:
+    tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
+    tuned = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    known = {
+        "comparison": Made(COMPARISON, pair, ("2.50 times", "2,500", "2.50×", "a card", "Label smoothing")),
+        "limit": Made(LIMIT, searched, ("FP32 fits 64, BF16 AMP fits 128: 2.00 times", "out of memory")),
+        "numerics": Made(
+            NUMERICS,
+            saved,
+            ("Keep fc in FP32.", "FP16 parts from FP32 at step 2.", "99.5 %", "<script>alert"),
+        ),
+        "profile": Made(PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "MFU")),
+        "sweep": Made(SWEEP, swept, ("1.50 times as fast", "The loss diverged in FP32", "1.50×")),
+        "tune": Made(TUNE, tuned, ("1.91 times as fast", "1.45 to 1.55", "TF32: a format", "BF16 AMP")),
+    }
+    return known[request.param]
+
+
+KINDS = ("comparison", "limit", "numerics", "profile", "sweep", "tune")
+every_kind = pytest.mark.parametrize("made", KINDS, indirect=True)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(name.startswith("on") or name == "src" for name, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def rows_in(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@every_kind
+def test_all_formats_are_written_and_leave_what_is_there_without_force(made: Made, tmp_path: Path) -> None:
+    for form in made.kind.formats:
+        if form.suffix == "/" or form.is_race or form.name == "script":
+            continue
+        path = tmp_path / f"x{form.suffix}"
+        path.write_text("mine")
+        for refuse in (lambda to: made.kind.check([to]), lambda to: made.kind.export(made.result, to)):
+            with pytest.raises(ProblemError, match="already there"):
+                refuse(path)
+        assert path.read_text() == "mine"
+        made.kind.export(made.result, path, force=True, write=form.write)
+        assert path.read_bytes() != b"mine"
+        assert not list(tmp_path.glob(".*"))
+
+
+@every_kind
+@pytest.mark.parametrize("suffix", [".html", ".pdf", ".md", ".tex"])
+def test_what_it_says_is_in_every_text(
+    made: Made, suffix: str, tmp_path: Path, program: Callable[[str], Path]
+) -> None:
+    path = made.kind.export(made.result, tmp_path / f"x{suffix}")
+    if suffix == ".pdf":
+        command = [str(program("pdftotext")), "-layout", str(path), "-"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    else:
+        text = path.read_text(encoding="utf-8")
+    if suffix == ".html":
+        text = "".join(Tags(text).words)
+    if suffix == ".tex":
+        assert r"\begin{tabular}" in text and text.count(r"\begin{") == text.count(r"\end{")
+        assert r"\textless{}script" in text or "<" not in text
+        return
+    plain = " ".join(unescape(text).replace("\\", "").replace("\N{NO-BREAK SPACE}", " ").split())
+    for words in made.words:
+        assert words in plain, words
+
+
+@every_kind
+def test_a_page_runs_no_text_and_fetches_nothing(made: Made, tmp_path: Path) -> None:
+    text = made.kind.export(made.result, tmp_path / "x.html").read_text(encoding="utf-8")
+    tags = Tags(text).tags
+    assert tags.count("script") == (2 if made.kind is COMPARISON else 0) and tags.count("table") >= 1
+    assert "default-src &#39;none&#39;" in text and "<script>alert" not in text
+
+
+@pytest.mark.parametrize("made", KINDS[1:], indirect=True)
+def test_pictures_are_sharp_and_say_what_they_show(made: Made, tmp_path: Path) -> None:
+    made.kind.export(made.result, tmp_path / "x.svg")
+    drawn = sorted(tmp_path.glob("x*.svg"))
+    for path in drawn:
+        texts = [element.text or "" for element in ElementTree.parse(path).getroot().iter()]
+        assert any(text.startswith(f"Made by Ammeter {__version__} from ") for text in texts)
+        assert any("a card" in text for text in texts)
+    made.kind.export(made.result, tmp_path / "x.png")
+    assert len(list(tmp_path.glob("x*.png"))) == len(drawn)
+    with Image.open(tmp_path / "x.png") as picture:
+        assert picture.width == 2 * 926 and picture.info["Title"]
+        assert isinstance(json.loads(picture.info["Description"]), dict)
+
+
+@pytest.mark.parametrize("made", KINDS[1:], indirect=True)
+def test_json_says_what_was_measured_on_what_by_which_version(made: Made, tmp_path: Path) -> None:
+    value = json.loads(made.kind.export(made.result, tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert list(value)[:5] == ["ammeter", "made_with", "id", "created", "device"]
+    assert value["ammeter"] == __version__ and value["device"] == "a card" and len(value) > 5
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        ("limit", ()),
+        ("numerics", ("map", "range", "ladder", "islands", "advice")),
+        ("profile", ("parts", "sides", "kernels", "operations", "modules", "advice")),
+        ("sweep", ()),
+        ("tune", ("gains", "trials")),
+    ],
+    indirect=["made"],
+)
+def test_csv_has_a_file_for_each_table_and_no_formulas(
+    made: Made, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    made.kind.export(made.result, tmp_path / "x.csv")
+    assert {path.name for path in tmp_path.glob("*.csv")} == {"x.csv", *(f"x-{name}.csv" for name in names)}
+    for path in tmp_path.glob("*.csv"):
+        cells = [cell for row in rows_in(path) for cell in row.values()]
+        assert cells and not any(cell.startswith(("=", "+", "@")) for cell in cells)
+    if names:
+        assert {"part", "sentence"} == set(rows_in(tmp_path / "x.csv")[0])
+
+
+def test_the_trials_of_a_limit_are_rows_in_full(searched: tuple[ProbeRecord, ...], tmp_path: Path) -> None:
+    rows = rows_in(LIMIT.export(searched, tmp_path / "x.csv"))
+    assert list(rows[0]) == [
+        *("precision", "batch_size", "fits", "cause", "peak_mib", "reserved_mib", "budget_mib", "seconds"),
+        *("steps", "uncompiled", "note"),
+    ]
+    assert [(row["precision"], row["batch_size"], row["fits"], row["cause"]) for row in rows] == [
+        ("FP32", "64", "True", ""),
+        ("FP32", "65", "False", "memory"),
+        ("BF16 AMP", "128", "True", ""),
+        ("BF16 AMP", "129", "False", "memory"),
+    ]
+    assert float(rows[0]["peak_mib"]) == 900.25 and rows[1]["peak_mib"] == "" and rows[1]["note"][0] == "'"
+
+
+def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: Path) -> None:
+    tuning = TUNING.model_copy(update={"winner": WINNER.model_copy(update={"path": None})})
+    record = store.tunings.find(store.tunings.add(tuning, device_name="a card"))
+    found = json.loads(TUNE.export(record, tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert found["winner_changes"] == CHANGES and found["command"].startswith("ammeter run")
+    assert "bfloat16" in TUNE.export(record, tmp_path / "x.py").read_text(encoding="utf-8")
+    begun = store.tunings.find(store.tunings.add(Tuning(experiment=WINNER), device_name="a card"))
+    with pytest.raises(ProblemError, match="no winner yet"):
+        TUNE.export(begun, tmp_path / "y.py")
+    assert "no gains to draw: the search is not over" in TUNE.export(begun, tmp_path / "y.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        (NUMERICS, "x.docx", "ends in .docx, which is no format of the numerics"),
+        (TRACES, "x.json", "is no format of traces"),
+        (PROFILE, "x", "has no ending"),
+        (SWEEP, "", "is empty"),
+        (LIMIT, "gone/x.csv", "no folder"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_anything_starts(
+    kind: Kind[Any], name: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ProblemError, match=said):
+        kind.check([f"{tmp_path}/{name}" if name else ""])

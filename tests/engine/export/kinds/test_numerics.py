@@ -1,0 +1,73 @@
+"""A diagnosis in words and tables: what matters most comes first, and what is left out is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from engine.export.document import Section
+from engine.export.formats import NUMERICS
+from engine.export.kinds.numerics import sections
+from engine.protocol.numerics.advice import Advices
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.store.saved.diagnoses import DiagnosisRecord
+from tests.engine.export.kinds.test_kinds import rows_in
+
+
+def by_title(saved: DiagnosisRecord) -> dict[str, Section]:
+    return {section.title: section for section in sections(saved.diagnosis)}
+
+
+def test_every_known_part_has_its_section_and_no_other(saved: DiagnosisRecord) -> None:
+    assert list(by_title(saved)) == [
+        *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
+    ]
+    assert sections(Diagnosis()) == ()
+    assert [one.title for one in sections(Diagnosis(map=saved.diagnosis.map))] == ["Precision map"]
+
+
+def test_the_map_is_by_module_the_slowest_first(saved: DiagnosisRecord) -> None:
+    whole = by_title(saved)["Precision map"]
+    assert whole.rows[0] == ("fc", "Linear", "FP16", "–", "1", "1.00", "2.00", "4.00")
+    assert "99.5 %" in whole.sentences[0]
+    assert whole.sentences[0].endswith("Casts by autocast: 1, which moved 1.0 MiB.")
+    assert whole.first_rows(1) == (whole.rows[:1], len(whole.rows) - 1)
+
+
+def test_gradients_are_held_against_formats_at_the_loss_scale(saved: DiagnosisRecord) -> None:
+    first, second = by_title(saved)["Ranges"].rows
+    # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
+    assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
+    assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
+
+
+def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: DiagnosisRecord) -> None:
+    found = Diagnosis(nan=saved.diagnosis.nan, advice=Advices())
+    assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
+    assert sections(Diagnosis(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
+
+
+def test_csv_has_the_figures_in_full(saved: DiagnosisRecord, tmp_path: Path) -> None:
+    NUMERICS.export(saved, tmp_path / "x.csv")
+    operations = rows_in(tmp_path / "x-map.csv")
+    assert [row["module"] for row in operations] == ["fc", "fc", "'=cmd|'/c calc'!A1", "(loss)"]
+    assert operations[0]["is_cast"] == "True" and operations[1]["computed_in"] == "float16"
+    gradients, _ = rows_in(tmp_path / "x-range.csv")
+    assert gradients["float16_underflow"] == "0.25"  # at the loss scale, as in the table
+    steps = rows_in(tmp_path / "x-ladder.csv")
+    assert [(row["rung"], row["step"], row["loss"]) for row in steps[-2:]] == [
+        ("FP16", "1", "2.0"),
+        ("FP16", "2", "NaN"),
+    ]
+    assert rows_in(tmp_path / "x-advice.csv")[0]["changes"] == "precision: fp32"
+    sentences = [row["sentence"] for row in rows_in(tmp_path / "x.csv")]
+    assert "Keep fc in FP32." in sentences and "Only FP16 parts." in sentences
+
+
+def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord, tmp_path: Path) -> None:
+    value = json.loads(NUMERICS.export(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert value["first_nonfinite"]["module"] == "fc" and value["first_nonfinite"]["most"] == "Infinity"
+    assert value["fp32_modules"] == ["fc"] and len(value["map"]) == 4 and value["advice"]
+    assert value["ladder"]["rungs"][0]["losses"] == [2.0, "NaN"]
+    assert value["experiment"]["precision"] == "fp16" and value["device"] == "a card"
+    assert value["about"]["islands"]["is_minimal"] and value["about"]["map"]["attributed_fraction"] == 0.995

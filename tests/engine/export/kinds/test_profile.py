@@ -1,0 +1,101 @@
+"""A saved profile as sections, data and traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.experiment.problem import ProblemError
+from engine.export.document import Section
+from engine.export.formats import PROFILE, TRACES
+from engine.export.kinds.profile import BAR, LIMITS, document, sections
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing
+from engine.store.saved.timings import TimingRecord
+from engine.timing.names import failures
+from tests.engine.export.kinds.conftest import PROBLEM, record_of
+from tests.engine.export.kinds.test_kinds import rows_in
+
+
+def by_title(timing: Timing, *, brief: bool = False) -> dict[str, Section]:
+    return {section.title: section for section in sections(timing, brief=brief)}
+
+
+def test_the_sections_hold_the_sides_against_each_other(timing: Timing) -> None:
+    parts = by_title(timing)
+    assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
+    assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
+    assert parts[BAR].rows[1][:2] == ("Matrix work without Tensor Cores", "58.0")
+    assert parts[BAR].rows[-1][0] == "A validation batch, apart"
+    assert [row[0] for row in parts[LIMITS].rows] == ["FP32", "FP16 AMP"] and "MFU" in parts[LIMITS].notes[0]
+    norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
+    assert norm[-1] == "1.68×" and len(norm) == len(parts["Operations"].headings)
+    assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
+
+
+def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(timing: Timing) -> None:
+    alone, both = (by_title(Timing(sides=timing.sides[:count]))["Kernels"].headings for count in (1, 2))
+    assert {"Share", "Calls"} < set(alone)
+    assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
+
+
+def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(timing: Timing) -> None:
+    whole, brief = (by_title(timing, brief=is_brief)["Kernels"] for is_brief in (False, True))
+    assert whole.first_rows(2) == (whole.rows[:2], 1) and len(whole.rows) == len(brief.rows) == 3
+    assert set(brief.headings) < set(whole.headings) and "FP16 AMP TC" in brief.headings
+    assert {row[1] for row in brief.rows} == {"aten::cudnn_convolution", "aten::cudnn_batch_norm"}
+    assert max(len(row[0]) for row in brief.rows) <= 40 < max(len(row[0]) for row in whole.rows)
+
+
+def test_what_a_cpu_reaches_is_in_gflops_and_nothing_launches_its_kernels(
+    fp32_profile: StepProfile, timing: Timing
+) -> None:
+    slow = tuple(
+        row.model_copy(update={"ms": 1e3 * row.ms, "operation": None}) for row in fp32_profile.kernels
+    )
+    side = timing.sides[0].model_copy(update={"profile": fp32_profile.model_copy(update={"kernels": slow})})
+    kernels = by_title(Timing(sides=(side,)), brief=True)["Kernels"]
+    assert kernels.headings == ("Kernel", "ms", "TC", "GFLOP/s")
+    assert kernels.rows[0][1:] == ("34,800", "no", "27.6")
+
+
+def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
+    fp32_profile: StepProfile, timing: Timing
+) -> None:
+    alone = Timing(sides=timing.sides[:1])
+    parts = by_title(alone)
+    assert parts[BAR].sentences[0].startswith("Matrix work") and parts["Advice"].headings[0] == "Advice"
+    assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
+    failed = alone.with_side(0, profile=None, problem=PROBLEM)
+    assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")
+
+
+def test_a_timing_without_a_profile_is_a_page_all_the_same(timing: Timing, tmp_path: Path) -> None:
+    failed = timing.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
+    assert "No part of the timing was finished." in document(record_of(failed, tmp_path)).nothing
+
+
+def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: TimingRecord, tmp_path: Path) -> None:
+    PROFILE.export(profiled, tmp_path / "x.csv")
+    sides = rows_in(tmp_path / "x-sides.csv")
+    assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
+    assert float(sides[1]["peak_fp16_tflops"]) == 711 and 0 < float(sides[1]["mfu"]) < 1
+    kernels = rows_in(tmp_path / "x-kernels.csv")
+    assert len(kernels) == 4 and float(kernels[0]["tflops"]) > 0 and kernels[1]["tflops"] == ""
+    wanted = ("FP32", "step", "memory")
+    (memory,) = [
+        row for row in rows_in(tmp_path / "x-parts.csv") if (row["side"], row["of"], row["part"]) == wanted
+    ]
+    assert float(memory["ms"]) == 21
+    assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
+
+
+def test_traces_are_copied_the_second_beside_the_first(profiled: TimingRecord, tmp_path: Path) -> None:
+    path = TRACES.export(profiled, tmp_path / "x.json.gz")
+    assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
+    (tmp_path / "traces" / "0.json.gz").unlink()
+    (tmp_path / "traces" / "1.json.gz").unlink()
+    with pytest.raises(ProblemError, match="no trace"):
+        TRACES.export(profiled, path, force=True)
+    assert path.read_text() == "trace 0"

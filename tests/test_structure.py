@@ -1,0 +1,26 @@
+"""What ARCHITECTURE.md and CONTRIBUTING.md say of the code is true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_pictures_of_the_code_are_those_of_its_imports() -> None:
+    command = (sys.executable, ROOT / "packaging" / "structure.py", "--check")
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert outcome.returncode == 0, f"run packaging/structure.py; {outcome.stderr}"
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_each_file_that_is_named_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:gui|engine|resources|tests|packaging)(?:/[\w.-]+)+)`", text)
+    assert named
+    assert not [name for name in named if not (ROOT / name).exists()]
