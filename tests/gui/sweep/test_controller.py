@@ -47,7 +47,8 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert window.page == "results" and len(window.runs.checked()) == 2
     (run_id,) = panel.page.results().cells[1].run_ids  # type: ignore[union-attr]
     window.runs.sweep_requested.emit(store.runs()[0].sweep)
-    assert window.page == "sweep"
+    assert window.page == "results"
+    window.show_page("sweep")
     panel.page.choose((1,))
     card.use.click()
     assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
