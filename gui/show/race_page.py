@@ -41,7 +41,7 @@ class CertaintyPopover(QFrame):
         self._doubts.setTextFormat(Qt.TextFormat.RichText)
         self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
-        self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
+        self.compare = ShowButton("All figures in Results", "showLink", "Open these runs in Results")
         self.compare.clicked.connect(self._leave)
         self._title = label("", "showPopTitle")
         self._column = in_column(

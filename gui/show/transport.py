@@ -204,7 +204,7 @@ class ShowTransport(QFrame):
                 lambda _=False, name=name: self.save_wanted.emit(name)
             )
         self.menu.addSeparator()
-        self.menu.addAction("All figures in Compare").triggered.connect(lambda: self.compare_wanted.emit())
+        self.menu.addAction("All figures in Results").triggered.connect(lambda: self.compare_wanted.emit())
         self.menu.addAction("Show me: measure this machine again").triggered.connect(
             lambda: self.show_me_wanted.emit()
         )

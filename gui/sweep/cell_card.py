@@ -18,7 +18,7 @@ _LEAVE_OUT = ("Leave out", "Trains nothing of this cell")
 _TAKE_IN = ("Take in", "Trains this cell after all")
 
 _COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with Ctrl chooses further cells")
-_COMPARE_ALL = "Ticks the runs of the chosen cells and opens Compare"
+_COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
 
 
 class CellCard(QFrame):
@@ -38,7 +38,7 @@ class CellCard(QFrame):
         self.name = ElidedLabel("", "strong")
         self.status = ElidedLabel("", "hint")
         self.figures = wrapped("", "body")
-        self.show_runs = Button("Show its runs", "strip", "Opens the cell's runs in Train")
+        self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")
         self.compare = Button(_COMPARE[0], "strip", _COMPARE[1])
         self.use = Button("Use these settings", "strip", "Puts the cell's settings into the form")
         self.hold = Button(_HOLD[0], "strip", _HOLD[1])

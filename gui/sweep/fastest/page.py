@@ -102,7 +102,7 @@ class FastestPage(AnswerPage):
     def _buttons(self, tuning: Tuning) -> Part:
         use = Button("Use these settings", "strip", "Puts the fastest settings into the form")
         script = Button("Write the script…", "strip", "Saves the winner as a script that needs only PyTorch")
-        compare = Button("Compare the runs", "strip", "Ticks the runs of the proof and opens Compare")
+        compare = Button("Compare the runs", "strip", "Ticks the runs of the proof and opens Results")
         compare.setEnabled(tuning.proof is not None and bool(tuning.proof.winner_ids))
         use.clicked.connect(self.use_wanted)
         script.clicked.connect(self.script_wanted)
