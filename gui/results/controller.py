@@ -33,13 +33,6 @@ _WIDTHS: dict[StudyKind, int] = {
     "sweep": MIDDLE,
     "tune": MIDDLE,
 }
-_ORDERS: dict[StudyKind, str] = {
-    "limit": "search",
-    "numerics": "diagnosis",
-    "profile": "timing",
-    "sweep": "sweep",
-    "tune": "tuning",
-}
 _TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
 """Beside figures, beside curves, and beside studies."""
 _CONTENTS = {
@@ -248,7 +241,7 @@ class ResultsController(QObject):
 
     def _delete(self, study: StudyRow) -> None:
         if may_delete(self._runs, _CONTENTS[study.kind]):
-            self._experiments.orders[_ORDERS[study.kind]].delete(study.id)
+            self._experiments.orders[study.kind].delete(study.id)
 
 
 def _code_of(run: RunRecord) -> Code | None:

@@ -12,11 +12,14 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep.plan import Plan
+from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
+from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.timing.timing import Timing
-from engine.protocol.trials import ProbeResult, Trial
+from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
 from engine.protocol.tuning import Tuning, TuningTrial
+from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.results.controller import ResultsController
 from gui.results.place import MIDDLE, NARROW, WIDE
@@ -81,28 +84,30 @@ def pair(store: Store) -> tuple[str, str]:
     return ids[0], ids[1]
 
 
+def put(store: Store, answer: Answer) -> str:
+    return store.studies.end(store.studies.begin(Study(answer=answer, device_name="A card"))).id
+
+
 def add_limit(store: Store) -> None:
-    series = None
-    for precision, size in ((Precision.FP32, 100), (Precision.FP16, 150)):
-        probe = store.probes.add(
-            Experiment(precision=precision),
-            granularity=1,
-            margin_fraction=0.1,
-            device_name="A card",
-            series=series,
-        )
-        series = series or probe
-        store.probes.record(probe, Trial(batch_size=size, fits=True, seconds=1.0, peak_mib=900.0), 1_000.0)
-        result = ProbeResult(
+    sides = ((Precision.FP32, 100), (Precision.FP16, 150))
+    put(store, Limit(sides=tuple(_side(precision, size) for precision, size in sides)))
+
+
+def _side(precision: Precision, size: int) -> LimitSide:
+    return LimitSide(
+        label=precision.label,
+        experiment=Experiment(precision=precision),
+        trials=(Trial(batch_size=size, fits=True, seconds=1.0, peak_mib=900.0),),
+        budget_mib=1_000.0,
+        result=ProbeResult(
             precision=precision, largest_batch=size, verified=True, bound_by="memory", seconds=1.0
-        )
-        store.probes.end(probe, result)
+        ),
+    )
 
 
 def add_numerics(store: Store) -> None:
-    key = store.diagnoses.add(FP16, ("nan",), device_name="A card")
-    store.diagnoses.record(key, NonfiniteSearch(steps=1, sentence="Every number was finite."))
-    store.diagnoses.end(key)
+    search = NonfiniteSearch(steps=1, sentence="Every number was finite.")
+    put(store, Numerics(experiment=FP16, parts=("nan",), diagnosis=Diagnosis(nan=search)))
 
 
 def add_tuning(store: Store) -> None:
@@ -112,7 +117,7 @@ def add_tuning(store: Store) -> None:
     tuning = Tuning(
         experiment=Experiment(), phase="over", trials=(trial,), winner=winner, winner_changes=changes
     )
-    store.tunings.end(store.tunings.add(tuning, device_name="A card"))
+    put(store, tuning)
 
 
 def add_sweep(store: Store) -> None:
@@ -197,10 +202,7 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
     timing: Timing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    key = store.timings.add(timing, device_name="A card")
-    for place, side in enumerate(timing.sides):
-        store.timings.record(key, place, side)
-    store.timings.end(key)
+    put(store, timing)
     window = start()
     window.resize(1_440, 900)
     window.show_page("results")
@@ -212,7 +214,7 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
     monkeypatch.setattr("gui.results.controller.may_delete", lambda *_: True)
     qtbot.keyClick(window.runs.table, Qt.Key.Key_Delete)
     qtbot.waitUntil(lambda: not window.runs.model.items())
-    assert store.timings.newest() == ()
+    assert store.studies.newest() == ()
 
 
 def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
