@@ -6,12 +6,12 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.timing.bar import Bar, StepPart
-from engine.protocol.timing.energy import Energy
-from engine.protocol.timing.limits import Limits, Peak
-from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.rows import TimeRow
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.energy import Energy
+from engine.protocol.profile.limits import Limits, Peak
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.rows import TimeRow
 
 _LIMITS = Limits(
     peaks=(

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 import typer
 
 from engine import __version__
-from engine.cli import check, diagnose, fastest, machine, output, probe, profile, saved, train
+from engine.cli import check, limit, machine, numerics, output, profile, saved, train, tune
 from engine.cli import engine as engine_verbs
 from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
@@ -36,11 +36,11 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
     "resume": train.resume,
     "compare": train.compare,
-    "probe": probe.probe,
+    "probe": limit.probe,
     "check": check.check,
-    "diagnose": diagnose.diagnose,
+    "diagnose": numerics.diagnose,
     "profile": profile.profile,
-    "fastest": fastest.fastest,
+    "fastest": tune.fastest,
     "runs": saved.runs,
     "sweeps": verbs.sweeps,
     "show": saved.show,

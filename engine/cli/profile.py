@@ -14,10 +14,10 @@ from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as values_of
-from engine.protocol.timing.timing import timing_of
+from engine.profile.driver import ProfileDriver
+from engine.protocol.profile.profiles import timing_of
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
-from engine.timing.driver import ProfileDriver
 from engine.worker.launcher import Target
 
 

@@ -15,10 +15,10 @@ from engine.export.files import check_free, place
 
 if TYPE_CHECKING:
     from engine.export.content import Content
-    from engine.protocol.numerics.diagnosis import Numerics
-    from engine.protocol.timing.timing import Timing
+    from engine.protocol.numerics.numerics import Numerics
+    from engine.protocol.profile.profiles import Timing
     from engine.protocol.trials import Limit
-    from engine.protocol.tuning import Tuning
+    from engine.protocol.tune import Tuning
     from engine.store.saved.study import Study
     from engine.store.saved.sweeps import SweepRecord
 

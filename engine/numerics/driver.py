@@ -9,8 +9,8 @@ from itertools import pairwise
 from engine.driver import Driver
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Event, Failed, Finished, Log, Phase, Skipped
-from engine.protocol.numerics.diagnosis import Numerics
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
+from engine.protocol.numerics.numerics import Numerics
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.store.store import Store

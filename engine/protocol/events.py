@@ -29,11 +29,11 @@ from engine.experiment.value import (
 )
 from engine.protocol.findings import Checked as Checked
 from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.numerics.diagnosis import Diagnosed as Diagnosed
+from engine.protocol.numerics.numerics import Diagnosed as Diagnosed
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
+from engine.protocol.profile.profile import Profiled as Profiled
 from engine.protocol.summary import Environment as Environment
 from engine.protocol.summary import Summary as Summary
-from engine.protocol.timing.profile import Profiled as Profiled
 from engine.protocol.trials import Tried as Tried
 
 

@@ -9,8 +9,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import Message, Positive
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
-from engine.protocol.timing.limits import Limits
+from engine.protocol.numerics.numerics import USUAL_PARTS, Part
+from engine.protocol.profile.limits import Limits
 
 
 class Train(Message):

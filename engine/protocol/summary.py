@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engine.experiment.text import Line
 from engine.experiment.value import Message, Mib, Seconds, StepNumber, Whole
-from engine.protocol.timing.energy import Energy
+from engine.protocol.profile.energy import Energy
 
 
 class Environment(Message):

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
-from engine.protocol.timing.timing import Timing
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit
-from engine.protocol.tuning import Tuning
+from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study, columns_of
 from engine.store.schema import STUDIES
 

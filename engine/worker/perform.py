@@ -22,7 +22,7 @@ from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.diagnose import diagnose
-from engine.training.profiling.profile import profile_steps
+from engine.training.profile.profile import profile_steps
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch

@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Numerics, Part
+from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
-from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
+from gui.numerics.answers.advice_view import DiagnosisAdvice
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.ladder.view import LadderView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.numerics.numerics import Numerics
 from engine.words.names import dataset_words
 from engine.words.numbers import date_text, share_text
 from gui.session.orders.studies import StudyView

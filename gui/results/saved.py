@@ -9,14 +9,14 @@ from typing import Any
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Grid
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
-from engine.protocol.timing.timing import Timing
+from engine.profile.gain import gains
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit
-from engine.protocol.tuning import Tuning
+from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.timing.gain import gains
 from engine.words.numbers import counted, number
 from engine.words.settings import setting_text
 from gui.runs.table.rows import StudyRow

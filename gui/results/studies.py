@@ -14,17 +14,17 @@ from engine.protocol.trials import Limit
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
+from gui.profile.controller import TimingController
+from gui.profile.panel import TimingPanel
 from gui.runs.table.rows import StudyKind
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import WorkController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
-from gui.sweep.fastest.controller import FastestController
-from gui.sweep.fastest.panel import TunePanel
 from gui.sweep.panel import SweepPanel
-from gui.timing.controller import TimingController
-from gui.timing.panel import TimingPanel
+from gui.tune.controller import FastestController
+from gui.tune.panel import TunePanel
 
 
 class _Limits(WorkController[StudyView[Limit]]):

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.numerics.diagnosis import FIRST_STEPS, Numerics
-from engine.protocol.timing.timing import timing_of
+from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics
+from engine.protocol.profile.profiles import timing_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel

@@ -15,18 +15,18 @@ from engine.experiment.sweep.grid import Grid
 from engine.experiment.sweep.plan import Plan
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
-from engine.protocol.numerics.diagnosis import Numerics
-from engine.protocol.timing.timing import Timing
+from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit
-from engine.protocol.tuning import Tuning, TuningPlan
+from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.fastest.driver import TuneDriver
 from engine.sweep.sweeper import Sweeper
+from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster

@@ -14,6 +14,9 @@ from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
+from gui.profile.controller import TimingController
+from gui.profile.export import TRACE_WRITTEN
+from gui.profile.panel import TimingPanel
 from gui.results.controller import ResultsController
 from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
@@ -22,12 +25,9 @@ from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
-from gui.sweep.fastest.controller import FastestController
-from gui.sweep.fastest.panel import TunePanel
 from gui.sweep.panel import SweepPanel
-from gui.timing.controller import TimingController
-from gui.timing.export import TRACE_WRITTEN
-from gui.timing.panel import TimingPanel
+from gui.tune.controller import FastestController
+from gui.tune.panel import TunePanel
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar

@@ -27,13 +27,13 @@ from engine.experiment.checks import Catalog, resolve
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Log
-from engine.protocol.tuning import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
+from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.runner import Runner
 from engine.statistics import typical
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.fastest import driver, halving
-from engine.sweep.fastest.candidates import Places, Space, baseline_of, changed, space_of
+from engine.tune import driver, halving
+from engine.tune.candidates import Places, Space, baseline_of, changed, space_of
 from engine.worker.launcher import Launcher, iterate
 
 AIM = "aim: within 3 % of the best cell, in a third of the time or less"

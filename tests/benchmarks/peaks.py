@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from side_by_side import Rounds, print_heading, print_ratio
 
-from engine.training.profiling.limits import measure_limits
+from engine.training.profile.limits import measure_limits
 from engine.training.runs.control import Control
 
 AIM = 0.97

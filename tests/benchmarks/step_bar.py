@@ -20,12 +20,12 @@ import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
-from engine.protocol.timing.bar import StepPart
-from engine.protocol.timing.limits import Limits
-from engine.training.profiling import profile as profile_module
-from engine.training.profiling.bar import StepBar, step_bar
-from engine.training.profiling.profile import profile_steps
-from engine.training.profiling.traces.trace import Trace
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.limits import Limits
+from engine.training.profile import profile as profile_module
+from engine.training.profile.bar import StepBar, step_bar
+from engine.training.profile.profile import profile_steps
+from engine.training.profile.traces.trace import Trace
 from engine.training.runs.control import Control
 
 _LIMITS = Limits(peaks=(), gb_per_second=1.0)

@@ -16,17 +16,17 @@ from pathlib import Path
 from textwrap import dedent
 
 import torch
+from tests.engine.training.profiling.recorded import Recorded
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
+from engine.profile.verdict import Bound, Verdict, verdict_of
 from engine.protocol import jobs
-from engine.protocol.timing.limits import Limits
-from engine.protocol.timing.profile import Profiled, StepProfile
-from engine.timing.verdict import Bound, Verdict, verdict_of
-from engine.training.profiling.bar import step_bar
-from engine.training.profiling.profile import profile_steps
+from engine.protocol.profile.limits import Limits
+from engine.protocol.profile.profile import Profiled, StepProfile
+from engine.training.profile.bar import step_bar
+from engine.training.profile.profile import profile_steps
 from engine.training.runs.control import Control
-from tests.engine.training.profiling.recorded import Recorded
 
 _NO_LIMITS = Limits(peaks=(), gb_per_second=1.0)
 """What bounds a step does not rest on them."""

@@ -7,8 +7,8 @@ import torch
 
 from day.steps.profile import MODELS, profiled, unnamed
 from engine.experiment.experiment import Precision
-from engine.protocol.timing.bar import StepPart
-from engine.protocol.timing.limits import Limits, Peak
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.limits import Limits, Peak
 
 LIMITS = Limits(peaks=(Peak(format="fp32", tflops=20.0),), gb_per_second=1_000)
 

@@ -20,11 +20,11 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
 from engine.export.kinds.numerics_charts import ladder_chart, range_charts
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.islands import Islands
 from engine.protocol.numerics.ladder import Ladder
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
 from engine.protocol.numerics.precision_map import (
     Direction,
     Operation,

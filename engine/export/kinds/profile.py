@@ -18,20 +18,20 @@ from typing import Any
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
+from engine.profile.advice import advice_by_side
+from engine.profile.bar_picture import bars_drawing
+from engine.profile.columns import NOUNS, Column, columns_of
+from engine.profile.gain import gains, verdicts
+from engine.profile.names import ENERGY_COUNTERS, failures, part_title, side_names
+from engine.profile.roofline import roofline_drawing
+from engine.profile.tables import TABLES, SideRow, Table, side_rows
+from engine.profile.verdict import MFU, mfu_sentence
 from engine.protocol.numerics.precision_map import module_title
-from engine.protocol.timing.bar import Bar, StepPart
-from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.timing import Timing
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
-from engine.timing.advice import advice_by_side
-from engine.timing.bar_picture import bars_drawing
-from engine.timing.columns import NOUNS, Column, columns_of
-from engine.timing.gain import gains, verdicts
-from engine.timing.names import ENERGY_COUNTERS, failures, part_title, side_names
-from engine.timing.roofline import roofline_drawing
-from engine.timing.tables import TABLES, SideRow, Table, side_rows
-from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.numbers import NONE, number, share_text, throughput_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"

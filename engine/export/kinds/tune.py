@@ -14,11 +14,11 @@ from typing import Any
 from engine.experiment.problem import ProblemError, request_problem
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
 from engine.export.script.page import built_in_data, script_of
-from engine.protocol.tuning import Tuning, TuningTrial
+from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
-from engine.sweep.fastest.waterfall import waterfall_drawing, waterfall_steps
-from engine.sweep.fastest.words import answers, command_of, not_tried, title_of
+from engine.tune.waterfall import waterfall_drawing, waterfall_steps
+from engine.tune.words import answers, command_of, not_tried, title_of
 from engine.words.numbers import NONE, memory_text, number, times
 
 GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"

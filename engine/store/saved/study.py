@@ -15,10 +15,10 @@ from engine import __version__
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.protocol.answer import Answer, StudyKind
-from engine.protocol.numerics.diagnosis import Numerics
-from engine.protocol.timing.timing import Timing
+from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit
-from engine.protocol.tuning import Tuning
+from engine.protocol.tune import Tuning
 
 
 def new_id() -> str:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Event, Finished, Summary
-from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
+from engine.protocol.numerics.numerics import Diagnosis, Part, PartResult
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.numerics.advice.advise import advise_on_numerics

@@ -11,14 +11,14 @@ from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.limit.driver import LimitDriver
 from engine.numerics.driver import NumericsDriver
+from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Failed, Finished
 from engine.store.queue.waiting import WaitingItem
 from engine.store.saved.study import ANSWERS, Study, new_id
 from engine.store.store import Store
 from engine.sweep.events import TurnEnded
-from engine.sweep.fastest.driver import TuneDriver
 from engine.sweep.sweeper import Sweeper
-from engine.timing.driver import ProfileDriver
+from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 
 SWEEP = "sweep"

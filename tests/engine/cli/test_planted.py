@@ -20,7 +20,7 @@ from engine.experiment.presets import own_presets_folder
 from engine.experiment.sweep.axes import axes_of
 from engine.experiment.sweep.grid import grid_of
 from engine.experiment.sweep.plan import Plan
-from engine.protocol.tuning import Tuning, TuningPlan
+from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.saved.study import Study
 from engine.store.store import Store
 

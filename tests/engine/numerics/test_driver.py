@@ -14,7 +14,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.protocol.events import Event, Failed, Finished, Phase, Skipped, Summary
-from engine.protocol.numerics.diagnosis import Numerics
+from engine.protocol.numerics.numerics import Numerics
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog

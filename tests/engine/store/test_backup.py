@@ -18,7 +18,7 @@ from engine import __version__
 from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.tuning import Tuning
+from engine.protocol.tune import Tuning
 from engine.store import backup, format15
 from engine.store.backup import backups, remove_backups
 from engine.store.saved.study import Study

@@ -17,14 +17,14 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.answer import Answer
 from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
 from engine.protocol.numerics.precision_map import Operation, PrecisionMap
-from engine.protocol.timing.bar import Bar, StepPart
-from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.timing import timing_of
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import timing_of
 from engine.protocol.trials import Limit, LimitSide, Trial
-from engine.protocol.tuning import Tuning, TuningTrial
+from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.store.store import Store

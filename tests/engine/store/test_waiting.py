@@ -10,8 +10,8 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
-from engine.protocol.numerics.diagnosis import Numerics
-from engine.protocol.tuning import Tuning
+from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.tune import Tuning
 from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import Status
 from engine.store.saved.study import Study
@@ -126,7 +126,7 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.timing.timing import timing_of
+from engine.protocol.profile.profiles import timing_of
 from engine.store.queue.waiting import RUN
 from engine.store.saved.study import Study
 from engine.store.store import Store

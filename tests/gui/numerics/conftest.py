@@ -6,11 +6,11 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
-from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.numerics import Diagnosis
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 

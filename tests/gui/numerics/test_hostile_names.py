@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
 from engine.store.saved.study import Study
 from gui.numerics.panel import NumericsPanel
 from gui.session.orders.studies import StudyView

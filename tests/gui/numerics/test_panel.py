@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Numerics
+from engine.protocol.numerics.numerics import USUAL_PARTS, Diagnosis, Numerics
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel

@@ -14,11 +14,11 @@ from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.timing.timing import Timing
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
-from engine.protocol.tuning import Tuning, TuningTrial
+from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.results.controller import ResultsController
@@ -96,9 +96,7 @@ def add_limit(store: Store) -> None:
             precision=precision, largest_batch=size, verified=True, bound_by="memory", seconds=1.0
         )
         experiment = Experiment(precision=precision)
-        sides.append(
-            LimitSide(label=precision.label, experiment=experiment, trials=(trial,), result=result)
-        )
+        sides.append(LimitSide(label=precision.label, experiment=experiment, trials=(trial,), result=result))
     put(store, Limit(sides=tuple(sides)))
 
 

@@ -13,9 +13,9 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Failed, Log, Phase, PhaseName
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.timing.timing import Timing, timing_of
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.profile.profiles import Timing, timing_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study

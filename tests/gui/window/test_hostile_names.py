@@ -17,9 +17,9 @@ from engine.experiment.sweep.axes import axes_of
 from engine.experiment.sweep.grid import grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
-from engine.protocol.timing.timing import Timing
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
-from engine.protocol.tuning import Gain, Proof, Tuning, TuningTrial
+from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue.waiting import WaitingItem
 from engine.store.saved.study import Study
 from engine.store.store import Store

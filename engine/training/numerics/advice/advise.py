@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from engine.protocol.events import Event
 from engine.protocol.numerics.advice import Advice, Advices
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.numerics import Diagnosis
 from engine.training.numerics.advice.costs import cost_advice
 from engine.training.numerics.advice.evidence import Evidence, gather
 from engine.training.numerics.advice.losses import loss_advice

@@ -13,7 +13,7 @@ import torch
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event
-from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.numerics import Diagnosis
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
 from engine.training.measuring.ranges import in_fp32

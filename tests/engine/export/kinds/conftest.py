@@ -14,14 +14,14 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics, PartResult
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.numerics import Diagnosis, Numerics, PartResult
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.protocol.timing.timing import Timing, TimingSide
+from engine.protocol.profile.profiles import Timing, TimingSide
 from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord

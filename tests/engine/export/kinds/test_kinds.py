@@ -14,19 +14,19 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
+from tests.engine.sweep.fastest.test_outcome import CHANGES, TUNING, WINNER
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
-from engine.protocol.numerics.diagnosis import Numerics
-from engine.protocol.timing.timing import Timing
+from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.profile.profiles import Timing
 from engine.protocol.trials import Limit
-from engine.protocol.tuning import Tuning
+from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from tests.engine.sweep.fastest.test_outcome import CHANGES, TUNING, WINNER
 
 
 class Made(NamedTuple):

@@ -9,7 +9,7 @@ from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.diagnosis import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Diagnosis, Numerics
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 

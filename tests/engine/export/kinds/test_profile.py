@@ -10,10 +10,10 @@ from engine.experiment.problem import ProblemError
 from engine.export.document import Section
 from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
-from engine.protocol.timing.profile import StepProfile
-from engine.protocol.timing.timing import Timing
+from engine.profile.names import failures
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
 from engine.store.saved.study import Study
-from engine.timing.names import failures
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 from tests.engine.export.kinds.test_kinds import rows_in
 

@@ -13,9 +13,9 @@ from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import with_code
 from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.numerics import Diagnosis
 from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown

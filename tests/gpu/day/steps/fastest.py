@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import fastest as benchmark
 
 from day.work import Work
-from engine.protocol.tuning import ChangeKind
+from engine.protocol.tune import ChangeKind
 
 _ON_CARD: Sequence[ChangeKind] = ("recipe",)
 """All recipes, captured and compiled ones among them; with all precisions they would outlast a call."""

@@ -22,7 +22,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.limit.driver import TOLERATED_LEAK_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Profiled
-from engine.protocol.timing.limits import Limits, Peak
+from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.trials import Tried
 from engine.training.measuring.card import NvmlReader, ThreadedGauge, handle_of
 from engine.training.measuring.memory import memory_meter

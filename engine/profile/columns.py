@@ -1,0 +1,129 @@
+"""The columns of a timing's tables: the name, every side's figures, and the ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.profile.names import side_names
+from engine.profile.tables import SideRow, Table
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.rows import TimeRow
+from engine.words.numbers import number, share_text, three_figures, times
+
+NAME = 0
+NOUNS: dict[Table, str] = {"kernels": "Kernel", "operations": "Operation", "modules": "Module"}
+NO_UNITS = "no"
+"""What the column of matrix units says of products elsewhere."""
+
+_ABBREVIATED = {"Tensor Cores": "TC"}
+_LEAST_MS = 0.001
+_MATRIX = (StepPart.MATRIX, StepPart.MATRIX_UNITS)
+_RATE_TIP = "Achieved throughput, in {} floating-point operations per second, where these can be counted"
+_BANDWIDTH_TIP = (
+    "Achieved bandwidth, in 10⁹ bytes of inputs and outputs per second, each tensor counted once. "
+    "A cache may deliver more than the memory could."
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a `side`, or of all where that is None: `value` sorts, and `text` shows it.
+
+    The window leaves it out where there is no room, and a row's tooltip has it: `is_in_tip`.
+    """
+
+    heading: str
+    tip: str
+    width: int
+    value: Callable[[SideRow], Any]
+    text: Callable[[SideRow], str]
+    side: int | None = None
+    shows_units: bool = False
+    is_in_tip: bool = False
+
+
+def columns_of(timing: Timing, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
+    """The columns for these rows; a figure that no row has is left out."""
+    noun = NOUNS[table]
+    tip = f"Sort by name; a third click brings the longest {noun.lower()} to the top"
+    columns = [Column(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
+    for place, side in enumerate(timing.sides):
+        if side.profile is not None:
+            columns += _side_columns(place, side.profile, rows)
+    if any(row.ratio is not None for row in rows):
+        first, *_, last = side_names(timing)
+        tip = f"The time in {first} over that in {last}: how many times as fast {last} is"
+        columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
+    return tuple(columns)
+
+
+def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> list[Column]:
+    def column(
+        heading: str,
+        tip: str,
+        width: int,
+        figure: Callable[[TimeRow], float | None],
+        text: Callable[[float], str],
+        *,
+        shows_units: bool = False,
+        is_in_tip: bool = False,
+    ) -> Column:
+        def value(row: SideRow) -> float | None:
+            cell = row.cells[side]
+            return None if cell is None else figure(cell)
+
+        def shown(row: SideRow) -> str:
+            known = value(row)
+            return "" if known is None else text(known)
+
+        return Column(heading, tip, width, value, shown, side, shows_units, is_in_tip)
+
+    units = profile.matrix_units
+    ms_tip, share_tip = "Milliseconds per step, a mean of the recorded steps", "The share of the step's time"
+    columns = [
+        column("Share", share_tip, 64, profile.share_of_step, share_text, is_in_tip=True),
+        column("ms", ms_tip, 56, lambda cell: cell.ms, ms_text),
+        column("Calls", "Calls per step", 50, lambda cell: cell.calls, count_text, is_in_tip=True),
+    ]
+    if units is not None:
+        heading = _ABBREVIATED.get(units, units)
+        tip = f"Whether it runs on {units}; a percentage where only a part of its time does"
+        columns.append(column(heading, tip, 60, _on_units, _units_text, shows_units=True))
+    if rates := [cell.tflops for row in rows for cell in row.cells if cell is not None and cell.tflops]:
+        # what a CPU reaches is read more easily in GFLOP/s
+        unit, power, scale = ("TFLOP/s", "10¹²", 1.0) if max(rates) >= 1 else ("GFLOP/s", "10⁹", 1e3)
+        tip = _RATE_TIP.format(power)
+        columns.append(column(unit, tip, 64, lambda cell: cell.tflops, lambda rate: number(scale * rate)))
+    if any(cell is not None and cell.moved_bytes for row in rows for cell in row.cells):
+        columns.append(column("GB/s", _BANDWIDTH_TIP, 58, lambda cell: cell.gb_per_second, number))
+    return columns
+
+
+def _on_units(cell: TimeRow) -> float | None:
+    """None for work that matrix units are not made for."""
+    is_matrix_work = cell.part in _MATRIX or cell.matrix_unit_fraction
+    return cell.matrix_unit_fraction if is_matrix_work else None
+
+
+def _units_text(fraction: float) -> str:
+    return NO_UNITS if not fraction else "yes" if fraction == 1 else share_text(fraction)
+
+
+def ms_text(ms: float) -> str:
+    """A time in milliseconds, without the unit."""
+    if 0 < ms < _LEAST_MS:
+        return f"< {_LEAST_MS}"
+    return number(ms, min(3, three_figures(ms)))
+
+
+def count_text(calls: float) -> str:
+    """How many calls there are in a step, on average."""
+    return f"{calls:,.0f}" if calls == round(calls) else number(calls)
+
+
+def _ratio_text(row: SideRow) -> str:
+    return "" if row.ratio is None else f"{times(row.ratio)}×"

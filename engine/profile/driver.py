@@ -1,0 +1,81 @@
+"""Profiles experiments one after another, each in a fresh worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from engine.driver import Driver
+from engine.experiment.problem import Problem
+from engine.profile.names import side_names
+from engine.protocol import jobs
+from engine.protocol.events import Event, Failed, Log, Phase
+from engine.protocol.profile.profile import Profiled
+from engine.protocol.profile.profiles import Timing
+from engine.store.saved.study import Study
+from engine.words.numbers import number
+
+_Steps = Iterator[Study[Timing] | Event]
+
+
+class ProfileDriver(Driver[Timing]):
+    """A side that names a run has that run's own experiment. It fails where no side has a profile."""
+
+    def prepare(self, study: Study[Timing]) -> Study[Timing]:
+        sides = study.answer.sides
+        prepared = self._prepared(
+            side.experiment if side.run_id is None else self._store.run(side.run_id).experiment
+            for side in sides
+        )
+        resolved = tuple(
+            side.model_copy(update={"experiment": experiment})
+            for side, (experiment, _) in zip(sides, prepared, strict=True)
+        )
+        return replace(study.knowing(sides=resolved), device_name=prepared[0][1].title)
+
+    def steps(self, study: Study[Timing], is_to_end: Callable[[], bool]) -> _Steps:
+        first: Problem | None = None
+        names = side_names(study.answer)
+        for place, name in enumerate(names):
+            if is_to_end():
+                break
+            study = replace(study, doing=name if len(names) > 1 else "", place=place)
+            yield study
+            yield Log(message=f"Profiling {name}.")
+            for known in self._side(study, place, name):
+                study = known if isinstance(known, Study) else study
+                yield known
+            side = study.answer.sides[place]
+            first = first or side.problem
+            if side.problem is not None and len(names) > 1:
+                text = f"{name}: {side.problem.message} {side.problem.remedy}"
+                yield Log(level="problem", message=text)
+            if side.profile is None:
+                self._store.studies.traces.delete(study.id, place)
+        yield self._end(None if study.answer.is_known else first)
+
+    def _side(self, study: Study[Timing], place: int, name: str) -> _Steps:
+        trace = self._store.studies.traces.path(study.id, place)
+        for event in self._events(self._job(study.answer, place, str(trace))):
+            match event:
+                case Phase() | Log():
+                    yield event
+                case Profiled(profile=profile):
+                    profile = profile.model_copy(update={"trace": trace.name if trace.is_file() else None})
+                    study = replace(study, answer=study.answer.with_side(place, profile=profile))
+                    yield study
+                    yield Log(message=f"A step of {name} takes {number(profile.step_ms)} ms.")
+                    yield from (Log(message=note) for note in profile.notes)
+                case Failed(problem=problem) if study.answer.sides[place].profile is None:
+                    study = replace(study, answer=study.answer.with_side(place, problem=problem))
+                    yield study
+
+    def _job(self, timing: Timing, place: int, trace: str) -> jobs.Profile:
+        """The job that profiles a side, with what is known of its device's limits."""
+        experiment = timing.sides[place].experiment
+        known = (
+            side.profile.limits
+            for side in timing.sides
+            if side.profile is not None and side.experiment.device == experiment.device
+        )
+        return jobs.Profile(experiment=experiment, trace=trace, limits=next(known, None))

@@ -1,0 +1,200 @@
+"""What a side of a timing gains over the first: how many times as fast it is, and which part made it so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.experiment.experiment import Experiment
+from engine.profile.names import part_phrase, side_names
+from engine.profile.verdict import Verdict, milliseconds, verdict_of
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.remedies import other_precision
+from engine.words.numbers import number, share_text, throughput_text, times
+
+
+@dataclass(frozen=True)
+class Gain:
+    """`ratio` is how many times as fast the side is as the first, for as many samples; None where either was
+    disturbed."""
+
+    ratio: float | None
+    sentence: str
+
+
+def verdicts(timing: Timing) -> tuple[Verdict | None, ...]:
+    """What bounds each side; None without a profile."""
+    return tuple(_verdict(side, timing.sides) for side in timing.sides)
+
+
+def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
+    """What bounds a side; where no setting is known to help, the precision of a faster side does."""
+    if side.profile is None:
+        return None
+    verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
+    if verdict.changes or side.profile.disturbance is not None:
+        return verdict
+    step_ms = {
+        other.experiment.precision: other.profile.step_ms
+        for other in sides
+        if other.profile is not None
+        and other.profile.step_ms
+        and other.profile.disturbance is None
+        and other.experiment.model_copy(update={"precision": precision}) == side.experiment
+    }
+    best = min(step_ms, key=lambda other: step_ms[other], default=precision)
+    if best is precision or side.profile.step_ms < (1 + _NOTED) * step_ms[best]:
+        return verdict
+    ratio, remedy = side.profile.step_ms / step_ms[best], other_precision(best)
+    sentence = f"{remedy.action}, which is {times(ratio)} times as fast here."
+    return replace(verdict, next_step=sentence, changes=remedy.changes, action=remedy.action)
+
+
+def gains(timing: Timing) -> tuple[Gain | None, ...]:
+    """What each side gains over the first; None for the first itself, and where either has no profile."""
+    names = side_names(timing)
+    sides = [
+        None if side.profile is None else _Side(name, side.profile, side.experiment)
+        for name, side in zip(names, timing.sides, strict=True)
+    ]
+    return tuple(
+        None if place == 0 or side is None or sides[0] is None else _gain(side, sides[0])
+        for place, side in enumerate(sides)
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    name: str
+    profile: StepProfile
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Parts of one kind of work, before (the first side) and now, in milliseconds for as many samples."""
+
+    name: str
+    parts: tuple[StepPart, ...]
+    before: float
+    now: float
+
+    @property
+    def fell(self) -> float:
+        return self.before - self.now
+
+    @property
+    def change(self) -> str:
+        before, now = number(self.before), milliseconds(self.now)
+        if milliseconds(self.before) == now:
+            return f"{self.name} stays at {now}"
+        return f"{self.name} {'fell' if self.fell > 0 else 'rose'} from {before} to {now}"
+
+
+_MATRIX = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
+"""One kind of work: from one precision to the other, products move between these parts."""
+_KINDS = (_MATRIX, *((part,) for part in StepPart if part not in _MATRIX))
+_NOTED = 0.05
+"""The change, as a share of the first side's step, from which it is worth a word; speeds that differ by less
+are the same."""
+
+
+def _gain(side: _Side, first: _Side) -> Gain:
+    disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
+    if disturbed is not None:
+        why = f"the steps of {disturbed.name} were disturbed"
+        return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
+    scale = first.profile.samples / side.profile.samples
+    works = _works(side, first, scale)
+    before, now = first.profile.step_ms, side.profile.step_ms * scale
+    ratio = before / now if now else 1.0
+    more = " for as many samples" if scale != 1 else " a step"
+    times_told = f"({number(now)} against {milliseconds(before)}{more})"
+    if ratio >= 1 + _NOTED:
+        lead = f"{side.name} is {times(ratio)} times as fast as {first.name} {times_told}"
+        reason = _why_faster(works, now)
+    elif ratio > 1 - _NOTED:
+        lead = f"{side.name} is not faster than {first.name} {times_told}"
+        reason = _why_not(works, before, now, side, first)
+    else:
+        lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
+        reason = _why_slower(works, before, side, first)
+    return Gain(ratio, f"{lead}: {reason}.")
+
+
+def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
+    def time(bar: Bar, parts: tuple[StepPart, ...]) -> float:
+        return sum(bar.ms(part) for part in parts)
+
+    return [
+        _Work(
+            "matrix work" if parts is _MATRIX else part_phrase(parts[0], side.profile),
+            parts,
+            time(first.profile.bar, parts),
+            time(side.profile.bar, parts) * scale,
+        )
+        for parts in _KINDS
+    ]
+
+
+def _why_faster(works: list[_Work], now: float) -> str:
+    fallen = max(works, key=lambda work: work.fell)
+    longest = max(works, key=lambda work: work.now)
+    if longest is fallen:
+        return f"{fallen.change}, and still takes {share_text(fallen.now / now)} of the step"
+    return f"{fallen.change}; {longest.change} and takes {share_text(longest.now / now)} of the step now"
+
+
+def _why_not(works: list[_Work], before: float, now: float, side: _Side, first: _Side) -> str:
+    fallen = max(works, key=lambda work: work.fell)
+    risen = min(works, key=lambda work: work.fell)
+    if fallen.fell >= _NOTED * before and -risen.fell >= _NOTED * before:
+        return f"{fallen.change}, but {risen.change}{_reason(risen, side, first)}"
+    longest = max(works, key=lambda work: work.now)
+    return f"{share_text(longest.now / now)} of its step is {longest.name}{_reason(longest, side, first)}"
+
+
+def _why_slower(works: list[_Work], before: float, side: _Side, first: _Side) -> str:
+    risen = min(works, key=lambda work: work.fell)
+    fallen = max(works, key=lambda work: work.fell)
+    rise = f"{risen.change}{_reason(risen, side, first)}"
+    return f"{fallen.change}, but {rise}" if fallen.fell >= _NOTED * before else rise
+
+
+def _reason(work: _Work, side: _Side, first: _Side) -> str:
+    """Why a precision does not shorten this work, as a clause; "" where something else differs."""
+    if side.experiment.precision == first.experiment.precision:
+        return ""
+    match work.parts[0]:
+        case StepPart.DATA | StepPart.COPIES:
+            return ", which no number format shortens"
+        case StepPart.HOST if side.profile.device_type == "cpu":
+            return ", in which Python prepares the next operation, whatever its number format"
+        case StepPart.HOST:
+            return ": its work is too small to keep the device busy, and a shorter format cannot change that"
+        case StepPart.OPTIMIZER:
+            return ", which computes in FP32 all the same"
+        case StepPart.MEMORY if not side.experiment.precision.is_autocast:
+            return f", which {side.experiment.precision.label} does not shorten"
+        case StepPart.MEMORY:
+            return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
+        case StepPart.MATRIX_UNITS:
+            return _matrix_reason(side.profile, first.profile)
+    return ""
+
+
+def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
+    names = f"{profile.format.upper()}", f"{first.format.upper()}"
+    peak, first_peak = profile.peak_tflops, first.peak_tflops
+    if peak and first_peak and peak < 1.1 * first_peak:
+        device = "processor" if profile.device_type == "cpu" else "device"
+        return (
+            f", since this {device} multiplies matrices in {names[0]} at {throughput_text(peak)} "
+            f"and in {names[1]} at {throughput_text(first_peak)}"
+        )
+    if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
+        return f", since most of it does not run on {profile.matrix_units}"
+    reached = profile.matrix_share_of_peak
+    return "" if reached is None else f", whose products run at {share_text(reached)} of their measured peak"

@@ -1,0 +1,85 @@
+"""What the sides of a timing and the parts of a step are called, in window, exports and command line."""
+
+from __future__ import annotations
+
+from engine.compare.names import experiment_titles
+from engine.experiment.text import in_sentence
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
+
+_TITLES = {
+    StepPart.MEMORY: "Memory-bound",
+    StepPart.COPIES: "Copies",
+    StepPart.OPTIMIZER: "Optimizer",
+    StepPart.OTHER: "Other work",
+    StepPart.HOST: "Waiting for the host",
+    StepPart.DATA: "Waiting for data",
+}
+_PHRASES = {
+    StepPart.MEMORY: "memory-bound work",
+    StepPart.COPIES: "copying between host and device",
+    StepPart.OPTIMIZER: "the optimizer",
+    StepPart.HOST: "waiting for the host to launch work",
+}
+_MEANINGS = {
+    StepPart.MATRIX: "Matrix products and convolutions on ordinary units",
+    StepPart.MEMORY: (
+        "Element-wise operations, normalisations, reductions, casts and changes of layout: "
+        "their time goes into reading and writing memory, not into computing"
+    ),
+    StepPart.COPIES: "Copies between host and device",
+    StepPart.OPTIMIZER: "The optimizer's step, with unscaling and clipping of gradients",
+    StepPart.OTHER: "Work of none of the other kinds",
+    StepPart.HOST: "The device has nothing to do until the host launches its next kernel",
+    StepPart.DATA: "The next batch is not ready",
+}
+
+
+def side_names(timing: Timing) -> tuple[str, ...]:
+    """The sides' names, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    return experiment_titles([side.experiment for side in timing.sides])
+
+
+def part_title(part: StepPart, profile: StepProfile) -> str:
+    """A part's name on the profile's device: "Matrix work on Tensor Cores"."""
+    units = profile.matrix_units
+    if part is StepPart.MATRIX_UNITS:
+        return f"Matrix work on {units or 'matrix units'}"
+    if part is StepPart.MATRIX:
+        return f"Matrix work without {units}" if units else "Matrix work"
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "Between operations"
+    return _TITLES[part]
+
+
+def part_phrase(part: StepPart, profile: StepProfile) -> str:
+    """A part within a sentence, in the singular: "matrix work on Tensor Cores", "waiting for data"."""
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "time between operations"
+    return _PHRASES.get(part) or in_sentence(part_title(part, profile))
+
+
+def part_meaning(part: StepPart, profile: StepProfile) -> str:
+    """What the profile's device does in a part, without a full stop."""
+    if part is StepPart.MATRIX_UNITS:
+        return f"Matrix products and convolutions on {profile.matrix_units or 'matrix units'}"
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "Python and PyTorch prepare the next operation"
+    return _MEANINGS[part]
+
+
+ENERGY_COUNTERS = {
+    "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
+    "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
+}
+"""What the source of an energy counts."""
+
+
+def failures(timing: Timing) -> tuple[str, ...]:
+    """Why sides have no profile, a sentence each; empty where all have one, or are still to come."""
+    return tuple(
+        f"{name}: {side.problem.message} {side.problem.remedy}".rstrip()
+        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        if side.problem is not None
+    )

@@ -1,0 +1,265 @@
+"""The roofline: what a run's kernels reach, below what the device's bandwidth and peaks allow."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.drawing.chart_parts import Rect, words_beside
+from engine.drawing.looks import SideLook, precision_look
+from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
+from engine.experiment.experiment import Precision
+from engine.profile.bar_picture import timing_looks
+from engine.profile.names import side_names
+from engine.protocol.profile.limits import Limits
+from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.rows import TimeRow
+from engine.words.numbers import number, throughput_text
+
+_HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 10.0
+_MOST_MARKS = 60
+_NAMED, _LONGEST_NAME = 6, 150.0
+_LEAST_MARK, _MOST_MARK = 6.0, 22.0
+_LINE, _SAME_LINE = 13.0, 4.0
+_TEMPLATE = re.compile(r"<.*|\(.*")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A kernel or an operation of the `place`-th side, where it is drawn; `size` is its mark's width."""
+
+    place: int
+    row: TimeRow
+    x: float
+    y: float
+    size: float
+
+    def holds(self, x: float, y: float) -> bool:
+        """Whether the point is on the mark."""
+        return math.hypot(x - self.x, y - self.y) <= max(self.size, _LEAST_MARK) / 2 + 1
+
+
+def roofline_drawing(timing: Timing, width: float, height: float) -> Drawing:
+    """FLOPs per byte across, TFLOP/s upwards, both logarithmic; the larger a mark, the longer it takes.
+
+    Without limits there are no roofs, and without countable kernels no marks.
+    """
+    return _Picture(timing, width, height).drawing()
+
+
+def roofline_marks(timing: Timing, width: float, height: float) -> tuple[Mark, ...]:
+    """The marks of `roofline_drawing` of that size, the topmost last."""
+    return _Picture(timing, width, height).marks
+
+
+def _countable(timing: Timing) -> list[tuple[int, TimeRow]]:
+    """Rows whose FLOPs and bytes are known, by side: of kernels, or of operations where that is more time."""
+    tables: list[list[tuple[int, TimeRow]]] = [[], []]
+    for place, side in enumerate(timing.sides):
+        if side.profile is None:
+            continue
+        for table, rows in zip(tables, (side.profile.kernels, side.profile.operations), strict=True):
+            table += [(place, row) for row in rows if row.flops and row.moved_bytes and row.ms]
+    return max(tables, key=lambda table: sum(row.ms for _, row in table))
+
+
+class _Picture:
+    def __init__(self, timing: Timing, width: float, height: float) -> None:
+        self._width, self._height = width, height
+        self._looks = timing_looks(timing)
+        self._names = side_names(timing)
+        self._limits = next(filter(None, (profile.limits for profile in timing.profiles())), None)
+        rows = sorted(_countable(timing), key=lambda entry: entry[1].ms, reverse=True)[:_MOST_MARKS]
+        self._decades(rows)
+        longest = rows[0][1].ms if rows else 1.0
+        self.marks = tuple(
+            Mark(
+                place,
+                row,
+                self._x(_intensity(row)),
+                self._y(row.tflops or 0.0),
+                max(_LEAST_MARK, _MOST_MARK * math.sqrt(row.ms / longest)),
+            )
+            for place, row in rows
+        )
+
+    def _decades(self, rows: Sequence[tuple[int, TimeRow]]) -> None:
+        """The axes, from the rows and the limits."""
+        across = [_intensity(row) for _, row in rows]
+        up = [row.tflops or 0.0 for _, row in rows]
+        if self._limits is not None:
+            up += [peak.tflops for peak in self._limits.peaks]
+            across += [self._limits.ridge(peak.format) or 1.0 for peak in self._limits.peaks]
+        self._x_low, self._x_high = _range(across or [1.0])
+        self._x_high += 0.4  # for the roofs' names
+        self._y_low, self._y_high = _range(up or [1.0])
+        # what a CPU reaches is read more easily in GFLOP/s
+        self._unit, shift = ("TFLOP/s", 0) if max(up, default=1.0) >= 1 else ("GFLOP/s", 3)
+        powers = range(math.ceil(self._y_low), math.floor(self._y_high) + 1)
+        self._upright = {10.0**power: _power(power + shift) for power in powers}
+        self._left = 14 + max(text_width(text, 11) for text in self._upright.values())
+        self._right, self._top, self._bottom = self._width - _RIGHT, _HEAD + 10, self._height - _BOTTOM
+
+    def _x(self, intensity: float) -> float:
+        part = (math.log10(intensity) - self._x_low) / (self._x_high - self._x_low)
+        return self._left + part * (self._right - self._left)
+
+    def _y(self, tflops: float) -> float:
+        part = (math.log10(tflops) - self._y_low) / (self._y_high - self._y_low)
+        return self._bottom - part * (self._bottom - self._top)
+
+    def drawing(self) -> Drawing:
+        shapes = [*self._head(), *self._axes()]
+        taken = [_rect_of(mark) for mark in self.marks]
+        if self._limits is not None:
+            shapes += self._roofs(self._limits, taken)
+        else:
+            shapes.append(Words(self._left + 8, self._top + 16, "No limits were measured.", "text3", 12))
+        for mark in self.marks:
+            shapes += self._looks[mark.place].mark(mark.x, mark.y, mark.size)
+        if not self.marks:
+            words = "No kernel's FLOPs and bytes can be counted here."
+            shapes.append(
+                Words((self._left + self._right) / 2, self._bottom - 24, words, "text3", 12, 400, "middle")
+            )
+        shapes += self._labels(taken)
+        return Drawing(self._width, self._height, tuple(shapes), self._description())
+
+    def _head(self) -> Iterator[Shape]:
+        """The unit of the upright axis, and the sides."""
+        yield Words(0, 15, self._unit, "text3", 11)
+        x = self._left + 60
+        for look, name in zip(self._looks, self._names, strict=True):
+            shown = shortened(name, max(40.0, self._width - x - 30), 12, 500)
+            step = 18 + text_width(shown, 12, 500) + 20
+            if x + step - 20 > self._width:
+                return
+            yield from look.mark(x + 5, 11, 9)
+            yield Words(x + 16, 15, shown, "text2", 12, 500)
+            x += step
+
+    def _axes(self) -> Iterator[Shape]:
+        for tflops, text in self._upright.items():
+            y = round(self._y(tflops)) + 0.5
+            yield Stroke(((self._left, y), (self._right, y)), "grid")
+            yield Words(self._left - 8, y + 4, text, "text3", 11, anchor="end")
+        for power in range(math.ceil(self._x_low), math.floor(self._x_high) + 1):
+            x = round(self._x(10.0**power)) + 0.5
+            yield Stroke(((x, self._top), (x, self._bottom)), "grid")
+            yield Words(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
+        yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
+        yield Words(self._right, self._bottom + 33, "FLOPs per byte", "text3", 11, anchor="end")
+
+    def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
+        """The slope of the bandwidth up to the highest ridge, and the level of each format's peak."""
+        ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
+        low = max(self._x_low, math.log10(1e3 * 10**self._y_low / limits.gb_per_second))
+        start, end = 10**low, max(ridges, default=10**self._x_high)
+        foot, top = ((self._x(at), self._y(at * limits.gb_per_second / 1e3)) for at in (start, end))
+        yield Stroke((foot, top), "text2", 1.5)
+        taken += _along(foot, top)
+        yield from self._bandwidth_label(limits, foot, top, taken)
+        lines: list[Rect] = []
+        down = -5.0
+        for peak in sorted(limits.peaks, key=lambda peak: peak.tflops, reverse=True):
+            look = _format_look(peak.format)
+            y, ridge = self._y(peak.tflops), limits.ridge(peak.format) or 1.0
+            yield Stroke(((self._x(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
+            gap = y - lines[-1].top - 2 if lines else math.inf
+            if gap > _SAME_LINE:
+                # below its line where the one above it is near
+                down = _LINE if gap < _LINE + 3 else -5.0
+            base = y + down
+            lines.append(Rect(self._x(ridge), y - 2, self._right, y + 2))
+            text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
+            width = text_width(text, 11)
+            right = self._right
+            box = Rect(right - width - 12, base - _LINE + 3, right, base + 3)
+            while any(box.meets(other) for other in taken) and right - width > self._left:
+                right -= 8
+                box = Rect(right - width - 12, box.top, right, box.bottom)
+            taken.append(box)
+            yield Words(right, base, text, "text2", 11, anchor="end")
+        taken += lines  # now that the roofs' own names, which may be near another's, have their places
+
+    def _bandwidth_label(
+        self, limits: Limits, start: Point, end: Point, taken: list[Rect]
+    ) -> Iterator[Shape]:
+        """On the slope's left, where it leaves room."""
+        text = f"{number(limits.gb_per_second)} GB/s"
+        width = text_width(text, 11)
+        for part in (0.4, 0.5, 0.6, 0.7, 0.8):
+            x, y = (begin + part * (stop - begin) for begin, stop in zip(start, end, strict=True))
+            if x - width - 8 >= self._left:
+                taken.append(Rect(x - width - 8, y - _LINE, x - 4, y + 2))
+                yield Words(x - 8, y - 2, text, "text2", 11, anchor="end")
+                return
+
+    def _labels(self, taken: list[Rect]) -> Iterator[Shape]:
+        """The names of the longest rows, where no other word is."""
+        area = Rect(self._left, self._top, self._right, self._bottom)
+        named: set[str] = set()
+        for mark in self.marks:
+            name = shortened(short_name(mark.row.name), _LONGEST_NAME, 11)
+            if name in named or len(named) == _NAMED:
+                continue
+            words = words_beside(name, mark.x, mark.y, mark.size / 2 + 5, area, taken)
+            if words:
+                named.add(name)
+                yield from words
+
+    def _description(self) -> str:
+        limits = self._limits
+        roofs = (
+            "No limits were measured."
+            if limits is None
+            else f"Memory gives {number(limits.gb_per_second)} GB/s; "
+            + ", ".join(f"{peak.format.upper()} {throughput_text(peak.tflops)}" for peak in limits.peaks)
+            + "."
+        )
+        reached = [
+            f"{self._names[mark.place]}: {short_name(mark.row.name)} reaches "
+            f"{throughput_text(mark.row.tflops or 0.0)} at {number(_intensity(mark.row))} FLOPs per byte."
+            for mark in self.marks[:_NAMED]
+        ]
+        return " ".join([roofs, *reached])
+
+
+def _along(start: Point, end: Point) -> list[Rect]:
+    """Small rectangles that cover a line."""
+    count = max(1, int((end[0] - start[0]) / 6))
+    points = [
+        tuple(a + part / count * (b - a) for a, b in zip(start, end, strict=True)) for part in range(count)
+    ]
+    return [Rect(x, y - 4, x + 6, y + 4) for x, y in points]
+
+
+def short_name(name: str) -> str:
+    """A kernel's or an operation's name without what its template and its namespaces add."""
+    bare = _TEMPLATE.sub("", name.removeprefix("void ").replace("(anonymous namespace)::", "")).strip()
+    return bare.rpartition("::")[2] or name
+
+
+def _intensity(row: TimeRow) -> float:
+    """FLOPs per byte."""
+    return (row.flops or 0.0) / (row.moved_bytes or 1.0)
+
+
+def _format_look(name: str) -> SideLook:
+    return precision_look(Precision(name) if name in set(Precision) else Precision.FP32)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """The exponents of ten that hold the values, with room at both ends."""
+    return math.log10(min(values)) - 0.5, math.log10(max(values)) + 0.5
+
+
+def _rect_of(mark: Mark) -> Rect:
+    half = mark.size / 2
+    return Rect(mark.x - half, mark.y - half, mark.x + half, mark.y + half)
+
+
+def _power(power: int) -> str:
+    return number(10.0**power, max(0, -power))

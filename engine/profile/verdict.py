@@ -1,0 +1,310 @@
+"""What bounds a step, and what would help next, in sentences that name the figure they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.profile.names import part_phrase, part_title
+from engine.protocol.numerics.advice import Changes
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.remedies import (
+    Remedy,
+    fast_recipe,
+    fused_optimizer,
+    kept_on_device,
+    larger_batch,
+    more_workers,
+    other_precision,
+    pinned_memory,
+)
+from engine.words.numbers import number, share_text, throughput_text, times
+
+
+class Bound(StrEnum):
+    """What a step would have to get more of to be faster."""
+
+    MATRIX_UNITS = "matrix units"
+    """Tensor Cores or their like: the step computes as it should."""
+    MATRIX = "matrix"
+    """Ordinary units, on matrix products; a shorter format may run on faster ones."""
+    MEMORY = "memory"
+    COPIES = "copies"
+    OPTIMIZER = "optimizer"
+    HOST = "host"
+    """Launches; on a CPU Python and the framework between operations."""
+    DATA = "data"
+    BALANCED = "balanced"
+    """Nothing by itself."""
+    UNKNOWN = "unknown"
+    """The steps were disturbed, or have no times."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`next_step` says what would help; `changes` are settings that do it, `action` labels their button.
+
+    Both are empty where no setting would.
+    """
+
+    bound: Bound
+    sentence: str
+    next_step: str
+    changes: Changes = ()
+    action: str = ""
+
+
+@dataclass(frozen=True)
+class _NextStep:
+    sentence: str
+    remedy: Remedy
+
+
+MFU = (
+    "MFU (model FLOPs utilisation) is the model's FLOPs per second over the measured peak of matrix products "
+    "and convolutions in its format. The model's FLOPs are those of its forward and backward pass, with a "
+    "multiply-add as two and recomputed activations once; the second is of the whole step, with all its "
+    "waits."
+)
+
+_BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
+"""The share of a step from which its longest part bounds it; less for a wait, which is pure loss."""
+_WAITS = (StepPart.HOST, StepPart.DATA)
+_NOTED_SHARE = 0.15
+"""Parts of less are not worth a remedy."""
+_MUCH_FASTER = 1.3
+_FAR_FROM_PEAK = 0.4
+_LONG_FORMATS = ("fp32", "tf32")
+
+
+def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
+    """What bounds the step of an experiment's profile; nothing is concluded from a disturbed one."""
+    bar = profile.bar
+    parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
+    if not parts:
+        return Verdict(Bound.UNKNOWN, "The profile has no times.", "Profile the experiment again.")
+    if profile.disturbance is not None:
+        sentence = f"Its steps were disturbed: {profile.disturbance}."
+        return Verdict(Bound.UNKNOWN, sentence, "Profile again when nothing else runs.")
+    longest = parts[0].part
+    enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
+    bound = Bound.BALANCED
+    if longest is not StepPart.OTHER and bar.fraction(longest) >= enough:
+        bound = Bound(longest.value)
+    sentence = _balanced(profile) if bound is Bound.BALANCED else _bounding(longest, profile)
+    for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
+        step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
+        if step is not None:
+            why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
+            return Verdict(bound, sentence, f"{why}{step.sentence}", step.remedy.changes, step.remedy.action)
+    return Verdict(bound, sentence, _nothing(longest, profile))
+
+
+def mfu_sentence(profile: StepProfile) -> str | None:
+    """The profile's MFU with the figures that it is made of, or that it is withheld; None where it is
+    unknown."""
+    mfu, peak, flops, name = profile.mfu, profile.peak_tflops, profile.flops, profile.format.upper()
+    if flops and profile.limits is not None and profile.format in profile.limits.withheld:
+        return (
+            f"There is no MFU: the peak in {name} could not be measured reliably. Profile again when nothing "
+            "else runs."
+        )
+    if mfu is None or peak is None or flops is None:
+        return None
+    return (
+        f"MFU {share_text(mfu)}: the model's {number(flops / 1e9)} GFLOPs a step are "
+        f"{throughput_text(flops / profile.step_ms / 1e9)}, and products in {name} reach "
+        f"{throughput_text(peak)} on this device."
+    )
+
+
+def milliseconds(value: float) -> str:
+    """A time with three significant figures: "14.2 ms"."""
+    return f"{number(value)} ms"
+
+
+def _capitalised(part: StepPart, profile: StepProfile) -> str:
+    phrase = part_phrase(part, profile)
+    return phrase[:1].upper() + phrase[1:]
+
+
+def _of_step(part: StepPart, bar: Bar) -> str:
+    times_told = f"{number(bar.ms(part))} of {milliseconds(bar.total_ms)}"
+    return f"{share_text(bar.fraction(part))} of the step ({times_told})"
+
+
+def _bounding(part: StepPart, profile: StepProfile) -> str:
+    of_step, is_cpu = _of_step(part, profile.bar), profile.device_type == "cpu"
+    match part:
+        case StepPart.DATA:
+            return f"The loader bounds it: training waits for data {of_step}."
+        case StepPart.HOST if is_cpu:
+            return f"Python bounds it: {of_step} passes between operations."
+        case StepPart.HOST:
+            return f"The host bounds it: the device waits for the next launch {of_step}."
+        case StepPart.COPIES:
+            return f"Copies between host and device bound it: they take {of_step}."
+        case StepPart.OPTIMIZER:
+            return f"The optimizer bounds it: its update takes {of_step}."
+        case StepPart.MEMORY:
+            at_bandwidth = _share_of_bandwidth(profile)
+            return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
+    reached = profile.matrix_share_of_peak
+    at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
+    return f"{part_title(part, profile)} bounds it: products and convolutions take {of_step}{at_peak}."
+
+
+def _share_of_bandwidth(profile: StepProfile) -> str:
+    rows = [row for row in profile.kernels if row.part is StepPart.MEMORY and row.moved_bytes]
+    spent = sum(row.ms for row in rows)
+    if profile.limits is None or not spent:
+        return ""
+    per_ms = sum(row.moved_bytes or 0.0 for row in rows) / spent
+    reached = per_ms / 1e6 / profile.limits.gb_per_second
+    # a cache delivers more than the memory could
+    return "" if reached > 1 else f", at {share_text(reached)} of the measured bandwidth"
+
+
+def _balanced(profile: StepProfile) -> str:
+    if profile.bar.fraction(StepPart.OTHER) >= _BOUNDING_SHARE:
+        return f"Work of no known kind takes {_of_step(StepPart.OTHER, profile.bar)}."
+    longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
+    named = [
+        f"{part_phrase(entry.part, profile)} takes {share_text(profile.bar.fraction(entry.part))}"
+        for entry in longest
+    ]
+    return f"Nothing bounds it alone: {', '.join(named)} of the step of {milliseconds(profile.bar.total_ms)}."
+
+
+def _nothing(longest: StepPart, profile: StepProfile) -> str:
+    """That no setting shortens the longest part; another part may still have advice."""
+    if any(advice.changes for advice in profile.advice):
+        return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
+    reached = profile.matrix_share_of_peak
+    if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
+        return (
+            "No setting is known to help: most of it is products that the model needs. They run at "
+            f"{share_text(reached)} of their measured peak."
+        )
+    return f"No setting shortens what takes longest, which is {part_phrase(longest, profile)}."
+
+
+def _for_data(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    workers = more_workers(experiment, profile)
+    if workers is None:
+        return _on_device(profile, experiment)
+    remedy, least_ms = workers
+    return _NextStep(f"{remedy.action}: a step {_at_best(least_ms, profile)}.", remedy)
+
+
+def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    remedy = pinned_memory(experiment)
+    if remedy is None:
+        return _on_device(profile, experiment)
+    sentence = "Pin the batches' memory, so that they are copied while the device computes"
+    copies_ms = profile.bar.ms(StepPart.COPIES)
+    least_ms = max(copies_ms, profile.bar.total_ms - copies_ms)
+    return _NextStep(f"{sentence}: a step {_at_best(least_ms, profile)}.", remedy)
+
+
+def _on_device(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    remedy = kept_on_device(experiment)
+    if remedy is None:
+        return None
+    sentence = "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step."
+    return _NextStep(sentence, remedy)
+
+
+def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
+    remedy = fast_recipe(experiment, "capture") if profile.device_type == "cuda" else None
+    if remedy is None:
+        return _with_larger_batch(experiment, "the same operations then do twice the work")
+    sentence = "Use the recipe fast, which launches a whole step at once"
+    return _NextStep(f"{sentence}: {_without_wait(profile)}.", remedy)
+
+
+def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
+    remedy = fused_optimizer(experiment)
+    if remedy is None:
+        return _with_larger_batch(experiment, "an update then serves twice as many samples")
+    return _NextStep("Use a fused optimizer, which updates all weights at once.", remedy)
+
+
+def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
+    remedy = larger_batch(experiment)
+    return _NextStep(f"{remedy.action}, if it fits: {why}.", remedy)
+
+
+def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    # a CPU gains nothing by compiling convolutions, and the recipe fast leaves that out
+    is_left_out = profile.device_type == "cpu" and _has_convolutions(profile)
+    remedy = None if is_left_out else fast_recipe(experiment, "compile")
+    if remedy is None:
+        return _faster_format(profile) if profile.format in _LONG_FORMATS else None
+    sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written."
+    return _NextStep(sentence, remedy)
+
+
+def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    faster = _faster_format(profile)
+    if faster is not None:
+        return faster
+    reached = profile.matrix_share_of_peak
+    if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
+        return None
+    figure = f"the products run at {share_text(reached)} of their measured peak"
+    remedy = fast_recipe(experiment, "channels_last")
+    if remedy is not None and _has_convolutions(profile):
+        sentence = "Use the recipe fast, whose layout of pictures (channels_last) suits convolutions"
+        return _NextStep(f"{sentence}: {figure}.", remedy)
+    return _with_larger_batch(experiment, f"larger products fill the device better; {figure}")
+
+
+def _faster_format(profile: StepProfile) -> _NextStep | None:
+    """The precision whose products are much faster than the profile's, by the measured peaks."""
+    limits, own = profile.limits, profile.peak_tflops
+    if limits is None or own is None:
+        return None
+    others = ("fp16", "bf16", "tf32") if profile.format in _LONG_FORMATS else ("fp32",)
+    peaks = {name: limits.tflops(name) or 0.0 for name in others}
+    best = max(peaks, key=lambda name: peaks[name])
+    if peaks[best] < _MUCH_FASTER * own:
+        return None
+    remedy = other_precision(Precision(best))
+    return _NextStep(
+        f"{remedy.action}: its products reach {throughput_text(peaks[best])} on this device, "
+        f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}.",
+        remedy,
+    )
+
+
+def _has_convolutions(profile: StepProfile) -> bool:
+    rows = (*profile.kernels, *profile.operations)
+    return any("conv" in f"{row.name} {row.operation}".lower() for row in rows)
+
+
+def _without_wait(profile: StepProfile) -> str:
+    whole = profile.bar.total_ms
+    rest = whole - profile.bar.ms(StepPart.HOST)
+    if rest <= 0.02 * whole:
+        return "the wait is nearly all of the step"
+    return f"without the wait a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+
+
+def _at_best(least_ms: float, profile: StepProfile) -> str:
+    ratio = times(profile.bar.total_ms / least_ms)
+    return f"takes {milliseconds(least_ms)} at best, {ratio} times as fast"
+
+
+_NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | None]] = {
+    StepPart.DATA: _for_data,
+    StepPart.COPIES: _for_copies,
+    StepPart.HOST: _for_host,
+    StepPart.OPTIMIZER: _for_optimizer,
+    StepPart.MEMORY: _for_memory,
+    StepPart.MATRIX: _for_matrix,
+    StepPart.MATRIX_UNITS: _for_matrix,
+}

@@ -1,0 +1,299 @@
+"""The parts of a step's time, from its recording and from its time without the profiler."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.training.profile.traces.kernels import KernelClass, kernel_class
+from engine.training.profile.traces.operations import operation_class
+from engine.training.profile.traces.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.words.numbers import share_text
+
+MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
+
+_MOST_CALL_US = 6.0
+"""The profiler's highest cost per operation; 1 to 3 us were measured, twice that on a busy machine."""
+_MARK_CALLS = 10
+"""The cost of a module's mark, in operations; 14 us were measured."""
+
+_NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
+"""A node of autograd, whose own time is the framework's."""
+
+_NOTABLE, _TOLERATED = 0.03, 0.3
+
+_FIRST = (*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES)
+"""To whom a moment belongs in which the device does several things at once."""
+
+
+@dataclass(frozen=True)
+class StepBar:
+    """The bar of a step, which adds up to the step's time without the profiler, and how it was found.
+
+    `recorded_ms` is a recorded step. `raw_ms` is what its records add up to: on a device with the gaps as
+    recorded, on a CPU less the profiler's cost. `scale` fitted the recorded work to the step's time without
+    the profiler; the farther it is from 1, the less it can be trusted. `call_us` is what the profiler adds to
+    each operation on a CPU. `validation` is the bar of one validation batch, of which only the recorded time
+    is known, with the profiler's cost taken out as in the step.
+    """
+
+    bar: Bar
+    validation: Bar | None
+    recorded_ms: float
+    raw_ms: float
+    scale: float = 1.0
+    call_us: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def disturbance(self) -> str | None:
+        """The reason why the bar is unreliable, as a clause: the machine changed while it was recorded."""
+        return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
+
+
+def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str] = ()) -> StepBar:
+    """The parts of the recorded steps, fitted to `step_ms`, of which the host waits `data_wait_ms` for data.
+
+    Both are means without the profiler. `units` are the formats of a CPU's matrix units. Every moment belongs
+    to exactly one part.
+
+    On a device, the times of kernels are the device's own and hold without the profiler too; where several
+    run at once, a moment belongs to matrix products before anything else, and to copies last. The gaps
+    between them do not hold, as the profiler delays each launch: they are what is left of `step_ms`. Of
+    these, as much is waiting for data as the host waits without the profiler, counted only in so far as the
+    device had nothing to do in the recorded waits; the rest is waiting for the host. Where kernels alone
+    exceed `step_ms`, they are scaled down to it.
+
+    On a CPU, an operation's own time is that of its part; Python and the framework around operations are the
+    host's, and so are operations that only make views or call others. The profiler adds a nearly constant
+    time to each operation, seen almost wholly by its caller, and to each mark of a module. That time is taken
+    from how much longer recorded steps are, up to a plausible limit, and off the callers' own times; what
+    then differs is scaled. A note tells of what is scaled by 3 % or more.
+    """
+    if not trace.steps or step_ms <= 0:
+        return StepBar(Bar(), None, 0.0, 0.0)
+    return (_on_device if trace.is_of_device else _on_cpu)(trace, step_ms, data_wait_ms, units)
+
+
+def class_of_work(work: DeviceWork) -> KernelClass:
+    """The class of device work: what the optimizer asked for is the optimizer's, whatever it does."""
+    known = kernel_class(work.name)
+    return KernelClass(StepPart.OPTIMIZER, known.format) if work.place.in_optimizer else known
+
+
+def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[str]) -> StepBar:
+    steps = len(trace.steps)
+    work = [each for each in trace.work if each.place.step is not None]
+    begin = trace.steps[0].begin_us
+    end = max([trace.steps[-1].end_us, *(each.end_us for each in work)])
+    recorded_ms = (end - begin) / 1e3 / steps
+    busy = _busy_ms(work, steps)
+    busy_ms = sum(busy.values())
+    scale = min(1.0, step_ms / busy_ms) if busy_ms else 1.0
+    gap_ms = max(0.0, step_ms - busy_ms)
+    data_ms = min(gap_ms, data_wait_ms * _idle_fraction(work, trace.data))
+    parts = {part: ms * scale for part, ms in busy.items()}
+    parts |= {StepPart.DATA: data_ms, StepPart.HOST: gap_ms - data_ms}
+    recorded_gap_ms = recorded_ms - busy_ms
+    shrinkage = min(1.0, gap_ms / recorded_gap_ms) if recorded_gap_ms > 0 else 1.0
+    return StepBar(
+        Bar.of(parts.items()),
+        _validation_on_device(trace, shrinkage),
+        recorded_ms,
+        raw_ms=recorded_ms,
+        scale=scale,
+        notes=_scale_note(scale),
+    )
+
+
+def _scale_note(scale: float) -> tuple[str, ...]:
+    if _excess(scale) < _NOTABLE:
+        return ()
+    return (f"{_sum_clause(scale).capitalize()}, and is scaled to it.",)
+
+
+def _excess(scale: float) -> float:
+    """The records' sum less the step's time; 0 for a step that only waits for data."""
+    return abs(1 / scale - 1) if scale else 0.0
+
+
+def _sum_clause(scale: float) -> str:
+    return f"what was recorded adds up to {share_text(1 / scale)} of a step without the profiler"
+
+
+def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
+    if not trace.validation:
+        return None
+    work = [each for each in trace.work if each.place.validation is not None]
+    batches = len(trace.validation)
+    busy = _busy_ms(work, batches)
+    whole = sum(stretch.us for stretch in trace.validation) / 1e3 / batches
+    gap = max(0.0, whole - sum(busy.values())) * shrinkage
+    return Bar.of([*busy.items(), (StepPart.HOST, gap)])
+
+
+def _busy_ms(work: Sequence[DeviceWork], count: int) -> dict[StepPart, float]:
+    """The time of the device's work by part, over `count`; overlaps count once."""
+    sums: dict[StepPart, float] = defaultdict(float)
+    active: Counter[StepPart] = Counter()
+    last = 0.0
+    for time, change, part in _edges(work):
+        owner = next((each for each in _FIRST if active[each]), None)
+        if owner is not None:
+            sums[owner] += (time - last) / 1e3 / count
+        active[part] += change
+        last = time
+    return sums
+
+
+def _edges(work: Iterable[DeviceWork]) -> list[tuple[float, int, StepPart]]:
+    edges = []
+    for each in work:
+        part = class_of_work(each).part
+        edges += [(each.begin_us, 1, part), (each.end_us, -1, part)]
+    return sorted(edges, key=lambda edge: edge[0])
+
+
+def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> float:
+    """The share of the host's waits for data in which the device had nothing to do; 1 without waits."""
+    whole = sum(wait.us for wait in waits)
+    if not whole:
+        return 1.0
+    busy = sum(
+        max(0.0, min(end, wait.end_us) - max(begin, wait.begin_us))
+        for begin, end in _joined(work)
+        for wait in waits
+    )
+    return 1.0 - busy / whole
+
+
+def _joined(work: Sequence[DeviceWork]) -> Iterator[tuple[float, float]]:
+    """The stretches in which the device is busy."""
+    begin = end = None
+    for each in work:
+        if begin is None or end is None:
+            begin, end = each.begin_us, each.end_us
+        elif each.begin_us > end:
+            yield begin, end
+            begin, end = each.begin_us, each.end_us
+        else:
+            end = max(end, each.end_us)
+    if begin is not None and end is not None:
+        yield begin, end
+
+
+def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str]) -> StepBar:
+    steps = len(trace.steps)
+    own = main_operations(trace)
+    recorded_ms = sum(step.us for step in trace.steps) / 1e3 / steps
+    data_ms = min(data_wait_ms, step_ms)
+    recorded_work_ms = recorded_ms - sum(wait.us for wait in trace.data) / 1e3 / steps
+    work_ms = step_ms - data_ms
+    longer_us = 1e3 * steps * max(0.0, recorded_work_ms - work_ms)
+    marks = _MARK_CALLS * sum(count for _, count in trace.module_calls)
+    call_us = min(_MOST_CALL_US, longer_us / (len(own) + marks)) if own else 0.0
+    parts = _cpu_parts(own, 1e3 * recorded_work_ms * steps - call_us * marks, call_us, units)
+    raw_ms = sum(parts.values()) / 1e3 / steps
+    scale = work_ms / raw_ms if raw_ms else 1.0
+    bar = Bar.of(
+        [*((part, us / 1e3 / steps * scale) for part, us in parts.items()), (StepPart.DATA, data_ms)]
+    )
+    return StepBar(
+        bar,
+        _validation_on_cpu(trace, call_us, units),
+        recorded_ms,
+        raw_ms + data_ms,
+        scale,
+        call_us,
+        notes=_scale_note(scale),
+    )
+
+
+def main_operations(trace: Trace) -> list[HostOperation]:
+    """The training thread's operations in the steps, without those that make a batch."""
+    return [
+        operation
+        for operation in trace.operations
+        if operation.place.step is not None
+        and not operation.place.in_data
+        and operation.thread == trace.threads[0]
+    ]
+
+
+def _cpu_parts(
+    operations: Sequence[HostOperation], whole_us: float, call_us: float, units: Collection[str]
+) -> dict[StepPart, float]:
+    """The time of each part in a stretch of `whole_us`, in microseconds, without the profiler's."""
+    sums: dict[StepPart, float] = defaultdict(float)
+    outermost = [operation for operation in operations if operation.parent is None]
+    around = whole_us - sum(operation.us for operation in outermost) - call_us * len(outermost)
+    sums[StepPart.HOST] = max(0.0, around)
+    for own in own_work(operations, call_us, units):
+        sums[own.known.part] += own.us
+    return sums
+
+
+class OwnWork(NamedTuple):
+    """An operation's own work on a CPU.
+
+    `us` is its time without the operations that it calls, and without the profiler's for each of them;
+    `only_calls` says that it calls others of its kind, which do most of the work.
+    """
+
+    operation: HostOperation
+    us: float
+    known: KernelClass
+    only_calls: bool
+
+
+def own_work(
+    operations: Sequence[HostOperation], call_us: float, units: Collection[str]
+) -> Iterator[OwnWork]:
+    """The own work of operations, where recording one costs its caller `call_us`.
+
+    What is left to a matrix product that only calls another is the host's.
+    """
+    called = Counter(operation.parent for operation in operations)
+    known = {operation: _class_of_operation(operation, units) for operation in operations}
+    of_alike: dict[HostOperation, float] = defaultdict(float)
+    for operation in operations:
+        caller = operation.parent
+        if caller in known and _is_alike(known[caller].part, known[operation].part):
+            of_alike[caller] += operation.us
+    for operation in operations:
+        us = max(0.0, operation.self_us - call_us * called[operation])
+        only_calls = us < of_alike[operation]
+        is_host = only_calls and known[operation].part in MATRIX_PARTS
+        yield OwnWork(operation, us, KernelClass(StepPart.HOST) if is_host else known[operation], only_calls)
+
+
+def _is_alike(part: StepPart, other: StepPart) -> bool:
+    return part is other or (part in MATRIX_PARTS and other in MATRIX_PARTS)
+
+
+def _class_of_operation(operation: HostOperation, units: Collection[str]) -> KernelClass:
+    if _NODE.match(operation.name):
+        return KernelClass(StepPart.HOST)
+    types = operation.signature.types if operation.signature else ()
+    known = operation_class(operation.name, types, units)
+    if operation.place.in_optimizer and known.part is not StepPart.HOST:
+        return KernelClass(StepPart.OPTIMIZER, known.format)
+    return known
+
+
+def _validation_on_cpu(trace: Trace, call_us: float, units: Collection[str]) -> Bar | None:
+    if not trace.validation:
+        return None
+    batches = len(trace.validation)
+    operations = [
+        operation
+        for operation in trace.operations
+        if operation.place.validation is not None and operation.thread == trace.threads[0]
+    ]
+    whole_us = sum(stretch.us for stretch in trace.validation)
+    parts = _cpu_parts(operations, whole_us, call_us, units)
+    return Bar.of((part, us / 1e3 / batches) for part, us in parts.items())

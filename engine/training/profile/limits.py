@@ -1,0 +1,267 @@
+"""A device's limits, measured: peaks of products and convolutions in each format, and memory bandwidth."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle, pairwise
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from engine.experiment.experiment import Precision
+from engine.experiment.value import BYTES_PER_MIB
+from engine.protocol.profile.limits import Limits
+from engine.training.measuring.telemetry import clock_for
+from engine.training.precision import float32_mode
+from engine.training.runs.control import Control
+
+_FORMATS = {
+    "fp32": (Precision.FP32, torch.float32),
+    "tf32": (Precision.TF32, torch.float32),
+    "fp16": (Precision.FP16, torch.float16),
+    "bf16": (Precision.BF16, torch.bfloat16),
+}
+_SIZES = (256, 512, 1_024, 2_048, 4_096, 8_192)
+_LARGEST_SIZES = 3
+"""The number tried, the largest that are short enough; the smaller ones suit caches, and come
+between other programs' turns."""
+_PICTURES = ((64, 28), (128, 28), (256, 14))
+"""The channels and the width of what is convolved."""
+_LONGEST_PRODUCT_SECONDS = 0.03
+"""Larger products are not tried."""
+_TOO_SLOW_SECONDS = 0.25
+"""A format whose smallest product takes longer is left out."""
+_LOOK_SECONDS, _TRIAL_SECONDS, _PATIENCE_SECONDS = 0.02, 0.06, 1.5
+"""Seconds for each operation, for each of the fastest, and for these together while others disturb them."""
+_FINALISTS = 3
+_HOPELESS = 8.0
+"""An operation is given up whose first call is so many times as slow as the best."""
+_LEAST_CALLS, _MOST_CALLS = 3, 500
+_ALIKE = 1.05
+"""The fastest calls of an operation that nothing disturbed are this close to one another."""
+_ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
+"""The sizes of arrays for the bandwidth; the first that fits is taken, and it is larger than caches are."""
+_CHUNK_MIB = {"cpu": 16, "accelerator": 512}
+"""Copied in a call: on a CPU so little that some calls fit between other programs' turns."""
+
+
+def measure_limits(device: torch.device, control: Control) -> Limits | None:
+    """The device's limits, within a few seconds; None where that was stopped.
+
+    Peaks are the best of products and convolutions of several sizes and layouts, bandwidth that of a copy or
+    a sum of two arrays, counting bytes read and written. What counts is the fastest single call, since other
+    programs only make calls longer; a peak whose fastest calls do not agree is withheld. The device is the
+    current one of its kind, and idle.
+    """
+    began = time.perf_counter()
+    with _bench(device, control) as bench:
+        limits = Limits(peaks=(), gb_per_second=bench.bytes_per_second() / 1e9)
+        for name in _FORMATS:
+            if name != "tf32" or _has_tf32(device):
+                limits = bench.with_peak(limits, name)
+    if control.stop_requested.is_set():
+        return None
+    return limits.model_copy(update={"seconds": time.perf_counter() - began})
+
+
+def measure_again(limits: Limits, name: str, device: torch.device, control: Control) -> Limits:
+    """The limits with the peak of a format measured anew."""
+    with _bench(device, control) as bench:
+        return bench.with_peak(limits, name)
+
+
+@contextmanager
+def _bench(device: torch.device, control: Control) -> Iterator[_Bench]:
+    try:
+        yield _Bench(device, control)
+    finally:
+        if device.type in ("cuda", "xpu"):
+            torch.get_device_module(device).empty_cache()
+
+
+def _has_tf32(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_tf32_supported()
+
+
+Operation = Callable[[], object]
+T = TypeVar("T")
+
+
+@dataclass
+class _Work:
+    """Work of `amount` FLOPs or bytes, which `prepare` makes ready to be called, and its `fastest` calls."""
+
+    amount: float
+    prepare: Callable[[], Operation]
+    fastest: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return self.amount / self.fastest[0] if self.fastest and self.fastest[0] else 0.0
+
+    @property
+    def is_undisturbed(self) -> bool:
+        return len(self.fastest) == _LEAST_CALLS and self.fastest[-1] <= _ALIKE * self.fastest[0]
+
+
+class _Bench:
+    """Times operations on the device, until the job is asked to stop."""
+
+    def __init__(self, device: torch.device, control: Control) -> None:
+        self._device = device
+        self._clock = clock_for(device)
+        self._stop = control.stop_requested
+        self._random = torch.Generator(device).manual_seed(0)
+        self._pool = torch.empty(0)
+
+    def with_peak(self, limits: Limits, name: str) -> Limits:
+        """The limits with the peak of a format, or with that withheld; as they are where its products are far
+        too slow, or refused."""
+        precision, dtype = _FORMATS[name]
+        with float32_mode(precision), torch.no_grad():
+            sizes = self._sizes(dtype)
+            if not sizes:
+                return limits
+            # a convolution no larger than the middle one of the products fills the device as well
+            like = sizes[-2:][0]
+            best = self._best([*_products(self, sizes, dtype), *_convolutions(self, like, dtype)])
+        if not best.fastest or self._stop.is_set():
+            return limits
+        return limits.with_peak(name, best.rate / 1e12 if best.is_undisturbed else None)
+
+    def bytes_per_second(self) -> float:
+        """The bandwidth of memory. Raises the device's error where not even the smallest arrays fit."""
+        *sizes, smallest = _ARRAY_MIB[self._kind]
+        rates = (_unless_refused(partial(self._bandwidth, mib)) for mib in sizes)
+        return next(filter(None, rates), None) or self._bandwidth(smallest)
+
+    @property
+    def _kind(self) -> str:
+        return "cpu" if self._device.type == "cpu" else "accelerator"
+
+    def _sizes(self, dtype: torch.dtype) -> tuple[int, ...]:
+        """The largest sizes whose products are expected to be short enough."""
+        fitting: list[int] = []
+        for size in _SIZES:
+            product = _Work(0.0, partial(self.product, (size, size, size), dtype))
+            _unless_refused(partial(self._time, product, 0.0))
+            if not product.fastest or (not fitting and product.fastest[0] > _TOO_SLOW_SECONDS):
+                break
+            fitting.append(size)
+            if 8 * product.fastest[0] > _LONGEST_PRODUCT_SECONDS:
+                break
+        return tuple(fitting[-_LARGEST_SIZES:])
+
+    def _best(self, works: Sequence[_Work]) -> _Work:
+        """The work of the highest rate, each tried once and the fastest until nothing disturbs them."""
+        best = 0.0
+        for work in works:
+            _unless_refused(partial(self._time, work, _LOOK_SECONDS, best))
+            best = max(best, work.rate)
+        finalists = sorted(works, key=lambda work: work.rate, reverse=True)[:_FINALISTS]
+        began, seconds = time.perf_counter(), _TRIAL_SECONDS
+        while True:
+            for work in finalists:
+                _unless_refused(partial(self._time, work, seconds))
+            first = max(finalists, key=lambda work: work.rate)
+            is_late = time.perf_counter() - began > _PATIENCE_SECONDS
+            if first.is_undisturbed or is_late or self._stop.is_set():
+                return first
+
+    def _time(self, work: _Work, seconds: float, known_rate: float = 0.0) -> None:
+        """Calls the work for so long, and a few times at least; once where it is hopeless beside what is
+        known."""
+        operation = work.prepare()
+        operation()  # the first call of a size loads its kernel
+        began = time.perf_counter()
+        once = self._seconds(operation, 1)
+        work.fastest = sorted([*work.fastest, *once])[:_LEAST_CALLS]
+        if work.rate < known_rate / _HOPELESS:
+            return
+        calls = min(max(_LEAST_CALLS, round(seconds / max(once[0], 1e-6) / 4)), _MOST_CALLS)
+        while not self._stop.is_set():
+            work.fastest = sorted([*work.fastest, *self._seconds(operation, calls)])[:_LEAST_CALLS]
+            if time.perf_counter() - began >= seconds:
+                return
+
+    def _seconds(self, operation: Operation, calls: int) -> list[float]:
+        """The time of each call."""
+        marks = [self._clock.mark()]
+        for _ in range(calls):
+            operation()
+            marks.append(self._clock.mark())
+        if self._device.type != "cpu":
+            torch.accelerator.synchronize(self._device)
+        return [self._clock.seconds_between(*pair) for pair in pairwise(marks)]
+
+    def product(
+        self, shape: tuple[int, int, int], dtype: torch.dtype, *, is_transposed: bool = False
+    ) -> Operation:
+        """A product of random matrices, the second stored as a linear layer's weight if `is_transposed`."""
+        rows, inner, columns = shape
+        second = (columns, inner) if is_transposed else (inner, columns)
+        weight = self._numbers(second, dtype)
+        result = torch.empty(rows, columns, dtype=dtype, device=self._device)
+        first = self._numbers((rows, inner), dtype)
+        return partial(torch.mm, first, weight.t() if is_transposed else weight, out=result)
+
+    def convolution(
+        self, shape: tuple[int, int, int, int], dtype: torch.dtype, layout: torch.memory_format
+    ) -> Operation:
+        """A convolution of 3 x 3 pixels over random pictures of that shape, NCHW."""
+        channels = shape[1]
+        pictures = self._numbers(shape, dtype).contiguous(memory_format=layout)
+        weight = self._numbers((channels, channels, 3, 3), dtype).contiguous(memory_format=layout)
+        return partial(torch.conv2d, pictures, weight, padding=1)
+
+    def _numbers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        # numbers of real entropy: zeros would cost less power, and so run at higher clocks
+        count = math.prod(shape)
+        if self._pool.numel() < count:
+            self._pool = torch.randn(count, generator=self._random, device=self._device)
+        return self._pool[:count].to(dtype, copy=True).view(shape)
+
+    def _bandwidth(self, mib: int) -> float:
+        count = mib * BYTES_PER_MIB // 4
+        chunk = min(count, _CHUNK_MIB[self._kind] * BYTES_PER_MIB // 4)
+        one, other, result = (
+            torch.ones(count, device=self._device).view(-1, chunk).unbind() for _ in range(3)
+        )
+        # another chunk in each call, so that none is still in a cache
+        places = cycle(range(len(result)))
+        add = partial(torch.add, alpha=2)
+        copy = _Work(2 * 4 * chunk, lambda: lambda: result[at := next(places)].copy_(one[at]))
+        triad = _Work(3 * 4 * chunk, lambda: lambda: add(one[at := next(places)], other[at], out=result[at]))
+        return self._best([copy, triad]).rate
+
+
+def _products(bench: _Bench, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[_Work]:
+    for size in sizes:
+        for is_transposed in (False, True):
+            prepare = partial(bench.product, (size, size, size), dtype, is_transposed=is_transposed)
+            yield _Work(2.0 * size**3, prepare)
+
+
+def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Work]:
+    """Convolutions of as many FLOPs as a product of that size, and of one picture at least."""
+    for channels, width in _PICTURES:
+        each = 9 * channels**2 * width**2
+        shape = (max(1, round(size**3 / each)), channels, width, width)
+        for layout in (torch.channels_last, torch.contiguous_format):
+            prepare = partial(bench.convolution, shape, dtype, layout)
+            yield _Work(2.0 * shape[0] * each, prepare)
+
+
+def _unless_refused(measure: Callable[[], T]) -> T | None:
+    """The measurement; None where memory does not suffice, or the device has no such products."""
+    # an error of the device itself comes again with the smallest arrays
+    try:
+        return measure()
+    except (RuntimeError, MemoryError):
+        return None

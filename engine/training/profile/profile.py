@@ -1,0 +1,273 @@
+"""The profile of an experiment's step: timed without the profiler, then recorded with it."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+from torch import nn
+
+from engine.experiment.experiment import Precision
+from engine.experiment.paths import part_path
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.titles import setting_problem
+from engine.protocol import jobs
+from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
+from engine.protocol.profile.profile import StepProfile
+from engine.training.data.batches import Batch
+from engine.training.doctor import read_catalog
+from engine.training.profile.bar import step_bar
+from engine.training.profile.flops import count_flops
+from engine.training.profile.limits import measure_again, measure_limits
+from engine.training.profile.onednn import (
+    Primitive,
+    formats_on_units,
+    matrix_units,
+    primitive_rows,
+    verbose_primitives,
+)
+from engine.training.profile.patterns.advise import advise_on_time
+from engine.training.profile.recording import hides_modules, record, validate_batch
+from engine.training.profile.rows import tables
+from engine.training.profile.steps import Steps, Timed, time_steps, warm_up
+from engine.training.profile.traces.chrome import read_trace
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
+from engine.training.runs.run import Run
+
+_RECORDABLE = ("cpu", "cuda", "xpu")
+_MOST_TRACE_BYTES = 50 * 10**6
+_SHORT_STEP_MS = 500.0
+_RECORDED_STEPS, _RECORDED_LONG_STEPS = 5, 3
+
+
+def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
+    """Records where the time of the experiment's step goes; the last event is `Finished`.
+
+    A stopped job has no `Profiled` before it. Raises ProblemError of kind `REQUEST` where the experiment
+    cannot run or be recorded here, and any error of a step; no trace is left then.
+    """
+    plan = RunPlan(job.experiment, read_catalog())
+    _check_recordable(plan)
+    take_device(plan)
+    kept = None if job.trace is None else Path(job.trace)
+    found = None
+    try:
+        with ExitStack() as stack:
+            found = yield from _profile(plan, job, control, kept, stack)
+    finally:
+        if found is None and kept is not None:
+            kept.unlink(missing_ok=True)
+    if found is not None:
+        yield Profiled(profile=found)
+    yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
+
+
+def _check_recordable(plan: RunPlan) -> None:
+    if plan.device.type not in _RECORDABLE:
+        problem = f"is {plan.device}, whose work PyTorch's profiler cannot record."
+        remedy = "Choose a CUDA device, an XPU or the CPU."
+        raise ProblemError(setting_problem("device", problem, remedy, value=str(plan.device)))
+
+
+def _profile(
+    plan: RunPlan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
+) -> Generator[Event, None, StepProfile | None]:
+    with conditions(plan):
+        recorded = yield from _recorded(plan, control, kept, files)
+    if recorded is None or control.stop_requested.is_set():
+        return None
+    _free_memory(plan.device)
+    yield _profiling("reading the trace", 0.6)
+    timed, trace = recorded.timed, read_trace(recorded.path)
+    files.close()
+    if plan.device.type != "cpu" and not trace.is_of_device:
+        raise ProblemError(_no_records(plan))
+    units = formats_on_units(recorded.primitives)
+    bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
+    rows = tables(trace, bar, units)
+    limits = job.limits
+    if limits is None:
+        yield _profiling("measuring the device's limits", 0.8)
+        limits = measure_limits(plan.device, control)
+    yield _profiling("counting FLOPs", 0.95)
+    flops = count_flops(plan, recorded.group)
+    found = StepProfile(
+        device_type=plan.device.type,
+        steps=recorded.steps,
+        samples=recorded.samples,
+        step_ms=timed.step_ms,
+        disturbance=timed.disturbance or bar.disturbance,
+        recorded_ms=bar.recorded_ms,
+        bar=bar.bar,
+        validation=bar.validation,
+        format=recorded.format,
+        matrix_units=_matrix_units(plan, recorded.format),
+        threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
+        cores=_cores(),
+        kernels=rows.kernels or primitive_rows(recorded.primitives, timed.step_ms),
+        operations=rows.operations,
+        modules=rows.modules,
+        flops=flops,
+        limits=limits,
+        energy=timed.energy,
+        notes=(*recorded.notes, *bar.notes),
+        trace=kept.name if kept is not None and kept.exists() else None,
+    )
+    if found.limits is not None and found.flops and found.format in found.limits.withheld:
+        yield _profiling(f"measuring the peak in {found.format.upper()} again", 0.97)
+        found = found.with_limits(measure_again(found.limits, found.format, plan.device, control))
+    return found.model_copy(update={"advice": advise_on_time(trace, found, plan.experiment)})
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Figures of the run itself, the batches of a step, and the file of the trace."""
+
+    path: Path
+    group: list[Batch]
+    format: str
+    timed: Timed
+    steps: int
+    samples: int
+    primitives: tuple[Primitive, ...]
+    notes: tuple[str, ...]
+
+
+def _recorded(
+    plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
+) -> Generator[Event, None, _Recorded | None]:
+    """Makes and records the steps; None if stopped. The trace is compressed to the file `kept`, too."""
+    run = yield from prepare_unannounced(plan, control)
+    if run is None:
+        return None
+    with closing(run):
+        steps = Steps(run)
+        validate_batch(run, nullcontext())  # to warm it up
+        yield from warm_up(steps)
+        if steps.must_end:
+            return None
+        timed = yield from time_steps(steps)
+        count = _RECORDED_STEPS if timed.step_ms < _SHORT_STEP_MS else _RECORDED_LONG_STEPS
+        yield _profiling(f"recording {count} steps", 0.3)
+        # made no sooner: a worker that must be killed leaves it behind
+        folder = files.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-"))
+        path = Path(folder) / "trace.json"
+        if not record(steps, count, path):
+            return None
+        notes = list(_notes(run, timed))
+        if kept is not None:
+            yield _profiling("saving the trace", 0.5)
+            notes += _keep_trace(steps, path, kept)
+        primitives: tuple[Primitive, ...] = ()
+        if plan.device.type == "cpu":
+            primitives = verbose_primitives(steps.make)
+        return _Recorded(
+            path=path,
+            group=steps.group,
+            format=_format(plan, run.step.model),
+            timed=timed,
+            steps=count,
+            samples=steps.samples,
+            primitives=primitives,
+            notes=tuple(notes),
+        )
+
+
+def _notes(run: Run, timed: Timed) -> Iterator[str]:
+    yield from run.step.take_notes()
+    if timed.disturbance is not None:
+        yield f"The timing of the steps was disturbed: {timed.disturbance}."
+    if run.step.running is None:
+        yield "The step is replayed as one graph: its kernels belong to no operation and no module."
+    elif hides_modules(run.step):
+        yield "The model is compiled, which hides its modules."
+
+
+def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
+    """Compresses the trace to the file `kept`, recorded again in short where it is too large; returns what
+    there is to say about that."""
+    most = f"{_MOST_TRACE_BYTES // 10**6} MB"
+    try:
+        if _compress(path, kept):
+            return ()
+        again = path.with_name("short.json")
+        for shapes, without in ((True, ""), (False, " and leaves out the shapes")):
+            if record(steps, 1, again, shapes=shapes) and _compress(again, kept):
+                return (f"The trace file holds one step{without}, to stay under {most}.",)
+    except OSError as error:
+        return (f"The trace file {kept} could not be written: {error.strerror or error}.",)
+    return (f"There is no trace file: one step alone takes more than {most}.",)
+
+
+def _compress(path: Path, kept: Path) -> bool:
+    """True if the file is small enough, and was written. Raises OSError; leaves nothing half-written."""
+    part = part_path(kept)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as plain, gzip.open(part, "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(plain, packed)
+        is_small = part.stat().st_size < _MOST_TRACE_BYTES
+        if is_small:
+            part.replace(kept)
+        return is_small
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _free_memory(device: torch.device) -> None:
+    gc.collect()
+    if device.type != "cpu":
+        torch.get_device_module(device).empty_cache()
+
+
+def _no_records(plan: RunPlan) -> Problem:
+    return Problem(
+        kind=Kind.INTERNAL,
+        message=f"PyTorch's profiler recorded no work of {plan.device_entry.title}.",
+        remedy="End other programs that profile it, such as Nsight, and run again.",
+    )
+
+
+def _format(plan: RunPlan, model: nn.Module) -> str:
+    """The format of the precision's matrix products; by PyTorch's own flags only convolutions are in TF32."""
+    precision, device = plan.experiment.precision, plan.device
+    match precision:
+        case Precision.FP16 | Precision.FP16_UNSCALED:
+            return "fp16"
+        case Precision.BF16:
+            return "bf16"
+        case Precision.TF32 if device.type == "cuda":
+            return "tf32"
+        case Precision.DEFAULT if device.type == "cuda" and torch.cuda.is_tf32_supported():
+            return "tf32" if plan.workload.is_convolutional(model) else "fp32"
+    return "fp32"
+
+
+def _matrix_units(plan: RunPlan, name: str) -> str | None:
+    """The device's matrix units for the format; of a processor without those, its units for another."""
+    if plan.device.type == "cpu":
+        units = matrix_units()
+        return units.get(name) or next(iter(units.values()), None)
+    return "Tensor Cores" if plan.device_entry.tensor_cores else None
+
+
+def _cores() -> int:
+    """The cores that this process may use; two threads of a core count once."""
+    allowed = (
+        len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
+    )
+    return min(psutil.cpu_count(logical=False) or 1, allowed or 1)
+
+
+def _profiling(detail: str, fraction: float) -> Phase:
+    return Phase(name=PhaseName.PROFILING, fraction=fraction, detail=detail)

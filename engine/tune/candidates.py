@@ -1,0 +1,279 @@
+"""What may make an experiment faster on its device: values for each kind of change, and what makes no sense.
+
+A candidate takes a value of each kind. The first value of each is the plain FP32 loop's, as it was given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
+from engine.experiment.checks import dataset_of
+from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
+from engine.experiment.model_ref import ModelRef
+from engine.experiment.setting import Chosen
+from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
+from engine.experiment.value import MIB_PER_GIB
+from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
+from engine.words.names import recipe_title
+
+Changes = Mapping[str, Any]
+Places = tuple[int, ...]
+"""Of a candidate: which value it takes of each of `CHANGE_KINDS`."""
+
+BASELINE: Places = (0,) * len(CHANGE_KINDS)
+
+_MOST_DOUBLINGS, _MOST_HALVINGS = 6, 2
+_LOADER_WORKERS = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A value: its words, "BF16 AMP", and its settings by dotted keys."""
+
+    words: str
+    changes: Changes
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values of each kind, and why others are not tried. On a device without a limit of its own to run
+    into, no candidate may need more than `careful_mib`."""
+
+    experiment: Experiment
+    options: Mapping[ChangeKind, tuple[Option, ...]]
+    not_tried: tuple[str, ...] = ()
+    cap_mib: float | None = None
+    careful_mib: float | None = None
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return prod(len(self.options[kind]) for kind in CHANGE_KINDS)
+
+    def places(self, kind: ChangeKind) -> range:
+        """The places of a kind's values."""
+        return range(len(self.options[kind]))
+
+    def chosen(self, places: Places) -> Iterator[tuple[ChangeKind, Option]]:
+        """The values that differ from the baseline's, by kind."""
+        for kind, place in zip(CHANGE_KINDS, places, strict=True):
+            if place:
+                yield kind, self.options[kind][place]
+
+    def changes(self, places: Places) -> dict[str, Any]:
+        """The settings that differ from the baseline's."""
+        return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
+
+    def recipe_parts(self, places: Places) -> frozenset[str]:
+        """The parts of the candidate's recipe."""
+        return frozenset(Step(recipe=self.changes(places).get("step.recipe", PLAIN)).parts)
+
+    def of_changes(self, changes: Changes) -> Places:
+        """The candidate with these changes."""
+        return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
+
+    def _value_in(self, changes: Changes, kind: ChangeKind) -> int:
+        options = self.options[kind]
+        # the one with the most of them: a value of the loader may be part of another
+        fitting = [place for place, option in enumerate(options) if option.changes.items() <= changes.items()]
+        return max(fitting, key=lambda place: len(options[place].changes))
+
+    def words(self, places: Places) -> str:
+        """The candidate's name: "BF16 AMP, channels last"."""
+        return ", ".join(option.words for _, option in self.chosen(places)) or "FP32, plain"
+
+
+def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
+    """The candidate with another value of a kind."""
+    at = CHANGE_KINDS.index(kind)
+    return (*places[:at], place, *places[at + 1 :])
+
+
+def value_of(places: Places, kind: ChangeKind) -> int:
+    """The place of the candidate's value of a kind."""
+    return places[CHANGE_KINDS.index(kind)]
+
+
+def changed(experiment: Experiment, changes: Changes) -> Experiment:
+    """The experiment with other settings."""
+    layers = (from_dotted(key, value) for key, value in changes.items())
+    return experiment_from(layered(experiment.model_dump(mode="json"), *layers))
+
+
+def baseline_of(experiment: Experiment) -> Experiment:
+    """The plain FP32 loop of the experiment."""
+    scaler = {"scaler.mode": "auto"} if experiment.scaler.mode == "on" else {}
+    return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
+
+
+def space_of(
+    baseline: Experiment,
+    plan: TuningPlan,
+    catalog: Catalog,
+    cap_gib: float | None,
+    left_out: Mapping[str, str],
+) -> Space:
+    """The candidates for a resolved experiment on its device, without the parts of recipes in `left_out`."""
+    device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
+    model = catalog.model(baseline.model)
+    assert device is not None and dataset is not None and model is not None  # the experiment is resolved
+    values = _Values(baseline, plan, device, dataset, model, left_out)
+    options = {
+        kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
+        for kind in CHANGE_KINDS
+    }
+    unwanted = [_UNWANTED[kind] for kind in CHANGE_KINDS if kind not in plan.kinds]
+    return Space(
+        baseline,
+        options,
+        (*values.not_tried, *unwanted),
+        cap_mib=None if cap_gib is None else cap_gib * MIB_PER_GIB,
+        careful_mib=None if device.is_gpu else device.memory_mib,
+    )
+
+
+_UNWANTED: Mapping[ChangeKind, str] = {
+    "precision": "Other precisions were not to be tried.",
+    "recipe": "Other recipes were not to be tried.",
+    "batch": "Other batches were not to be tried.",
+    "checkpointing": "Activation checkpointing was not to be tried.",
+    "loader": "Other loader settings were not to be tried.",
+}
+
+
+class _Values:
+    """The values of each kind but the first; notes what makes no sense."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        plan: TuningPlan,
+        device: DeviceEntry,
+        dataset: DatasetEntry,
+        model: ModelEntry,
+        left_out: Mapping[str, str],
+    ) -> None:
+        self.not_tried: list[str] = []
+        self._left_out = left_out
+        self._experiment, self._plan = experiment, plan
+        self._device, self._dataset, self._model = device, dataset, model
+
+    def precisions(self) -> Iterator[Option]:
+        has_tf32 = self._device.precision(Precision.TF32).available
+        for precision in (Precision.TF32, Precision.DEFAULT, Precision.FP16, Precision.BF16):
+            entry = self._device.precision(precision)
+            if not entry.available:
+                self._leave_out(f"{precision.label} cannot be used: {entry.reason}.")
+            elif entry.hardly_faster:
+                self._leave_out(f"{precision.label} was left out: {entry.hardly_faster}.")
+            elif precision is Precision.DEFAULT and not has_tf32:
+                self._leave_out(f"{precision.label}: without TF32 it is the same as FP32.")
+            else:
+                yield Option(precision.label, {"precision": precision.value})
+        self._leave_out(
+            f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients become zero."
+        )
+
+    def recipes(self) -> Iterator[Option]:
+        """All parts first, then each alone, then all but one."""
+        reasons = {part: self._why_not(part) for part in RECIPE_PARTS}
+        self.not_tried += filter(None, reasons.values())
+        parts = [part for part, reason in reasons.items() if reason is None]
+        groups = [parts, *([part] for part in parts), *([p for p in parts if p != part] for part in parts)]
+        names = dict.fromkeys(joined(group) for group in groups)
+        for name in names:
+            # a captured step needs a fused optimizer
+            if name != PLAIN and ("capture" not in name or "fused" in name):
+                yield Option(recipe_title(name), {"step.recipe": name})
+
+    def batches(self) -> Iterator[Option]:
+        """Splits of the same step, then with `changes_batch` larger and smaller powers of two."""
+        experiment, accumulated = self._experiment, self._experiment.step.gradient_accumulation
+        given = experiment.batch_size
+        if not self._plan.changes_batch:
+            for times in (2**power for power in range(1, _MOST_DOUBLINGS + 1)):
+                if accumulated % times == 0:
+                    yield _batch(given * times, accumulated // times)
+            self._leave_out(
+                f"Batches other than {experiment.step_samples:,} samples a step: they change the training. "
+                "Allow it to have them tried."
+            )
+            return
+        most = (self._dataset.train_samples or experiment.samples) // accumulated
+        larger = [given * 2**power for power in range(1, _MOST_DOUBLINGS + 1)]
+        smaller = [given // 2**power for power in range(1, _MOST_HALVINGS + 1)]
+        for size in (*(size for size in larger if size <= most), *(size for size in smaller if size >= 1)):
+            yield _batch(size, accumulated)
+
+    def checkpointing(self) -> Iterator[Option]:
+        if not self._experiment.step.activation_checkpointing:
+            yield Option("activation checkpointing", {"step.activation_checkpointing": True})
+
+    def loaders(self) -> Iterator[Option]:
+        experiment, dataset, is_on_cpu = self._experiment, self._dataset, not self._device.is_gpu
+        text = flattened(experiment)
+        own = experiment.own_code
+        chosen = Chosen(
+            lambda key: str(text[key]),
+            (experiment.precision,),
+            is_on_cpu,
+            own.defines if own else frozenset(),
+        )
+        if not (chosen.loads() or chosen.loads_own()):
+            self._leave_out(f"Loader settings: no loader brings the samples of {dataset.name}.")
+            return
+        data = experiment.data
+        if chosen.loads() and dataset.fits_device and not data.on_device:
+            yield Option("dataset on device", {"data.on_device": True})
+        off = {"data.on_device": False} if chosen.loads() and data.on_device is not False else {}
+        pinned = {} if is_on_cpu or data.pin_memory else {"data.pin_memory": True}
+        if off:
+            yield Option("loaded as it trains", {**off, "data.workers": 0})
+        most = os.cpu_count() or 1
+        for workers in (count for count in _LOADER_WORKERS if count <= most and count != data.workers):
+            # a deeper queue evens out samples that take longer
+            changes = {**off, **pinned, "data.workers": workers, "data.prefetch": max(4, data.prefetch)}
+            yield Option(f"{workers} loader workers", changes)
+        if most < _LOADER_WORKERS[-1]:
+            self._leave_out(f"More than {most} loader workers: the machine has {most} cores.")
+
+    def _why_not(self, part: RecipePart) -> str | None:
+        """Why a part of the recipe makes no sense here."""
+        if part in self._left_out:
+            return f"{recipe_title(part)}: {self._left_out[part]}."
+        code = self._experiment.own_code
+        # of a file's or a library's model only a worker knows
+        is_known = self._model.family != OWN_FAMILY and ModelRef(self._model.name).library is None
+        if part == "channels_last" and is_known and not self._model.is_convolutional:
+            return "Channels last: the model has no convolutions."
+        if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:
+            return f"{recipe_title(part)}: the optimizer is the model file's own."
+        if part == "fused" and self._experiment.optimizer.fused is not None:
+            return "A fused optimizer by recipe: the setting decides already."
+        if part == "capture" and not self._device.name.startswith("cuda"):
+            return "Captured steps: only CUDA devices capture."
+        if part == "compile" and not self._device.is_gpu and self._model.is_convolutional:
+            return "Compiling: it gains nothing for convolutions on a CPU."
+        return None
+
+    def _leave_out(self, sentence: str) -> None:
+        self.not_tried.append(sentence)
+
+
+_OF_KIND = {
+    "precision": _Values.precisions,
+    "recipe": _Values.recipes,
+    "batch": _Values.batches,
+    "checkpointing": _Values.checkpointing,
+    "loader": _Values.loaders,
+}
+
+
+def _batch(size: int, accumulated: int) -> Option:
+    split = f" × {accumulated:,}" if accumulated > 1 else ""
+    return Option(f"batch {size:,}{split}", {"batch_size": size, "step.gradient_accumulation": accumulated})

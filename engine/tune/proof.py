@@ -1,0 +1,166 @@
+"""The proof of a winner: it and the plain FP32 loop as saved runs in turns, their speeds and their losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from engine.experiment.experiment import Checkpoint, Experiment
+from engine.experiment.repeats import Turn, in_turns
+from engine.experiment.settings import LEAST_BLOCKS
+from engine.loss_band import band_of
+from engine.protocol.tune import Proof, Tuning
+from engine.statistics import paired_ratio_interval, typical_ratio
+from engine.tune.candidates import Changes, changed
+from engine.tune.halving import ranking
+from engine.tune.trials import MOST_WARMUP_STEPS, short_warmup, with_length
+from engine.words.numbers import number_text, pace_text
+
+BASELINE_LABEL, WINNER_LABEL = "FP32, plain", "Fastest"
+
+_SECONDS = 60.0
+"""A proof's run of plain FP32 takes about that long, unless the experiment itself is shorter."""
+
+_BINS, _LEAST_BINS = 20, 4
+_MOST_PROOFS = 3
+
+NOTHING_FASTER = "Nothing that was tried is faster than the plain FP32 loop."
+
+
+def proof_turns(tuning: Tuning, changes: Mapping[str, Any], speed: float, own_steps: int) -> tuple[Turn, ...]:
+    """The runs of a proof in order; both sides see as many samples.
+
+    `speed` is plain FP32's in samples a second, `own_steps` the experiment's own length.
+    """
+    baseline = tuning.experiment
+    samples = min(own_steps, round(_SECONDS * speed / baseline.step_samples)) * baseline.step_samples
+    # a winner of larger batches makes fewer steps of the same samples, and still needs its blocks
+    winner = changed(baseline, changes)
+    least_steps = MOST_WARMUP_STEPS + LEAST_BLOCKS
+    samples = max(samples, least_steps * max(baseline.step_samples, winner.step_samples))
+    sides = ((BASELINE_LABEL, baseline), (WINNER_LABEL, winner))
+    return in_turns([(label, _of_samples(side, samples)) for label, side in sides], tuning.plan.repeats)
+
+
+def _of_samples(experiment: Experiment, samples: int) -> Experiment:
+    steps = math.ceil(samples / experiment.step_samples)
+    warmup = short_warmup(experiment)
+    block = min(experiment.measure.block_steps, max(1, (steps - warmup) // LEAST_BLOCKS))
+    shorter = with_length(experiment, max(steps - warmup, LEAST_BLOCKS), block)
+    return shorter.model_copy(update={"checkpoint": Checkpoint()})
+
+
+@dataclass(frozen=True)
+class SideRuns:
+    """A side's runs in the order of their seeds: their speeds, and their losses with samples a step.
+
+    `is_disturbed` where other programs, heat or power slowed down any of them.
+    """
+
+    speeds: tuple[float, ...]
+    losses: tuple[tuple[float, ...], ...]
+    step_samples: int
+    is_disturbed: bool = False
+
+
+def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
+    """The proof with what its runs show."""
+    pairs = min(len(baseline.speeds), len(winner.speeds))
+    speeds, base_speeds = winner.speeds[:pairs], baseline.speeds[:pairs]
+    ratio = typical_ratio(speeds, base_speeds)
+    interval = paired_ratio_interval(speeds, base_speeds)
+    alike = is_alike(baseline, winner)
+    is_disturbed = baseline.is_disturbed or winner.is_disturbed
+    return proof.model_copy(
+        update={
+            "speedup": None if is_disturbed else ratio,
+            "speedup_ci": None if is_disturbed else interval,
+            "is_loss_alike": alike,
+            "sentence": _sentence(ratio, interval, alike, pairs, baseline, winner),
+        }
+    )
+
+
+def is_alike(baseline: SideRuns, winner: SideRuns) -> bool | None:
+    """Whether the winner's losses stay within the band of FP32's repeats; None where that cannot be told.
+
+    The loss at each stretch of samples is the mean over it, so that batches of other sizes compare; the
+    winner's is the median of its runs.
+    """
+    if len(baseline.losses) < 2 or not winner.losses:
+        return None
+    samples = min(len(losses) * baseline.step_samples for losses in baseline.losses)
+    samples = min(samples, *(len(losses) * winner.step_samples for losses in winner.losses))
+    bins = min(_BINS, samples // max(baseline.step_samples, winner.step_samples))
+    if bins < _LEAST_BINS:
+        return None
+    mine, theirs = (
+        [_binned(losses, side.step_samples, samples, bins) for losses in side.losses]
+        for side in (winner, baseline)
+    )
+    if not all(math.isfinite(loss) for curve in theirs for loss in curve):
+        return None
+    at_once = zip(*mine, strict=True)
+    curve = [median(losses) if all(map(math.isfinite, losses)) else math.nan for losses in at_once]
+    return band_of(theirs).parts_at(curve) is None
+
+
+def _binned(losses: Sequence[float], step_samples: int, samples: int, bins: int) -> list[float]:
+    ends = [round(samples * place / bins / step_samples) for place in range(bins + 1)]
+    return [sum(losses[low:high]) / (high - low) if high > low else math.nan for low, high in pairwise(ends)]
+
+
+def _sentence(
+    ratio: float | None,
+    interval: tuple[float, float] | None,
+    is_alike: bool | None,
+    pairs: int,
+    baseline: SideRuns,
+    winner: SideRuns,
+) -> str:
+    if ratio is None:
+        return "It could not be proven: a side has no speed."
+    sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
+    by = f"{pairs:,} runs of each side in turns"
+    if baseline.is_disturbed or winner.is_disturbed:
+        parts = [
+            "Not a clean measurement: the machine was disturbed during the proof, so nothing follows from "
+            f"it. As measured, the winner trains {pace_text(ratio)} as the plain FP32 loop, by {by}. Search "
+            "again when it is quiet."
+        ]
+    elif interval is None or interval[0] <= 1.0 <= interval[1]:
+        parts = [
+            f"Whether the winner is faster than the plain FP32 loop remains open: by {by} it trains "
+            f"{pace_text(ratio)}{sure}."
+        ]
+    else:
+        parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {by}."]
+    if is_alike is None:
+        parts.append("Whether its losses are like FP32's cannot be told.")
+    else:
+        where = "stay within" if is_alike else "leave"
+        parts.append(f"Its losses {where} the band of FP32's own repeats with other seeds.")
+    if baseline.step_samples != winner.step_samples:
+        parts.append("As the batch differs, losses are compared after the same number of samples.")
+    return " ".join(parts)
+
+
+def worth_proving(tuning: Tuning) -> Iterator[Changes]:
+    """The fastest first; none whose losses a broken proof has shown already, and none slower than plain."""
+    broken = [_seen_by_losses(proof.changes) for proof in tuning.proofs]
+    for changes in (*tuning.leaders, *(rank.changes for rank in ranking(tuning.trials))):
+        if not changes or len(broken) == _MOST_PROOFS:
+            return
+        if (seen := _seen_by_losses(changes)) not in broken:
+            yield changes
+            broken.append(seen)
+
+
+def _seen_by_losses(changes: Changes) -> tuple[Any, ...]:
+    """What changes the losses by more than a rounding error: the precision and the batch."""
+    batch = changes.get("batch_size"), changes.get("step.gradient_accumulation")
+    return changes.get("precision"), batch

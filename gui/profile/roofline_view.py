@@ -1,0 +1,127 @@
+"""How close a timing comes to the device's limits: the roofline, how to read it, and the MFU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF
+
+from engine.drawing.shapes import Drawing
+from engine.profile.names import side_names
+from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
+from engine.profile.verdict import MFU, mfu_sentence
+from engine.protocol.profile.profiles import Timing
+from engine.words.numbers import number, share_text
+from gui.charts.painter import Picture
+from gui.widgets import label
+from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.boxes import Part
+
+_NOTHING_YET = (
+    "How close do the kernels come to what this device can do?",
+    "A profile measures the device's bandwidth and its matrix throughput in every format within seconds, and "
+    "holds what every kernel reaches against them.",
+    "Explain the time",
+    "Profile some steps of what the form describes",
+)
+_HOW_TO_READ = (
+    "Each mark is a kernel, or an operation where kernels cannot be counted: the larger it is, the more of "
+    "the step it takes. The further right, the more it computes for every byte that it moves; the higher, "
+    "the more it computes in a second. The lines are the limits measured on this device: the slope is what "
+    "memory delivers, and the level lines are what products and convolutions reach. A mark close below a "
+    "line cannot become much faster; one far below all of them waits for something else, or is too small to "
+    "fill the device."
+)
+_NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
+_NO_FLOPS = "The model's FLOPs cannot be counted{names}, so there is no MFU."
+_LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
+"""The height of the picture: a part of its width, within limits."""
+
+
+class Roofline(Picture[Mark]):
+    """The picture of a timing with a profile; its spots are the kernels."""
+
+    def __init__(self, timing: Timing) -> None:
+        super().__init__("Roofline")
+        self._timing = timing
+        self._names = side_names(timing)
+        self.redraw()
+
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[Mark]]:
+        height = min(max(_PART * width, _LOWEST), _HIGHEST)
+        marks = roofline_marks(self._timing, width, height)
+        return roofline_drawing(self._timing, width, height), marks[::-1]
+
+    def stops(self) -> Sequence[Mark]:
+        return self.spots()[::-1]
+
+    def tip(self, spot: Mark) -> str:
+        row, profile = spot.row, self._timing.sides[spot.place].profile
+        assert profile is not None and row.flops and row.moved_bytes  # else there is no mark
+        share = profile.share_of_step(row)
+        name = f"{self._names[spot.place]}: " if len(self._names) > 1 else ""
+        return "\n".join(
+            [
+                row.name,
+                f"{name}{number(row.ms)} ms{'' if share is None else f', {share_text(share)} of the step'}",
+                f"{number(row.tflops)} TFLOP/s, {number(row.gb_per_second)} GB/s, "
+                f"{number(row.flops / row.moved_bytes)} FLOPs per byte",
+            ]
+        )
+
+    def outline(self, spot: Mark) -> QRectF:
+        half = spot.size / 2 + 2
+        return QRectF(spot.x - half, spot.y - half, 2 * half, 2 * half)
+
+
+class RooflineView(AnswerPage):
+    """The roofline with the words that explain it."""
+
+    def __init__(self) -> None:
+        super().__init__("Roofline", *_NOTHING_YET)
+        self.roofline: Roofline | None = None
+
+    def show_timing(self, timing: Timing | None) -> None:
+        """Shows how close a timing comes to the limits; None for what it would answer."""
+        if timing is None or not timing.profiles():
+            self.roofline = None
+            self.show_empty()
+            return
+        self.roofline = Roofline(timing)
+        parts: list[Part] = [self.roofline, wrapped(_HOW_TO_READ, "hint")]
+        parts += [wrapped(text, "body") for text in _utilisation(timing)]
+        parts += [label("What MFU means", "heading"), wrapped(MFU, "hint")]
+        self.show_answer(_answer(timing), *parts)
+
+
+def _answer(timing: Timing) -> str:
+    """The sides' MFU in short."""
+    sides = zip(side_names(timing), timing.sides, strict=True)
+    known = [
+        f"{share_text(side.profile.mfu)}{f' in {name}' if len(timing.sides) > 1 else ''}"
+        for name, side in sides
+        if side.profile is not None and side.profile.mfu is not None
+    ]
+    if not known:
+        return "How much of the device's peak the model uses is not known."
+    return f"Of the measured peak, the model uses {', '.join(known)}."
+
+
+def _utilisation(timing: Timing) -> list[str]:
+    """What every side's MFU is made of, or why there is none."""
+    several = len(timing.sides) > 1
+    sentences: list[str] = []
+    uncounted = []
+    for name, side in zip(side_names(timing), timing.sides, strict=True):
+        if side.profile is None:
+            continue
+        sentence = mfu_sentence(side.profile)
+        if sentence is not None:
+            sentences.append(f"{name}: {sentence}" if several else sentence)
+        elif side.profile.flops is None:
+            uncounted.append(name)
+    if all(profile.limits is None for profile in timing.profiles()):
+        sentences.append(_NO_LIMITS)
+    if uncounted:
+        sentences.append(_NO_FLOPS.format(names=f" in {', '.join(uncounted)}" if several else ""))
+    return sentences

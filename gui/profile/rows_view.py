@@ -1,0 +1,165 @@
+"""The tables of a timing: its kernels, operations or modules, the sides side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.profile import columns as figures
+from engine.profile.columns import NO_UNITS, NOUNS, count_text, ms_text
+from engine.profile.names import part_phrase, part_title, side_names
+from engine.profile.tables import TABLES, SideRow, Table, side_rows
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.rows import TimeRow
+from engine.words.numbers import share_text
+from gui.widgets import Button, Segmented
+from gui.widgets.messages import OfferedView
+from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
+from gui.widgets.table.columns import GROWS
+
+_LEAST_NAME = 180
+_NOTHING_YET = (
+    "Which kernels, operations and modules take a step's time?",
+    "A profile records some steps after the warm-up, and adds up what every kernel, operation and module "
+    "takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
+    "Explain the time",
+    "Profile some steps of what the form describes",
+)
+_FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has these words."
+_TABLE_TIP = "Kernels are what the device runs, operations launch them, and modules are made of operations"
+_WAITING = "While the device waits it runs nothing."
+_STRONG = ("ms", "Ratio")
+
+
+class RowsView(OfferedView):
+    """The three tables, of which one is shown. `wanted` asks for a profile."""
+
+    def __init__(self) -> None:
+        super().__init__(*_NOTHING_YET)
+        self._timing: Timing | None = None
+        self._part: StepPart | None = None
+        self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
+        self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
+        self.table = ResultTable[SideRow](
+            "Rows", key=lambda row: row.name, about=self._about, found_by=_found_by
+        )
+        self._page = FilteredTable(self.table, "row", _FILTER_TIP, before=(self.choice,), after=(self.part,))
+        self.filter = self._page.filter
+        self.choice.changed.connect(self._show)
+        self.part.clicked.connect(lambda: self.show_part(None))
+        self.addWidget(self._page)
+        self.show_timing(None)
+
+    def show_timing(self, timing: Timing | None) -> None:
+        """Shows the tables of a timing; None for what they would answer."""
+        self._timing = timing if timing is not None and timing.profiles() else None
+        self.show_page(is_known=self._timing is not None)
+        self._show()
+
+    def show_part(self, part: StepPart | None) -> None:
+        """Keeps the rows that belong to a part of the step; None for all rows."""
+        self._part = part
+        self._show()
+
+    def shown_part(self) -> StepPart | None:
+        """The part whose rows are kept, if not all are."""
+        return self._part
+
+    def open_table(self, table: Table) -> None:
+        """Shows one of the tables."""
+        self.choice.set_value(table)
+        self._show()
+
+    def shown_table(self) -> Table:
+        """The table that is shown."""
+        return next(table for table in TABLES if table == self.choice.value())
+
+    def _show(self) -> None:
+        timing, table = self._timing, self.shown_table()
+        if timing is None:
+            return
+        rows = side_rows(timing, table)
+        self.table.setAccessibleName(table.capitalize())
+        self.table.show_rows(rows, _columns(timing, table, rows))
+        self._show_part(timing.profiles()[0])
+        noun = NOUNS[table].lower()
+        notes = dict.fromkeys(note for side in timing.profiles() for note in side.notes)
+        self._page.tell(" ".join([f"The profile has no {noun}s.", *notes]), noun)
+
+    def _show_part(self, profile: StepProfile) -> None:
+        part = self._part
+        words = part_title(part, profile) if part is not None else ""
+        self.part.setText(words)
+        self.part.setAccessibleName(f"Only {words}")
+        self.part.setChecked(True)
+        self.part.setVisible(part is not None)
+        if part is None:
+            self._page.keep(None)
+        else:
+            waits = part in (StepPart.HOST, StepPart.DATA)
+            self._page.keep(
+                lambda row: any(cell.part is part for cell in row.known), _WAITING if waits else ""
+            )
+
+    def _about(self, row: SideRow) -> str:
+        return "\n".join([row.name, *_lines(self._timing, row)]) if self._timing is not None else ""
+
+
+def _columns(timing: Timing, table: Table, rows: tuple[SideRow, ...]) -> list[Column[SideRow]]:
+    names = side_names(timing)
+    groups = [Group(name, side.experiment.precision) for name, side in zip(names, timing.sides, strict=True)]
+    name, *others = figures.columns_of(timing, table, rows)
+    return [
+        Column(name.heading, name.text, name.value, name.tip, width=_LEAST_NAME, widest=GROWS),
+        *(_figure(column, None if column.side is None else groups[column.side], groups) for column in others),
+    ]
+
+
+def _figure(column: figures.Column, group: Group | None, groups: list[Group]) -> Column[SideRow]:
+    weight = 500 if column.heading in _STRONG else 400
+
+    def look(row: SideRow) -> Look:
+        if not column.shows_units:
+            return Look(weight)
+        return Look(weight, mark="cross-outline" if column.text(row) == NO_UNITS else "check")
+
+    return Column(
+        column.heading,
+        column.text,
+        column.value,
+        column.tip,
+        width=column.width,
+        is_number=True,
+        is_dispensable=column.is_in_tip,
+        look=look,
+        group=group if len(groups) > 1 else None,
+    )
+
+
+def _found_by(row: SideRow) -> str:
+    return " ".join([row.name, *(cell.operation or "" for cell in row.known)])
+
+
+def _lines(timing: Timing, row: SideRow) -> Iterator[str]:
+    """A row's figures in words, a line for each side."""
+    names = side_names(timing)
+    for name, side, cell in zip(names, timing.sides, row.cells, strict=True):
+        if cell is not None and side.profile is not None:
+            words = ", ".join(_facts(cell, side.profile))
+            yield f"{name}: {words}" if len(names) > 1 else words
+
+
+def _facts(cell: TimeRow, profile: StepProfile) -> Iterator[str]:
+    yield f"{ms_text(cell.ms)} ms"
+    share = profile.share_of_step(cell)
+    if share is not None:
+        yield f"{share_text(share)} of the step"
+    yield f"{count_text(cell.calls)} call{'' if cell.calls == 1 else 's'}"
+    yield part_phrase(cell.part, profile)
+    if cell.format is not None:
+        yield f"in {cell.format.upper()}"
+    if cell.operation is not None:
+        yield f"launched by {cell.operation}"
+    if cell.backward_ms is not None:
+        yield f"{ms_text(cell.backward_ms)} ms of it backward"

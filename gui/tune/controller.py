@@ -1,0 +1,92 @@
+"""Connects the form, the page Tune and the engine's tunings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.export.formats import TUNE
+from engine.protocol.tune import Tuning
+from gui.session.experiments import Experiments
+from gui.session.orders.controller import WorkController
+from gui.session.orders.studies import StudyView
+from gui.setup.panel import SetupPanel
+from gui.tune.panel import TunePanel
+from gui.widgets.saved_menu import ask_where
+
+
+class FastestController(WorkController[StudyView[Tuning]]):
+    """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
+
+    comparison_wanted = Signal(object)  # tuple[str, ...]
+
+    def __init__(
+        self,
+        setup: SetupPanel,
+        panel: TunePanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
+    ) -> None:
+        head = panel.head
+        super().__init__(
+            experiments,
+            experiments.tunings,
+            panel.show_view,
+            stop_button=head.stop,
+            menu=head.menu,
+            parent=parent,
+            follows=follows,
+        )
+        self._setup, self._panel = setup, panel
+        self._tunings = experiments.tunings
+        head.menu.offer("Search again", self._repeat)
+        head.export.asked.connect(self.export)
+        if follows:
+            setup.take_orders("tune", self.submit, self._refuse)
+        panel.go_on.clicked.connect(self._go_on)
+        page = panel.page
+        page.wanted.connect(lambda: setup.order("tune"))
+        page.use_wanted.connect(self._use)
+        page.comparison_wanted.connect(self._compare)
+        page.script_wanted.connect(self._ask_for_script)
+
+    def submit(self, experiment: Experiment) -> None:
+        """Queues the search for the fastest settings of an experiment, and shows it."""
+        options = self._panel.options
+        plan, cap = options.plan(), options.memory_cap_gib()
+        self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
+
+    def export(self, path: Path) -> None:
+        """Writes the tuning that is shown, in the format of the path's ending."""
+        view = self._tunings.view(self._key or "")
+        if view is not None:
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: TUNE.export(view.study, path, force=True))
+
+    def _go_on(self) -> None:
+        if (view := self._panel.view()) is not None:
+            self._enqueue([view.answer.experiment], lambda: self._tunings.carry_on(view.key))
+
+    def _repeat(self) -> None:
+        if (view := self._panel.view()) is not None:
+            self._enqueue([view.answer.experiment], lambda: self._tunings.repeat(view.key))
+
+    def _use(self) -> None:
+        view = self._panel.view()
+        if view is not None and view.answer.winner is not None:
+            self._setup.use_settings(view.answer.winner)
+            self.reported.emit("The fastest settings are in the form.")
+
+    def _compare(self) -> None:
+        view = self._panel.view()
+        if view is not None and (proof := view.answer.proof) is not None:
+            self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
+
+    def _ask_for_script(self) -> None:
+        path = ask_where(self._panel, "Write the script", "fastest.py", "Script of the winner")
+        if path is not None:
+            self.export(path)

@@ -1,0 +1,165 @@
+"""The bar: every moment of a step in exactly one part, fitted to the step without the profiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.engine.training.profiling.recorded import MAIN, Recorded
+
+from engine.protocol.profile.bar import StepPart
+from engine.training.profile import marks
+from engine.training.profile.bar import step_bar
+
+GEMM = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel"
+SGEMM = "ampere_sgemm_128x64_tn"
+RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel>(int)"
+H2D = "Memcpy HtoD (Pinned -> Device)"
+
+
+def _step_on_a_gpu(recorded: Recorded, begin: float) -> None:
+    """10 ms of a step, of which the device is busy for 6."""
+    recorded.step(begin, begin + 10_000)
+    recorded.mark(marks.DATA, begin, begin + 1000)
+    recorded.mark(marks.OPTIMIZER, begin + 8000, begin + 9900)
+    recorded.copy(H2D, begin + 1000, begin + 2500, launched=begin + 1000, count=1000)
+    recorded.kernel(GEMM, begin + 2000, begin + 5000, launched=begin + 1500)
+    recorded.kernel(RELU, begin + 4000, begin + 6000, launched=begin + 1600, stream=20)
+    recorded.kernel(RELU, begin + 9000, begin + 10_000, launched=begin + 8500)
+
+
+def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_gpu(recorded, 0)
+    _step_on_a_gpu(recorded, 10_000)
+    found = step_bar(recorded.read(tmp_path), step_ms=8.0, data_wait_ms=0.5)
+    assert found.recorded_ms == found.raw_ms == pytest.approx(10)
+    assert found.scale == 1 and found.notes == () and found.disturbance is None
+    assert {entry.part: entry.ms for entry in found.bar.parts} == pytest.approx(
+        {
+            StepPart.MATRIX_UNITS: 3,
+            StepPart.MEMORY: 1,
+            StepPart.COPIES: 1,
+            StepPart.OPTIMIZER: 1,
+            StepPart.HOST: 1.5,
+            StepPart.DATA: 0.5,
+        }
+    )
+    assert found.bar.total_ms == pytest.approx(8)
+
+
+def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(tmp_path: Path) -> None:
+    recorded = Recorded()
+    recorded.step(0, 2000)
+    recorded.kernel(SGEMM, 0, 1000, launched=0)
+    recorded.step(2000, 4000)
+    recorded.mark(marks.DATA, 2000, 3000)
+    recorded.kernel(SGEMM, 1000, 2750, launched=10)  # three quarters of the wait
+    bar = step_bar(recorded.read(tmp_path), step_ms=2.0, data_wait_ms=0.4).bar
+    assert bar.ms(StepPart.MATRIX) == pytest.approx(1.375)
+    assert bar.ms(StepPart.DATA) == pytest.approx(0.1)
+    assert bar.total_ms == pytest.approx(2)
+
+
+def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_gpu(recorded, 0)
+    found = step_bar(recorded.read(tmp_path), step_ms=3.0, data_wait_ms=0.5)
+    assert found.scale == pytest.approx(0.5)
+    assert found.bar.total_ms == pytest.approx(3) and found.bar.ms(StepPart.HOST) == 0
+    (note,) = found.notes
+    assert note.replace("\N{NO-BREAK SPACE}", " ") == (
+        "What was recorded adds up to 200 % of a step without the profiler, and is scaled to it."
+    )
+    assert found.disturbance is not None and found.disturbance.startswith("what was recorded")
+
+
+def test_a_captured_step_is_known_by_its_kernels_names(tmp_path: Path) -> None:
+    recorded = Recorded()
+    recorded.step(0, 100)
+    recorded.runtime("cudaGraphLaunch", 10, 20, correlation=3)
+    recorded.kernel(GEMM, 100, 1100, correlation=3)
+    adam = (
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>()"
+    )
+    recorded.kernel(adam, 1100, 1400, correlation=3)
+    bar = step_bar(recorded.read(tmp_path), step_ms=1.5, data_wait_ms=0.0).bar
+    assert bar.ms(StepPart.MATRIX_UNITS) == pytest.approx(1)
+    assert bar.ms(StepPart.OPTIMIZER) == pytest.approx(0.3)
+    assert bar.ms(StepPart.HOST) == pytest.approx(0.2)
+
+
+def test_validation_has_a_bar_of_its_own(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_gpu(recorded, 0)
+    recorded.mark(marks.VALIDATION, 20_000, 24_000)
+    recorded.kernel(SGEMM, 21_000, 23_000, launched=20_500)
+    found = step_bar(recorded.read(tmp_path), step_ms=8.0, data_wait_ms=0.0)
+    assert found.validation is not None
+    assert found.validation.ms(StepPart.MATRIX) == pytest.approx(2)
+    # half of the step's recorded gaps were the profiler's
+    assert found.validation.ms(StepPart.HOST) == pytest.approx(1)
+    assert found.bar.total_ms == pytest.approx(8)
+
+
+def _step_on_a_cpu(recorded: Recorded, begin: float) -> None:
+    recorded.step(begin, begin + 1000)
+    recorded.mark(marks.DATA, begin, begin + 100)
+    recorded.operation("aten::stack", begin + 10, begin + 90)
+    half = [([8, 4], "c10::BFloat16"), ([4, 2], "c10::BFloat16")]
+    recorded.operation("aten::linear", begin + 100, begin + 400, inputs=half)
+    recorded.operation("aten::addmm", begin + 110, begin + 390, inputs=half)
+    recorded.operation("aten::relu", begin + 400, begin + 500, inputs=[([8, 2], "float")])
+    recorded.mark(marks.OPTIMIZER, begin + 700, begin + 1000)
+    recorded.operation("aten::_foreach_add_", begin + 750, begin + 950)
+    recorded.operation("aten::relu", begin + 500, begin + 550, thread=MAIN + 1)  # no part of the step
+
+
+def test_on_a_cpu_operations_have_their_own_times_and_the_host_the_rest(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_cpu(recorded, 0)
+    _step_on_a_cpu(recorded, 1000)
+    found = step_bar(recorded.read(tmp_path), step_ms=0.95, data_wait_ms=0.05, units=("bf16",))
+    assert (found.recorded_ms, found.raw_ms) == (pytest.approx(1), pytest.approx(0.95))
+    assert (found.scale, found.call_us) == (pytest.approx(1), pytest.approx(0))
+    assert {entry.part: entry.ms for entry in found.bar.parts} == pytest.approx(
+        {
+            StepPart.MATRIX_UNITS: 0.28,  # of addmm, and not of linear, which calls it
+            StepPart.MEMORY: 0.1,
+            StepPart.OPTIMIZER: 0.2,
+            StepPart.HOST: 0.32,
+            StepPart.DATA: 0.05,
+        }
+    )
+
+
+def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_cpu(recorded, 0)
+    # 8 us less work for 4 operations
+    found = step_bar(recorded.read(tmp_path), step_ms=0.992, data_wait_ms=0.1)
+    assert found.call_us == pytest.approx(2) and found.scale == pytest.approx(1)
+    assert found.bar.ms(StepPart.MATRIX) == pytest.approx(0.28)
+    assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 4 * 0.002)
+    slow = step_bar(recorded.read(tmp_path), step_ms=0.55, data_wait_ms=0.1)
+    assert slow.call_us == 6 and slow.scale < 0.55
+    assert slow.bar.total_ms == pytest.approx(0.55)
+    assert len(slow.notes) == 1 and found.notes == ()
+
+
+def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_cpu(recorded, 0)
+    recorded.mark(marks.MODULE + "fc", 100, 400)
+    found = step_bar(recorded.read(tmp_path), step_ms=0.986, data_wait_ms=0.1)
+    assert found.call_us == pytest.approx(1) and found.scale == pytest.approx(1)
+    assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 14 * 0.001)
+
+
+def test_a_step_that_only_waits_for_data_is_no_disturbance(tmp_path: Path) -> None:
+    recorded = Recorded()
+    recorded.step(0, 1000)
+    recorded.operation("aten::mm", 900, 1000)
+    found = step_bar(recorded.read(tmp_path), step_ms=0.5, data_wait_ms=0.6)
+    assert found.bar.ms(StepPart.DATA) == found.bar.total_ms == 0.5
+    assert found.disturbance is None and found.notes == ()

@@ -1,0 +1,140 @@
+"""The limits of this machine's CPU, with few and small products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import chain, count, cycle, repeat
+
+import pytest
+import torch
+
+from engine.experiment.experiment import Precision
+from engine.protocol.profile.limits import Limits
+from engine.training.profile import limits as module
+from engine.training.profile.limits import _Bench, measure_again, measure_limits
+from engine.training.runs.control import Control
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few short calls, which agree however busy this machine is."""
+    monkeypatch.setattr(module, "_SIZES", (64, 128))
+    monkeypatch.setattr(module, "_PICTURES", ((8, 8),))
+    for name in ("_LOOK_SECONDS", "_TRIAL_SECONDS", "_PATIENCE_SECONDS"):
+        monkeypatch.setattr(module, name, 0.001)
+    monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (4, 1)})
+    monkeypatch.setattr(module, "_ALIKE", math.inf)
+
+
+class Device:
+    """A device of products of 1 ms and convolutions of 10 us, each call longer by the next factor."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, factors: Iterable[float]) -> None:
+        self._now, self._factors = 0.0, iter(factors)
+        self.products, self.convolutions = 1e-3, 1e-5
+        monkeypatch.setattr(module, "_ALIKE", 1.05)
+        monkeypatch.setattr(module, "_MOST_CALLS", 5)
+        monkeypatch.setattr(module, "_FORMATS", {"fp32": module._FORMATS["fp32"]})
+        monkeypatch.setattr(module, "clock_for", lambda device: self)
+        monkeypatch.setattr(_Bench, "product", lambda *_, **__: lambda: self._work(self.products))
+        monkeypatch.setattr(_Bench, "convolution", lambda *_: lambda: self._work(self.convolutions))
+        monkeypatch.setattr(_Bench, "_bandwidth", lambda *_: 1e9)
+
+    def _work(self, seconds: float) -> None:
+        self._now += seconds * next(self._factors)
+
+    def mark(self) -> float:
+        return self._now
+
+    def seconds_between(self, earlier: float, later: float) -> float:
+        return later - earlier
+
+
+PRODUCT, CONVOLUTION = 2.0 * 128**3 / 1e-3, 2.0 * 7 * 9 * 8**4 / 1e-5
+"""What these reach, in FLOP/s: the largest product, and 7 pictures of 8 x 8 pixels in 8 channels."""
+
+
+def peak_of_fp32() -> float | None:
+    limits = measure_limits(CPU, Control())
+    assert limits is not None and limits.withheld == (() if limits.peaks else ("fp32",))
+    return 1e12 * limits.peaks[0].tflops if limits.peaks else None
+
+
+def test_a_peak_is_the_best_of_products_and_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, repeat(1.0))
+    assert peak_of_fp32() == pytest.approx(CONVOLUTION)
+    device.convolutions = 1e-3
+    assert peak_of_fp32() == pytest.approx(PRODUCT)
+
+
+def test_calls_that_nothing_disturbed_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    Device(monkeypatch, cycle((130.0, 1.0, 45.0)))
+    assert peak_of_fp32() == pytest.approx(CONVOLUTION)
+
+
+def test_a_peak_is_measured_until_nothing_disturbs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 60.0)
+    Device(monkeypatch, chain((2.0 + 1.1**call for call in range(200)), repeat(1.0)))
+    assert peak_of_fp32() == pytest.approx(CONVOLUTION, rel=1e-3)
+
+
+def test_a_peak_that_was_never_undisturbed_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    Device(monkeypatch, (1.1**call for call in count()))
+    assert peak_of_fp32() is None
+
+
+def test_a_peak_can_be_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Device(monkeypatch, repeat(1.0))
+    known = Limits(peaks=(), gb_per_second=3.0, withheld=("fp32", "bf16"))
+    again = measure_again(known, "fp32", CPU, Control())
+    assert 1e12 * (again.tflops("fp32") or 0.0) == pytest.approx(CONVOLUTION)
+    assert (again.withheld, again.gb_per_second) == (("bf16",), 3.0)
+
+
+def test_the_limits_are_those_of_formats_that_the_device_has() -> None:
+    limits = measure_limits(CPU, Control())
+    assert limits is not None
+    assert {peak.format for peak in limits.peaks} == {"fp32", "fp16", "bf16"}
+    assert all(peak.tflops > 1e-5 for peak in limits.peaks)
+    assert limits.gb_per_second > 0.01
+    assert limits.seconds > 0
+
+
+def test_nothing_is_said_of_a_stopped_measurement() -> None:
+    control = Control()
+    control.stop_requested.set()
+    assert measure_limits(CPU, control) is None
+
+
+def test_a_format_too_slow_to_measure_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOO_SLOW_SECONDS", 0.0)
+    limits = measure_limits(CPU, Control())
+    assert limits is not None
+    assert limits.peaks == ()
+
+
+def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    formats = {"fp32": module._FORMATS["fp32"], "bits": (Precision.FP32, torch.bool)}
+    monkeypatch.setattr(module, "_FORMATS", formats)
+    limits = measure_limits(CPU, Control())
+    assert limits is not None
+    assert [peak.format for peak in limits.peaks] == ["fp32"]
+
+
+def test_flags_and_random_numbers_stay_as_they_were() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    precision = torch.get_float32_matmul_precision()
+    measure_limits(CPU, Control())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_float32_matmul_precision() == precision
+
+
+def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (2**40, 1)})
+    limits = measure_limits(CPU, Control())
+    assert limits is not None
+    assert limits.gb_per_second > 0.01

@@ -1,0 +1,177 @@
+"""It finds, proves and explains the fastest settings; workers only say what a script has them say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.engine.sweep.fastest.conftest import WORKER
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Failed, Finished, Log
+from engine.protocol.tune import Tuning, TuningPlan
+from engine.store.record import Status
+from engine.store.saved.study import Study
+from engine.store.store import Store
+from engine.training.doctor import read_catalog
+from engine.tune.driver import TuneDriver
+from engine.tune.gains import REMAINDER
+from engine.worker.launcher import Launcher
+
+Scripted = Callable[[str], Launcher]
+GIVEN = Experiment(dataset="synthetic", samples=640, image_size=8, device="cpu", batch_size=32, steps=40)
+QUICK = TuningPlan(kinds=("precision", "recipe"), repeats=2)
+PRECISION = TuningPlan(kinds=("precision",), repeats=2)
+
+
+def ask(
+    experiment: Experiment, plan: TuningPlan | None = None, cap_gib: float | None = None
+) -> Study[Tuning]:
+    answer = Tuning(experiment=experiment, plan=plan or TuningPlan(), memory_cap_gib=cap_gib)
+    return Study(answer=answer)
+
+
+def saved(store: Store) -> Study[Tuning]:
+    (entry, *_) = store.studies.newest("tune")
+    return store.studies.find(entry.id)
+
+
+def newest(store: Store) -> Tuning:
+    return saved(store).answer
+
+
+def is_process(known: object) -> bool:
+    """Whether a process begins to train."""
+    return isinstance(known, Log) and known.message.startswith("Run ")
+
+
+def test_the_fastest_is_found_proven_and_explained(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    first, *_, last = events = list(TuneDriver(store, scripted(WORKER), catalog).follow(ask(GIVEN, QUICK)))
+    assert isinstance(first, Study) and isinstance(last, Finished) and not last.stopped
+    tuning = newest(store)
+    assert tuning.phase == "over" and saved(store).is_over
+    assert tuning.winner_changes == {"precision": "bf16", "step.recipe": "channels_last"}
+    assert tuning.winner is not None and tuning.winner.precision is Precision.BF16
+    proof = tuning.proof
+    assert proof is not None and proof.speedup == pytest.approx(1.95) and proof.is_loss_alike
+    runs = [store.run(run_id) for run_id in (*proof.baseline_ids, *proof.winner_ids)]
+    assert {run.comparison for run in runs} == {proof.comparison} and len(runs) == 4
+    assert [gain.words for gain in tuning.gains] == ["BF16 AMP", "Channels last", REMAINDER]
+    product = 1.0
+    for gain in tuning.gains:
+        product *= gain.speedup
+    assert product == pytest.approx(proof.speedup)
+    assert tuning.runs == sum(map(is_process, events))
+    assert any("FP16 AMP" in sentence for sentence in tuning.not_tried)
+
+
+NO_CONVOLUTIONS = WORKER.replace(
+    "peak_resident_mib",
+    "left_out={'channels_last': 'the model has no convolutions'} if 'channels_last' in recipe else {}, "
+    "peak_resident_mib",
+).replace("speed *= 0.9", "speed *= 3.0")
+
+
+def test_what_cannot_apply_is_dropped_before_anything_is_trained(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    assert "left_out" in NO_CONVOLUTIONS
+    list(TuneDriver(store, scripted(NO_CONVOLUTIONS), catalog).follow(ask(GIVEN, QUICK)))
+    tuning = newest(store)
+    assert not any("channels_last" in trial.changes.get("step.recipe", "") for trial in tuning.trials)
+    assert tuning.winner_changes == {"precision": "bf16", "step.recipe": "fused"}
+    assert "Channels last: the model has no convolutions." in tuning.not_tried
+    # plain and fused, in FP32, FP16 and BF16 of which FP16 is emulated
+    assert tuning.candidates == 4
+
+
+def test_a_worker_knows_what_cannot_apply(store: Store) -> None:
+    known = read_catalog()
+    unsure = [model.model_copy(update={"is_convolutional": True}) for model in known.models]
+    linear = Experiment(
+        model="linear", dataset="synthetic-regression", samples=64, batch_size=4, steps=40, device="cpu"
+    )
+    with Launcher() as launcher:
+        driver = TuneDriver(store, launcher, known.model_copy(update={"models": tuple(unsure)}))
+        study = ask(linear, QUICK)
+        events = driver.follow(study)
+        next(event for event in events if is_process(event))
+        tuning = store.studies.find(study.id).answer
+    assert tuning.left_out["channels_last"] == "the model has no convolutions"
+    assert "fused" not in tuning.left_out and tuning.trials == ()
+
+
+def test_it_gives_way_and_goes_on_where_it_stood(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+    driver = TuneDriver(store, scripted(WORKER), catalog)
+    *_, whole = driver.follow(ask(GIVEN, PRECISION))
+    assert isinstance(whole, Finished)
+    wanted = newest(store)
+    study = ask(GIVEN, PRECISION)
+    begun, last = 0, None
+    # a process or two each time
+    while last is None or last.stopped:
+        most = begun + 2
+        for event in driver.follow(study, lambda: begun >= most):  # noqa: B023
+            begun += is_process(event)
+            study = event if isinstance(event, Study) else study
+            last = event if isinstance(event, Finished) else last
+        assert begun <= most and study.is_over is (last is not None and not last.stopped)
+    tuning = store.studies.find(study.id).answer
+    assert tuning.phase == "over" and tuning.runs == wanted.runs
+    assert [trial.changes for trial in tuning.trials] == [trial.changes for trial in wanted.trials]
+    with pytest.raises(ProblemError, match="Tuning 2 is over"):
+        next(iter(driver.follow(study)))
+
+
+def test_a_stop_in_the_proof_keeps_what_is_known_and_its_run_is_trained_again(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    driver = TuneDriver(store, scripted(WORKER), catalog)
+    for known in driver.follow(ask(GIVEN, PRECISION)):
+        if isinstance(known, Study) and known.trains is not None:
+            driver.stop()
+    study = saved(store)
+    assert study.is_over and study.answer.phase == "proof" and study.answer.trials
+    *_, last = driver.follow(study)
+    assert isinstance(last, Finished) and newest(store).phase == "over"
+    assert [run.status for run in store.runs()] == [Status.FINISHED] * 4
+
+
+def test_a_winner_whose_losses_leave_the_band_is_passed_over(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    parts = WORKER.replace(
+        'say(event="samples"',
+        "if asked['precision'] == 'bf16': loss = [value + 5 for value in loss]\nsay(event=\"samples\"",
+    )
+    list(TuneDriver(store, scripted(parts), catalog).follow(ask(GIVEN, QUICK)))
+    tuning = newest(store)
+    (broken,) = tuning.proofs
+    assert broken.changes["precision"] == "bf16" and broken.is_loss_alike is False
+    assert tuning.winner_changes == {"step.recipe": "channels_last"}
+    assert tuning.proof is not None and tuning.proof.is_loss_alike
+
+
+@pytest.mark.parametrize(("cap_gib", "batch"), [(None, 64), (0.2, 32)])
+def test_a_batch_grows_as_long_as_it_gains_and_fits_under_the_cap(
+    store: Store, catalog: Catalog, scripted: Scripted, cap_gib: float | None, batch: int
+) -> None:
+    plan = TuningPlan(kinds=("batch",), changes_batch=True, guard="none", repeats=2)
+    list(TuneDriver(store, scripted(WORKER), catalog).follow(ask(GIVEN, plan, cap_gib)))
+    tuning = newest(store)
+    assert tuning.winner is not None and tuning.winner.batch_size == batch
+    assert (cap_gib is not None) == any("more than the cap" in sentence for sentence in tuning.not_tried)
+
+
+def test_where_plain_fp32_fails_its_problem_is_the_end(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    fails = "say(event='failed', problem=dict(kind='worker-died', message='It died.', remedy='Try again.'))\n"
+    seen = list(TuneDriver(store, scripted(fails), catalog).follow(ask(GIVEN)))
+    assert isinstance(seen[-1], Failed) and seen[-1].problem.kind is Kind.WORKER_DIED
+    # it may be tried again, from the beginning
+    assert saved(store).problem == seen[-1].problem and saved(store).answer.trials == ()

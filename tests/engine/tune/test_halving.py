@@ -1,0 +1,128 @@
+"""The search finds the best of known speeds in few trials, whatever the noise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from engine.experiment.experiment import Experiment
+from engine.protocol.tune import CHANGE_KINDS, TuningTrial
+from engine.tune.candidates import BASELINE, Option, Places, Space
+from engine.tune.halving import Ask, Outcome, kept, ranking, search
+
+Speed = Callable[[Places], float]
+FACTORS = ((1.0, 1.6, 1.1), (1.0, 1.5, 1.1, 1.3), (1.0, 0.7), (1.0, 1.2, 1.3, 1.1), (1.0, 1.05, 0.9))
+
+
+def space(**of_kind: int) -> Space:
+    options = {
+        kind: tuple(
+            Option(f"{kind} {place}", {kind: place} if kind != "batch" else {"batch_size": 64 * 2**place})
+            if place
+            else Option("as given", {})
+            for place in range(of_kind.get(kind, len(factors)))
+        )
+        for kind, factors in zip(CHANGE_KINDS, FACTORS, strict=True)
+    }
+    return Space(Experiment(batch_size=64), options)
+
+
+def product(places: Places) -> float:
+    return 100 * prod(factors[place] for factors, place in zip(FACTORS, places, strict=True))
+
+
+def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tuple[Places, list[Ask]]:
+    """The winner by the ranking of all trials, and what was asked."""
+    draws, asked, trials = random.Random(seed), list[Ask](), list[TuningTrial]()
+    steps = search(of)
+    ask = next(steps)
+    while True:
+        asked.append(ask)
+        value = speed(ask.places) * (1 + draws.gauss(0, noise))
+        trials.append(
+            TuningTrial(
+                round=ask.round,
+                changes=of.changes(ask.places),
+                steps=1,
+                seconds=1,
+                samples_per_second=value,
+            )
+        )
+        try:
+            ask = steps.send(Outcome(value))
+        except StopIteration:
+            return of.of_changes(ranking(trials)[0].changes), asked
+
+
+def test_the_best_is_found_in_a_fraction_of_the_grid() -> None:
+    of = space()
+    best, asked = searched(of, product)
+    assert best == (1, 1, 0, 2, 1)
+    assert asked[0] == Ask(BASELINE, 1, 0.0)
+    # the grid with 5 repeats
+    assert len(asked) < 5 * of.size / 10
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_costs_hardly_anything(seed: int) -> None:
+    of = space()
+    best, _ = searched(of, product, 0.02, seed)
+    assert product(best) > 0.95 * product((1, 1, 0, 2, 1))
+
+
+def test_a_precision_that_gains_only_with_the_full_recipe_is_found() -> None:
+    def speed(places: Places) -> float:
+        return 100 * {(0, 0): 1.0, (1, 0): 0.8, (0, 1): 1.2, (1, 1): 2.0}.get(places[:2], 0.9)
+
+    best, _ = searched(space(batch=1, loader=1, checkpointing=1), speed)
+    assert best[:2] == (1, 1)
+
+
+def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing() -> None:
+    of, asked = space(), list[Ask]()
+    steps = search(of)
+    ask = next(steps)
+    with pytest.raises(StopIteration):
+        while True:
+            asked.append(ask)
+            fits = ask.places[3] == 0 or ask.places[2] == 1
+            ask = steps.send(Outcome(product(ask.places)) if fits else Outcome(None, None, True))
+    too_large = [ask.places for ask in asked if ask.places[3] and not ask.places[2]]
+    assert len(too_large) == len(set(too_large)) == 1
+    assert any(ask.places[2] for ask in asked)
+
+
+def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once() -> None:
+    recipes = ("", "fused+compile", "fused", "compile")
+    options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
+    of, asked = space(batch=1, loader=1, checkpointing=1), list[str]()
+    of = replace(of, options={**of.options, "recipe": options})
+    steps = search(of)
+    ask = next(steps)
+    with pytest.raises(StopIteration):
+        while True:
+            recipe = recipes[ask.places[1]]
+            asked.append(recipe)
+            is_impossible = "compile" in recipe
+            ask = steps.send(
+                Outcome(None, left_out=frozenset({"compile"})) if is_impossible else Outcome(100.0)
+            )
+    assert sum("compile" in recipe for recipe in asked) == 1 and "fused" in asked
+
+
+def test_where_the_baseline_fails_nothing_else_is_tried() -> None:
+    steps = search(space())
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(Outcome(None))
+
+
+def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too() -> None:
+    speeds = {(0,): (100.0,), (1,): (99.0,), (2,): (70.0,)}
+    assert kept(speeds, 1) == ((0,), (1,))
+    sure = {(0,): (100.0, 100.1) * 4, (1,): (95.0, 95.1) * 4, (2,): (70.0, 70.1) * 4}
+    assert kept(sure, 1) == ((0,),)

@@ -1,0 +1,155 @@
+"""The workspace Timing with a timing fed in, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Phase, PhaseName
+from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing
+from engine.store.saved.study import Study
+from gui.help.pages import guide_pages
+from gui.profile.panel import TimingPanel
+from gui.session.orders.studies import StudyView
+from gui.widgets import Button
+
+
+def view_of(timing: Timing) -> StudyView[Timing]:
+    return StudyView.of(Study(id="abc", answer=timing))
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> TimingPanel:
+    panel = TimingPanel()
+    qtbot.addWidget(panel)
+    panel.resize(1080, 700)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+@pytest.fixture
+def begun(timing: Timing) -> StudyView[Timing]:
+    """The timing without its profiles, as it begins."""
+    return replace(view_of(timing.afresh()), is_live=True)
+
+
+def test_without_a_timing_it_says_what_it_answers(panel: TimingPanel, qtbot: QtBot) -> None:
+    assert panel.empty.isVisible() and not panel.head.stop.isVisible() and not panel.again.isVisible()
+    with qtbot.waitSignal(panel.explain_wanted):
+        panel.empty.button.click()
+
+
+def test_sides_appear_as_their_profiles_come(
+    panel: TimingPanel, begun: StudyView[Timing], fp32_profile: StepProfile
+) -> None:
+    panel.show_view(begun.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
+    assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
+    assert "FP32, 1 of 2: step 2 of 4, 50" in panel.head.note.whole_text()
+    assert not panel.answer.isVisible()
+    profiled = begun.answer.with_side(0, profile=fp32_profile)
+    first = begun.knowing(replace(begun.study, answer=profiled))
+    panel.show_view(first)
+    assert panel.answer.isVisible()
+    below = [text.text() for text in panel.answer.findChildren(QLabel)]
+    assert any("70 W of it idle" in text and "J per 1,000 samples" in text for text in below)
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
+    failed = replace(begun.study, answer=profiled.with_side(1, problem=problem), place=1)
+    panel.show_view(first.knowing(failed))
+    assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
+    assert panel.answer.isVisible()
+
+
+def test_a_trace_is_offered_where_there_is_one(panel: TimingPanel, timing: Timing) -> None:
+    def trace_action(shown: Timing) -> QAction:
+        panel.show_view(view_of(shown))
+        return next(action for action in panel.head.export.actions() if "Traces" in action.text())
+
+    profile = timing.profiles()[1]
+    traced = timing.with_side(1, profile=profile.model_copy(update={"trace": "abc-2.json.gz"}))
+    assert trace_action(traced).isEnabled() and not trace_action(timing).isEnabled()
+    assert panel.again.isVisible() and not panel.head.stop.isVisible()
+
+
+def test_the_answer_says_what_is_gained_and_what_would_help(
+    panel: TimingPanel, timing: Timing, qtbot: QtBot
+) -> None:
+    panel.show_view(view_of(timing))
+    assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
+    assert "Memory bounds it" in panel.answer.text()
+    assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
+    button = next(found for found in panel.answer.findChildren(Button) if found.accessibleDescription())
+    with qtbot.waitSignal(panel.changes_wanted) as used:
+        button.click()
+    assert used.args == [(("step.recipe", "fast"),)]
+    panel.bars.part_chosen.emit(StepPart.MEMORY)
+    assert panel.tabs.name() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
+
+
+def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
+    panel: TimingPanel, timing: Timing, qtbot: QtBot
+) -> None:
+    baseline, faster = timing.sides
+    slower = faster.model_copy(update={"experiment": faster.experiment.model_copy(update={"batch_size": 16})})
+    shown = Timing(sides=(baseline, slower, faster, faster, faster))
+    panel.show_view(view_of(shown))
+    assert panel.answer.large.text().count("times as fast as") == 1
+    assert panel.answer.text().count("times as fast as") == 4
+    texts = [text for text in panel.answer.findChildren(QLabel) if text.wordWrap()]
+
+    def are_whole() -> bool:
+        return all(text.height() >= text.heightForWidth(text.width()) for text in texts)
+
+    qtbot.waitUntil(are_whole)
+    panel.resize(760, 500)
+    qtbot.waitUntil(are_whole)
+
+
+def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(view_of(timing))
+    pages: list[str] = []
+    panel.guide_wanted.connect(pages.append)
+    for tab in ("bars", "rows", "roofline", "advice"):
+        panel.tabs.open(tab)
+        panel.tabs.guide_button.click()
+    panel.answer.guide.click()
+    assert pages == ["step-time", "kernels", "roofline", "advice", "energy"]
+    assert set(pages) <= {page.name for page in guide_pages()}
+
+
+def test_a_view_is_filled_when_it_is_looked_at(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(view_of(timing))
+    assert panel.bars.bars is not None and panel.roofline.roofline is None
+    panel.tabs.open("roofline")
+    assert panel.roofline.roofline is not None
+    of_one = Timing(sides=timing.sides[:1])
+    panel.show_view(view_of(of_one))
+    panel.tabs.open("bars")
+    assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
+
+
+def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: Timing) -> None:
+    panel.show_view(view_of(timing))
+    assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
+    noted = timing.profiles()[1].model_copy(update={"notes": ("It was short.",)})
+    panel.show_view(view_of(timing.with_side(1, profile=noted)))
+    assert panel.notes.whole_text().endswith("FP16 AMP: It was short.")
+
+
+def test_the_tab_is_remembered(panel: TimingPanel) -> None:
+    panel.tabs.open("advice")
+    panel.rows.open_table("modules")
+    state = panel.state()
+    panel.tabs.open("bars")
+    panel.rows.open_table("kernels")
+    panel.restore(state)
+    assert panel.tabs.name() == "advice" and panel.rows.shown_table() == "modules"
+    with pytest.raises(KeyError):
+        panel.restore({"other": 1})

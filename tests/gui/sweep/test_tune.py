@@ -1,0 +1,126 @@
+"""Find the fastest in the window: options, the search as it goes on, and what is done with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
+from engine.store.saved.study import Study
+from engine.store.store import Store
+from gui.tune.page import Waterfall
+from gui.tune.words import candidates
+from gui.window.main_window import MainWindow
+
+WAIT_MS = 60_000
+
+
+@pytest.fixture
+def tuned(tiny: Experiment) -> Tuning:
+    """A tuning that is over: BF16 won."""
+    winner = {"precision": "bf16", "step.recipe": "fast"}
+    plain = {"round": 1, "steps": 10, "seconds": 1.0, "changes": {}, "words": "FP32, plain"}
+    return Tuning(
+        experiment=tiny,
+        phase="over",
+        candidates=12,
+        rounds=2,
+        trials=(
+            TuningTrial.model_validate({**plain, "samples_per_second": 100.0}),
+            TuningTrial.model_validate(
+                {
+                    **plain,
+                    "round": 2,
+                    "changes": winner,
+                    "words": "BF16 AMP, fast",
+                    "samples_per_second": 210.0,
+                }
+            ),
+        ),
+        winner=tiny.model_copy(update={"batch_size": 5}),
+        winner_changes=winner,
+        gains=(Gain(words="BF16 AMP", changes={"precision": "bf16"}, speedup=2.1, speedup_ci=(2.0, 2.2)),),
+        proof=Proof(
+            baseline_ids=(),
+            winner_ids=(),
+            speedup=2.1,
+            speedup_ci=(2.0, 2.2),
+            is_loss_alike=True,
+            sentence="The winner trains 2.1 times as fast as plain FP32 (2.0 to 2.2).",
+        ),
+        not_tried=("torch.compile: it needs a GPU.",),
+        runs=9,
+        seconds=90.0,
+    )
+
+
+def put(store: Store, tuning: Tuning) -> Study[Tuning]:
+    return store.studies.end(store.studies.begin(Study(answer=tuning, device_name="A card")))
+
+
+def test_what_a_search_found_is_shown_used_and_exported(
+    qtbot: QtBot, start: Callable[[], MainWindow], store: Store, tuned: Tuning, home: Path
+) -> None:
+    key = put(store, tuned).id
+    window = start()
+    window.show_page("tune")
+    panel, fastest = window.others.tune_panel, window.others.fastest
+    assert panel.view() is not None
+    text = panel.page.text()
+    assert "2.1 times as fast" in text and "9 runs" in text and "torch.compile" in text
+    assert panel.page.findChildren(Waterfall) and not panel.go_on.isVisibleTo(window)
+    assert [candidate.state for candidate in candidates(tuned)] == ["winner", "out after round 1"]
+    panel.page.use_wanted.emit()
+    assert window.setup.text("batch_size") == "5"
+    with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
+        fastest.export(home / "fastest.py")
+    assert "torch" in (home / "fastest.py").read_text()
+    assert [action.text() for action in panel.head.menu.actions()] == ["Search again", "Delete this search…"]
+    tunings = window.experiments.tunings
+    tunings.delete(key)
+    assert panel.view() is None and "Which settings" in panel.page.text()
+
+
+def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
+    start: Callable[[], MainWindow], store: Store, tuned: Tuning, tiny: Experiment
+) -> None:
+    window = start()
+    window.show_page("tune")
+    panel, tunings = window.others.tune_panel, window.experiments.tunings
+    begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
+    study = put(store, begun)
+    key = study.id
+    window.others.fastest._show(tunings.carry_on(key))
+    assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
+    run = store.add(tiny)
+    tunings._begin(key)
+    tunings._pass_on(key, replace(study, doing="Search, run 7, BF16 AMP, fast"))
+    assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
+    assert window.experiments.running is None and window.experiments.in_progress == "tune"
+    tunings._pass_on(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
+    assert window.experiments.running == run.id
+    tunings._pass_on(key, replace(study, answer=tuned))
+    assert window.experiments.running is None
+    words = [label.text() for label in panel.page.findChildren(QLabel)]
+    assert "What was not tried" in words
+    tunings._end(key, None)
+    assert "finished" in panel.head.note.whole_text()
+
+
+def test_the_options_say_what_may_change_and_are_remembered(start: Callable[[], MainWindow]) -> None:
+    options = start().others.tune_panel.options
+    options.boxes["loader"].setChecked(False)
+    options.guard.setCurrentIndex(1)
+    options.cap.setCurrentIndex(options.cap.findData(8.0))
+    plan = options.plan()
+    assert "loader" not in plan.kinds and plan.guard == "none" and options.memory_cap_gib() == 8.0
+    other = type(options)()
+    other.restore(options.state())
+    assert other.plan() == plan and other.memory_cap_gib() == 8.0
+    other.deleteLater()
