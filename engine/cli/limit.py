@@ -12,7 +12,7 @@ from engine.cli.session import accept_code, has_gpu
 from engine.cli.study import follow, open_desk
 from engine.export.document import Section
 from engine.export.formats import LIMIT
-from engine.export.kinds.limit import section, values
+from engine.export.kinds.limit import trial_sections, values
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
 from engine.protocol.trials import Limit, LimitSide
 from engine.store.saved.study import Study
@@ -65,5 +65,6 @@ def probe(
         followed = follow(LimitDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
         followed.export(LIMIT, to or (), force=force)
     limit = followed.answer
-    sections = [*map(section, limit.sides), Section("Result", (limit.digest,))]
-    return followed.tell(sections, values(followed.study), as_json=as_json)
+    sections = [*trial_sections(limit), Section("Result", (limit.digest,))]
+    most = max(len(side.trials) for side in limit.sides)
+    return followed.tell(sections, values(followed.study), as_json=as_json, most_rows=most)

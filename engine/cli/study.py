@@ -86,15 +86,17 @@ class Followed(Generic[A]):
         values: Mapping[str, Any],
         *,
         as_json: bool,
+        most_rows: int = _ROWS_SHOWN,
         is_failure: bool = False,
         failed_part: Problem | None = None,
     ) -> int:
         """Prints what is known, and returns the exit status.
 
-        `is_failure` is an answer that counts as one; `failed_part` says why a part of it is missing.
+        Tables get at most `most_rows`. `is_failure` is an answer that counts as one; `failed_part` says why a
+        part of it is missing.
         """
         if not as_json and self.answer.is_known:
-            output.sections(sections, _ROWS_SHOWN)
+            output.sections(sections, most_rows)
         whole = {"id": self.saved_id, **values}
         problem = self.problem or failed_part
         if problem is not None and (as_json or self.problem is not None):

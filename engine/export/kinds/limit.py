@@ -30,7 +30,7 @@ def document(study: Study[Limit]) -> Document:
         "search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
-        [_result(limit), *map(section, limit.sides)],
+        [_result(limit), *trial_sections(limit)] if limit.is_known else [],
         has_batch=False,
         tables={"": lambda: _rows(limit)},
         values=lambda: values(study),
@@ -43,20 +43,27 @@ def _result(limit: Limit) -> Section:
     content = MemoryContent(limit.sides, None if budget is None else budget / MIB_PER_GIB, (words, ""))
     said = limit.digest
     chart = Picture("memory", lambda width: memory_chart(content, (width, 480.0), said), "Peak memory", "GiB")
-    return Section("Result", (said,), pictures=(chart,) if limit.is_known else ())
+    return Section("Result", (said,), pictures=(chart,))
 
 
-def section(side: LimitSide) -> Section:
-    """The trials of a side."""
+def trial_sections(limit: Limit) -> Iterator[Section]:
+    """The trials of each side that has begun."""
+    return map(_section, _begun(limit))
+
+
+def _begun(limit: Limit) -> Iterator[LimitSide]:
+    return (side for side in limit.sides if side.trials or side.result is not None)
+
+
+def _section(side: LimitSide) -> Section:
     result = side.result
-    seconds = sum(trial.seconds for trial in side.trials) if result is None else result.seconds
     margin = None if result is None or not result.recommended_batch else result.recommended_batch
     notes = (
         "" if margin is None else f"With a margin: {margin:,}.",
         "" if result is None else result.note or "",
     )
     return Section(
-        f"{side.label}: {counted(len(side.trials), 'trial')} in {seconds:,.1f} s",
+        f"{side.label}: {counted(len(side.trials), 'trial')} in {side.seconds:,.1f} s",
         headings=_TRIALS,
         rows=tuple(map(_cells, side.trials)),
         right=("Batch", "Peak, MiB", "Seconds"),
@@ -88,8 +95,8 @@ def _rows(limit: Limit) -> Iterator[Row]:
 
 
 def values(study: Study[Limit]) -> dict[str, Any]:
-    """The sides as `ammeter probe --json` prints them; one without a result has only its trials."""
-    return {"results": [_values(study.id, side) for side in study.answer.sides]}
+    """The sides that have begun, as `ammeter probe --json` prints them; without a result only the trials."""
+    return {"results": [_values(study.id, side) for side in _begun(study.answer)]}
 
 
 def _values(study_id: str, side: LimitSide) -> dict[str, Any]:

@@ -10,6 +10,11 @@ from typing import Any
 import pytest
 
 from engine.cli import main
+from engine.cli.study import Followed
+from engine.limit.driver import LimitDriver
+from engine.protocol.events import Finished, Summary
+from engine.protocol.trials import Limit, Trial
+from engine.store.saved.study import Study
 from engine.store.store import Store
 
 Capture = pytest.CaptureFixture[str]
@@ -45,6 +50,19 @@ def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture, tm
     with Store() as store:
         (saved,) = store.studies.newest("limit")
     assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
+
+
+def test_every_trial_is_printed_and_the_answer_last(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def followed(_: LimitDriver, study: Study[Limit]) -> Followed[Limit]:
+        trials = tuple(Trial(batch_size=batch, fits=True, seconds=1.0) for batch in range(101, 113))
+        side = study.answer.sides[0].model_copy(update={"trials": trials})
+        return Followed(study.knowing(sides=(side,)), Finished(summary=Summary(), stopped=True), False)
+
+    monkeypatch.setattr("engine.cli.limit.follow", followed)
+    assert main(["probe", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
+    out = capsys.readouterr().out
+    assert all(str(batch) in out for batch in range(101, 113)) and "more rows" not in out
+    assert out.splitlines()[-1] == "FP32 fits at least 112."
 
 
 def test_a_cpu_without_a_limit_is_asked_for_one(capsys: Capture) -> None:

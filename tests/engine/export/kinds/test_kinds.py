@@ -22,7 +22,7 @@ from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
 from engine.protocol.numerics.numerics import Numerics
 from engine.protocol.profile.profiles import Timing
-from engine.protocol.trials import Limit
+from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
@@ -192,6 +192,19 @@ def test_the_trials_of_a_limit_are_rows_in_full(searched: Study[Limit], tmp_path
         ("BF16 AMP", "129", "False", "memory"),
     ]
     assert float(rows[0]["peak_mib"]) == 900.25 and rows[1]["peak_mib"] == "" and rows[1]["note"][0] == "'"
+
+
+def test_a_precision_that_has_not_begun_is_left_out_of_a_stopped_limit(
+    searched: Study[Limit], tmp_path: Path
+) -> None:
+    waiting = LimitSide(label="FP16 AMP", experiment=searched.experiments[0])
+    stopped = searched.knowing(sides=(searched.answer.sides[0], waiting))
+    value = json.loads(LIMIT.export(stopped, tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert [each["label"] for each in value["results"]] == ["FP32"]
+    assert "FP16 AMP" not in LIMIT.export(stopped, tmp_path / "x.md").read_text(encoding="utf-8")
+    none = searched.knowing(sides=(waiting,))
+    page = LIMIT.export(none, tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "No part of the search was finished." in page
 
 
 def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: Path) -> None:
