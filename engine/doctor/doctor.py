@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
-from engine.doctor.build import engine_checks
-from engine.doctor.desktop import desktop_checks
+from engine.doctor.display import display_problem, known_platforms
 from engine.doctor.package import package_checks
 from engine.doctor.surroundings import (
     compiler_check,
@@ -21,10 +23,11 @@ from engine.doctor.surroundings import (
     variable_checks,
 )
 from engine.experiment.paths import data_folder, store_path
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB
-from engine.installation.installed import engine_here
-from engine.installation.machine.hardware import hardware_here
+from engine.installation.installed import Engine, State, engine_here, torch_version
+from engine.installation.machine.builds import builds_for, card_problem, driver_problem, processor_problem
+from engine.installation.machine.hardware import Hardware, Vendor, hardware_here
 from engine.installation.place import engines_folder
 from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed
@@ -87,3 +90,177 @@ def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check,
     finally:
         session.close()
     return ()
+
+
+_SCALES = {
+    "QT_SCALE_FACTOR": "it multiplies the desktop's own scaling",
+    "QT_SCREEN_SCALE_FACTORS": "it replaces the desktop's own scaling",
+    "QT_AUTO_SCREEN_SCALE_FACTOR": "it was for older versions of Qt and can switch scaling off",
+    "QT_ENABLE_HIGHDPI_SCALING": "it can switch scaling off",
+    "QT_SCALE_FACTOR_ROUNDING_POLICY": "a fractional scale, such as 150 %, may be rounded by it",
+    "QT_FONT_DPI": "it changes the size of all text",
+}
+"""Variables that often stay set from another program or another screen, and what they do."""
+
+
+def desktop_checks(
+    environment: Mapping[str, str],
+    system: str,
+    platforms: Collection[str] | None = None,
+    find_problem: Callable[[Mapping[str, str]], Problem | None] = display_problem,
+) -> tuple[Check, ...]:
+    """The display, and settings that spoil it. `platforms` are those that Qt has here, by default asked."""
+    checks = []
+    if system.startswith("linux"):
+        problem = find_problem(environment)
+        if problem is not None:
+            status = "note" if problem.key == "display" else "problem"
+            checks.append(Check(name="Display", status=status, detail=problem.message, remedy=problem.remedy))
+        checks += _wayland(environment, known_platforms() if platforms is None else platforms)
+    for name, effect in _SCALES.items():
+        if value := environment.get(name):
+            detail = f"{name} is set to {value}: {effect}."
+            remedy = "Unset it if text or controls have the wrong size."
+            checks.append(Check(name="Scaling", status="note", detail=detail, remedy=remedy))
+    return tuple(checks) or (Check(name="Display", status="ok", detail="a window can be opened"),)
+
+
+def _wayland(environment: Mapping[str, str], platforms: Collection[str]) -> list[Check]:
+    is_wayland = environment.get("XDG_SESSION_TYPE") == "wayland" or bool(environment.get("WAYLAND_DISPLAY"))
+    chosen = environment.get("QT_QPA_PLATFORM", "")
+    if not is_wayland:
+        return []
+    if platforms and "wayland" not in platforms:
+        detail = "This is a Wayland session, but this Qt has no plugin for Wayland."
+        remedy = "Install it (Debian, Ubuntu: sudo apt install qt6-wayland), or log in to an X11 session."
+        if environment.get("DISPLAY"):
+            detail += " The window runs through XWayland, where a fractional scale looks blurred."
+        status = "note" if environment.get("DISPLAY") else "problem"
+        return [Check(name="Wayland", status=status, detail=detail, remedy=remedy)]
+    if chosen.startswith("xcb") or (not chosen and not environment.get("WAYLAND_DISPLAY")):
+        reason = f"QT_QPA_PLATFORM is {chosen}" if chosen else "WAYLAND_DISPLAY is not set"
+        detail = (
+            f"This is a Wayland session, but {reason}: the window runs through XWayland, where a fractional "
+            "scale looks blurred."
+        )
+        remedy = (
+            "Unset QT_QPA_PLATFORM." if chosen else "Start Ammeter from the desktop, or set WAYLAND_DISPLAY."
+        )
+        return [Check(name="Wayland", status="note", detail=detail, remedy=remedy)]
+    return []
+
+
+_CHOOSE = "Install the other build in Help > Engine, or with `ammeter engine install --backend {}`."
+_OWN_BUILD = "Install the other build with `uv pip install --reinstall --torch-backend {} torch torchvision`."
+
+
+def engine_checks(engine: Engine, hardware: Hardware) -> tuple[Check, ...]:
+    """The engine, its build, and every mismatch with the hardware."""
+    checks = [_engine_check(engine), *_hardware_checks(hardware)]
+    if engine.is_usable:
+        checks += _build_checks(engine, hardware)
+    return tuple(checks)
+
+
+def _engine_check(engine: Engine) -> Check:
+    if engine.problem is not None:
+        problem = engine.problem
+        return Check(name="Engine", status="problem", detail=problem.message, remedy=problem.remedy)
+    backend = backend_of(engine)
+    words = [f"PyTorch {torch_version(engine) or 'of unknown version'}"]
+    if (vision := _vision(engine)) is not None:
+        words.append(f"torchvision {vision}")
+    words.append(f"build {backend}" if backend else "a build of unknown kind")
+    words.append("in Ammeter's own environment" if engine.state is State.OWN else "installed by Ammeter")
+    return Check(name="Engine", status="ok", detail=", ".join(words))
+
+
+def _vision(engine: Engine) -> str | None:
+    if engine.installation is not None:
+        return engine.installation.packages.get("torchvision")
+    try:
+        return version("torchvision")
+    except PackageNotFoundError:
+        return None
+
+
+def backend_of(engine: Engine) -> str | None:
+    """uv's name of the engine's build, such as "cu130"; None where it is unknown."""
+    if engine.installation is not None:
+        return engine.installation.backend
+    spec = find_spec("torch") if engine.state is State.OWN else None
+    return backend_in(Path(spec.origin).with_name("version.py")) if spec and spec.origin else None
+
+
+_VERSION = re.compile(r"^(cuda|hip|xpu)\b[^=\n]*= *'(\d+)\.(\d+)", re.MULTILINE)
+
+
+def backend_in(description: Path) -> str | None:
+    """uv's name of the build that torch's version.py describes, which is read and not run."""
+    try:
+        match = _VERSION.search(description.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    if match is None:
+        return "cpu"
+    kind, major, minor = match.groups()
+    return {"cuda": f"cu{major}{minor}", "hip": f"rocm{major}.{minor}", "xpu": "xpu"}[kind]
+
+
+def _hardware_checks(hardware: Hardware) -> list[Check]:
+    checks = [Check(name="Processor", status="ok", detail=hardware.processor or hardware.machine)]
+    if (problem := processor_problem(hardware)) is not None:
+        checks = [Check(name="Processor", status="note", detail=problem.message, remedy=problem.remedy)]
+    names = [_card(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
+    driver = f"; driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
+    if hardware.cuda_of_driver is not None:
+        driver += " for CUDA up to {}.{}".format(*hardware.cuda_of_driver)
+    detail = (
+        "; ".join(names) + driver if names else "No graphics card was found; training runs on the processor."
+    )
+    checks.append(Check(name="Graphics card", status="ok" if names else "note", detail=detail))
+    nvidia = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
+    if nvidia and hardware.nvidia_driver is None:
+        checks.append(_no_driver(nvidia[0], hardware.system))
+    return checks
+
+
+def _card(name: str, capability: tuple[int, int] | None, architecture: str | None) -> str:
+    kind = f"compute capability {capability[0]}.{capability[1]}" if capability else architecture
+    return f"{name} ({kind})" if kind else name
+
+
+def _no_driver(card: str, system: str) -> Check:
+    how = (
+        "Install NVIDIA's driver from https://www.nvidia.com/drivers, and restart."
+        if system == "win32"
+        else "Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt install "
+        "nvidia-driver), and restart; in a container, start it with the NVIDIA Container Toolkit."
+    )
+    detail = f"The {card} has no driver that answers: training runs on the processor."
+    return Check(name="Driver", status="problem", detail=detail, remedy=how)
+
+
+_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}
+"""By the start of a build's name."""
+
+
+def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
+    backend, best = backend_of(engine), builds_for(hardware)[0]
+    if backend is None:
+        return []
+    remedy = ""
+    if best.fits and best.backend != backend:
+        remedy = (_OWN_BUILD if engine.state is State.OWN else _CHOOSE).format(best.backend)
+    vendor = next((vendor for start, vendor in _VENDORS.items() if backend.startswith(start)), None)
+    cards = [card_problem(backend, gpu, hardware) for gpu in hardware.gpus if gpu.vendor is vendor]
+    problems = [] if None in cards else [problem for problem in cards if problem is not None]
+    if hardware.nvidia_driver is not None:
+        problems = [*filter(None, [driver_problem(backend, hardware)]), *problems]
+    if problems:
+        detail, remedy = problems[0].message, remedy or problems[0].remedy
+    elif backend == "cpu" and remedy:
+        detail = f"The processor-only build of PyTorch is installed, although {best.title} fits. {best.why}"
+    else:
+        return []
+    return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]

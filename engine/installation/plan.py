@@ -9,22 +9,24 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from importlib.metadata import distributions
-from pathlib import Path, PureWindowsPath
-from typing import Any
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.installation.fetching.asking import at_once, with_sizes
 from engine.installation.fetching.connection import Broken, Connections, RefusedError, is_address
+from engine.installation.fetching.control import Stopped
 from engine.installation.fetching.uv import never, run_uv
 from engine.installation.machine.builds import automatic_backend, build_title, builds_for
 from engine.installation.machine.hardware import hardware_here
 from engine.installation.place import downloads_folder, engines_folder
-from engine.installation.problems import OTHER_SOURCE, no_address
+from engine.installation.problems import OTHER_SOURCE, no_address, unreachable
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
@@ -321,3 +323,69 @@ def _free_bytes(folder: Path) -> int:
     """The room on the disk where `folder` is or will be."""
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return shutil.disk_usage(place).free
+
+
+_AT_ONCE, _POLL_SECONDS = 8, 0.1
+
+_Thing = TypeVar("_Thing")
+_Answer = TypeVar("_Answer")
+
+
+def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
+    """The wheels with the sizes that the index did not tell, which the servers are asked for.
+
+    Raises ProblemError, and Stopped.
+    """
+    connections = Connections(source.mirror)
+
+    def sized(wheel: Wheel) -> Wheel:
+        return (
+            wheel if wheel.size_bytes else replace(wheel, size_bytes=_size_bytes(wheel.address, connections))
+        )
+
+    return at_once(sized, wheels, connections, is_stopped)
+
+
+def at_once(
+    ask: Callable[[_Thing], _Answer],
+    things: Iterable[_Thing],
+    connections: Connections,
+    is_stopped: Callable[[], bool],
+) -> list[_Answer]:
+    """The answers for several things, asked for side by side. Raises their errors, and Stopped."""
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        asked = [pool.submit(ask, thing) for thing in things]
+        waiting = set(asked)
+        while waiting:
+            answered, waiting = wait(waiting, _POLL_SECONDS, FIRST_EXCEPTION)
+            if is_stopped():
+                raise Stopped
+            for answer in answered:
+                answer.result()
+    except BaseException:
+        connections.close()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return [answer.result() for answer in asked]
+
+
+_SIZE = re.compile("[1-9][0-9]{0,14}")
+
+
+def _size_bytes(address: str, connections: Connections) -> int:
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path)).stat().st_size
+    try:
+        # not HEAD: addresses that are signed for GET refuse it
+        with connections.open(address, {"Range": "bytes=0-0"}) as answer:
+            whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
+            told = whole or answer.headers["Content-Length"] or ""
+    except Broken as error:
+        raise ProblemError(unreachable(parts.hostname or address)) from error
+    if _SIZE.fullmatch(told) is None:
+        message = f"{parts.hostname} does not tell the size of {PurePosixPath(parts.path).name}."
+        raise ProblemError(request_problem(message, "Choose another source, or a folder of wheels."))
+    return int(told)

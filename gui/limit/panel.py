@@ -6,24 +6,31 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QIntValidator, QResizeEvent
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
+from engine.drawing.shapes import Drawing
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.value import MIB_PER_GIB
+from engine.export.formats import LIMIT
+from engine.limit.memory_chart import memory_chart
+from engine.limit.memory_range import MemoryContent
 from engine.protocol.trials import Limit
+from engine.words.numbers import times
+from gui.charts.painter import Painted
 from gui.limit.cards import CardChooser
-from gui.limit.chart import MemoryChart, content_of
-from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
-from gui.limit.trials import TrialTable
-from gui.limit.words import progress
+from gui.limit.trials import TrialRow, TrialTable
+from gui.limit.words import capacity, progress
 from gui.session.orders.studies import StudyView
 from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import WorkMenu
+from gui.widgets.saved_menu import ExportMenu, WorkMenu
+from gui.widgets.table import ResultTable
+from gui.widgets.table.result_table import copy_lines
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
@@ -225,3 +232,67 @@ def _shown(view: StudyView[Limit]) -> tuple[object, ...]:
     """What the result and the table show of a search."""
     sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.answer.sides)
     return (view.key, view.answer.cap_gib, sides)
+
+
+class LimitExport(ExportMenu):
+    """`asked` carries the path of a file to write, in the format of its ending; `copied` a sentence."""
+
+    copied = Signal(str)
+
+    def __init__(self, table: ResultTable[TrialRow], parent: QWidget) -> None:
+        super().__init__(parent, "search", LIMIT.formats)
+        self._table = table
+        self.addSeparator()
+        self.addAction("Copy table").triggered.connect(lambda: self.copy())
+
+    def copy(self) -> None:
+        """Puts the table on the clipboard, for a spreadsheet."""
+        copy_lines(self._table.lines())
+        self.copied.emit("The table is on the clipboard.")
+
+
+class MemoryChart(Painted):
+    """The engine's chart, as large as the widget."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._content = MemoryContent()
+        self.setMinimumSize(220, 160)
+
+    def show_content(self, content: MemoryContent, description: str) -> None:
+        """Shows these trials; `description` is the same in words, for screen readers."""
+        self.setAccessibleName(description or "Peak memory by batch size")
+        if content != self._content:
+            self._content = content
+            self.update()
+
+    def content(self) -> MemoryContent:
+        return self._content
+
+    def drawing(self) -> Drawing:
+        if not self._content.sides:
+            return Drawing(0, 0, ())
+        return memory_chart(self._content, (self.width(), self.height()), self.accessibleName())
+
+    def sizeHint(self) -> QSize:
+        return QSize(680, 480)
+
+
+def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
+    """The chart's content; empty without a search."""
+    if view is None:
+        return MemoryContent()
+    limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
+    return MemoryContent(
+        sides=view.sides,
+        capacity_gib=None if limit is None else limit / MIB_PER_GIB,
+        capacity_words=capacity(view, on_gpu),
+        ratio=_ratio(view),
+        shows_forecast=shows_forecast,
+    )
+
+
+def _ratio(view: Limit) -> tuple[int, int, str] | None:
+    if view.ratio is None or view.best is None:
+        return None
+    return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"

@@ -15,19 +15,22 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.experiment.experiment import Experiment
 from engine.export.formats import NUMERICS
+from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
-from gui.numerics.answers.advice_view import DiagnosisAdvice
+from engine.words.names import dataset_words
+from engine.words.numbers import date_text, share_text
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
-from gui.numerics.words import AWAITED, facts, is_awaited, progress
 from gui.session.orders.head import WorkHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import EmptyState, label
+from gui.widgets.answers.advice_view import AdviceView, AdviceWords
 from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
@@ -242,3 +245,61 @@ def _awaited(name: str) -> QLabel:
     words = label(AWAITED[name], "empty")
     words.setAlignment(Qt.AlignmentFlag.AlignCenter)
     return words
+
+
+_WORDS = AdviceWords(
+    question="What would make this training faster, smaller or safer?",
+    hint="Advice comes with every part of a diagnosis, together with the figures that it rests on.",
+    action="Diagnose",
+    tooltip="Diagnose the form's experiment",
+    none=(
+        "Advice is given only where figures support it, and none do here. Other parts of a diagnosis may "
+        "find more."
+    ),
+)
+
+
+class DiagnosisAdvice(AdviceView):
+    """Shows what a diagnosis advises."""
+
+    def __init__(self) -> None:
+        super().__init__(_WORDS)
+
+    def show_advices(self, advices: Advices | None) -> None:
+        """Shows the advice of a diagnosis; None for the empty state."""
+        self.show_advice(None if advices is None else [("", advice) for advice in advices.items])
+
+
+AWAITED = {
+    "map": "The precision map is being made.",
+    "range": "The ranges are being measured.",
+    "nan": "The first NaN or Inf is being looked for.",
+    "ladder": "The ladder's runs are being trained.",
+    "islands": "The fewest FP32 modules are being looked for.",
+    "advice": "Advice comes with the other parts.",
+}
+"""What a view says while its part is still to come."""
+
+
+def facts(view: StudyView[Numerics]) -> str:
+    """What was diagnosed, where and when."""
+    when = date_text(view.created)
+    return ", ".join(part for part in (_what(view.answer.experiment), view.device_name, when) if part)
+
+
+def progress(view: StudyView[Numerics]) -> str:
+    """How far a diagnosis has come."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    what = f"{view.answer.experiment.model}, {view.answer.experiment.precision.label}"
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"{what}: {view.doing or 'starting a process'}{share}"
+
+
+def is_awaited(view: StudyView[Numerics], part: str) -> bool:
+    """Whether a part is still to come; advice comes with the others."""
+    return view.is_unfinished and part in (*view.answer.parts, "advice") and not view.answer.has(part)
+
+
+def _what(experiment: Experiment) -> str:
+    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"

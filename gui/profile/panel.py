@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
+    QGridLayout,
     QScrollArea,
     QStackedLayout,
     QWidget,
 )
 
+from engine.compare.energy import step_energy_text
+from engine.experiment.text import in_sentence
 from engine.export.formats import PROFILE
-from engine.profile.names import failures
+from engine.profile.advice import advice_by_side
+from engine.profile.gain import Gain, gains, verdicts
+from engine.profile.names import ENERGY_COUNTERS, failures, side_names
 from engine.profile.tables import TABLES
+from engine.profile.verdict import MFU, Verdict, mfu_sentence
 from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Timing
-from gui.profile.advice_view import TimingAdvice
-from gui.profile.answer import ENERGY_PAGE, TimingAnswer
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.words.names import dataset_words, listed
+from engine.words.numbers import date_text, number, share_text
 from gui.profile.bars_view import BarsView
 from gui.profile.export import offer_viewer
 from gui.profile.roofline_view import RooflineView
 from gui.profile.rows_view import RowsView
-from gui.profile.words import facts, notes, progress
 from gui.session.orders.head import WorkHead
 from gui.session.orders.studies import StudyView
-from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
-from gui.widgets.answers.answer_page import wrapped
+from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
+from gui.widgets.answers.advice_view import AdviceView, AdviceWords
+from gui.widgets.answers.answer_page import changes_words, wrapped
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
-from gui.widgets.boxes import in_column, wide
+from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
+from gui.widgets.shortcuts import tab_after
+
+_WORDS = AdviceWords(
+    question="What would make a step shorter?",
+    hint="Advice comes with the profile of a step, together with the figures that it rests on.",
+    action="Explain the time",
+    tooltip="Profile some steps of what the form describes",
+    none="Advice is given only where figures support it, and none do here.",
+)
+
+
+class TimingAdvice(AdviceView):
+    """Shows what the profiles of a timing advise."""
+
+    def __init__(self) -> None:
+        super().__init__(_WORDS)
+
+    def show_timing(self, timing: Timing | None) -> None:
+        """Shows the advice for all sides; None for the empty state."""
+        self.show_advice(None if timing is None or not timing.profiles() else advice_by_side(timing))
+
 
 _NOTHING_YET = (
     "Where does a step's time go, and what would make it shorter?",
@@ -181,3 +210,165 @@ class TimingPanel(QFrame):
         area.setAccessibleName("Step")
         area.setWidget(page)
         return area
+
+
+ENERGY_PAGE = "energy"
+_GAP = 4
+
+
+class TimingAnswer(QWidget):
+    """What each side gains, what bounds it, and what would help; `large`, which the workspace places, is the
+    largest gain.
+
+    `changes_wanted` carries Changes for the form.
+    """
+
+    changes_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.large = wrapped("", "stat")
+        self.guide = Button("About energy", "link", "What the joules count, and how to compare them")
+        self._sides = QWidget()
+        self._texts: list[str] = []
+        below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignRight)
+        self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
+
+    def show_timing(self, timing: Timing | None) -> None:
+        """Shows the answer of a timing as far as it is known."""
+        profiles = () if timing is None else timing.profiles()
+        for part in (self, self.large):
+            part.setVisible(bool(profiles))
+        if timing is None or not profiles:
+            return
+        known, gained = verdicts(timing), gains(timing)
+        best = max(filter(None, gained), key=lambda gain: gain.ratio or 0.0, default=None)
+        if best is not None:
+            told = large = best.sentence
+        else:
+            names = zip(side_names(timing), known, strict=True)
+            name, told = next((name, verdict.sentence) for name, verdict in names if verdict is not None)
+            large = f"{name}: {told}" if len(timing.sides) > 1 else told
+        # Qt would break a line within "TFLOP/s"
+        self.large.setText(large.replace("/", "/\N{WORD JOINER}"))
+        self._show_sides(timing, known, gained, told)
+        self.guide.setVisible(any(profile.energy is not None for profile in profiles))
+
+    def text(self) -> str:
+        """All that it says."""
+        return "\n".join([self.large.text(), *self._texts])
+
+    def _show_sides(
+        self,
+        timing: Timing,
+        verdicts: Sequence[Verdict | None],
+        gains: Sequence[Gain | None],
+        told: str,
+    ) -> None:
+        """Shows what each side gains, what bounds it, unless that is `told` above, and what would help."""
+        sides, self._texts = QWidget(), []
+        grid = QGridLayout(sides)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(1, 1)
+        top = Qt.AlignmentFlag.AlignTop
+        rows = zip(side_names(timing), timing.sides, verdicts, gains, strict=True)
+        for place, (name, side, verdict, gain) in enumerate(rows):
+            if verdict is None or side.profile is None:
+                continue
+            helps = not _is_beside(verdict, timing)
+            gained = gain.sentence if gain is not None else ""
+            sentences = (gained, verdict.sentence, verdict.next_step if helps else "")
+            words = " ".join(sentence for sentence in sentences if sentence and sentence != told)
+            self._texts.append(f"{name}: {words}")
+            row = 3 * place
+            grid.addWidget(_name(name, side), row, 0, top)
+            beside = wrapped(words, "body")
+            beside.setAlignment(top)
+            grid.addWidget(beside, row, 1)
+            if helps and verdict.changes:
+                grid.addWidget(self._button(verdict), row, 2, top)
+            if shown := figures(side.profile):
+                below = wrapped(shown, "hint")
+                below.setToolTip(plain_tip(figures_tip(side.profile)))
+                grid.addWidget(below, row + 1, 1, 1, 2)
+            grid.setRowMinimumHeight(row + 2, _GAP)
+        self._column.replaceWidget(self._sides, sides)
+        # they may hold the button whose press led here
+        self._sides.hide()
+        self._sides.deleteLater()
+        self._sides = sides
+        tab_after(self.guide, sides)
+
+    def _button(self, verdict: Verdict) -> Button:
+        words = changes_words(verdict.changes)
+        button = Button(verdict.action, "inline", f"Put into the form: {in_sentence(words)}")
+        button.setAccessibleDescription(words)
+        button.clicked.connect(lambda: self.changes_wanted.emit(verdict.changes))
+        return button
+
+
+def _is_beside(verdict: Verdict, timing: Timing) -> bool:
+    """Whether what would help is a precision that another side has already."""
+    precisions = {side.experiment.precision.value for side in timing.sides}
+    return bool(verdict.changes) and all(
+        key == "precision" and text in precisions for key, text in verdict.changes
+    )
+
+
+def _name(name: str, side: TimingSide) -> QWidget:
+    holder = QWidget()
+    in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
+    return holder
+
+
+def facts(view: StudyView[Timing]) -> str:
+    """What was profiled, where and when."""
+    when = date_text(view.created)
+    return ", ".join(part for part in (_what(view.answer), view.device_name, when) if part)
+
+
+def progress(view: StudyView[Timing]) -> str:
+    """How far a timing has come."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    names = side_names(view.answer)
+    place = f", {view.study.place + 1} of {len(names)}" if len(names) > 1 else ""
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"{names[view.study.place]}{place}: {view.doing or 'starting a process'}{share}"
+
+
+def figures(profile: StepProfile) -> str:
+    """A profile's utilisation and energy, as far as they are known."""
+    parts = [] if profile.mfu is None else [f"MFU {share_text(profile.mfu)}"]
+    if (energy := profile.energy) is not None:
+        parts += [step_energy_text(energy), f"{number(energy.per_thousand_samples())} J per 1,000 samples"]
+    return "  ·  ".join(parts)
+
+
+def figures_tip(profile: StepProfile) -> str:
+    """What the figures mean, and what they count."""
+    parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
+    if (energy := profile.energy) is not None:
+        parts.append(ENERGY_COUNTERS[energy.source])
+        if (net := energy.net_joules) is not None:
+            parts.append(f"Without the idle device's share a step takes {number(net / energy.steps)} J.")
+    return "\n".join(filter(None, parts))
+
+
+def notes(timing: Timing) -> str:
+    """What was noted of the profiles, with the sides' names where it is not of all."""
+    sides: dict[str, list[str]] = {}
+    for name, side in zip(side_names(timing), timing.sides, strict=True):
+        for note in side.profile.notes if side.profile is not None else ():
+            sides.setdefault(note, []).append(name)
+    return " ".join(
+        note if len(names) == len(timing.sides) else f"{listed(names)}: {note}"
+        for note, names in sides.items()
+    )
+
+
+def _what(timing: Timing) -> str:
+    first = timing.sides[0].experiment
+    return f"{first.model} on {dataset_words(first.dataset)}: {listed(side_names(timing))}"

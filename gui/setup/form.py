@@ -23,12 +23,11 @@ from gui.setup.folder import PathEdit
 from gui.setup.grid.several import FieldValues, tip_of
 from gui.setup.grid.values import cleaned
 from gui.setup.model.choices import parameters_words, short_folder
-from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
 from gui.setup.question import QUESTIONS, Question
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
 
@@ -307,3 +306,28 @@ def _link(words: str, tip: str) -> QToolButton:
     button.setAccessibleName(words)
     button.setToolTip(tip)
     return button
+
+
+class KeptCodeLine(QWidget):
+    """Hidden while there is nothing to say. `file_wanted` asks for the code on disk."""
+
+    file_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = label("", "hint")
+        self._text.setWordWrap(True)
+        button = Button("Use the file", "link", "Take the code that is on disk now")
+        button.clicked.connect(self.file_wanted)
+        in_row(wide(self._text), button, parent=self, spacing=8)
+        self.hide()
+
+    def show_kept(self, draft: Draft, *, differs: bool) -> None:
+        """Shows whose code the draft keeps, if its file differs from that."""
+        code, whose = draft.code if differs else None, "run" if draft.keeps_code else "preset"
+        set_text(self._text, "" if code is None else f"The {whose}'s code: {code.file} has changed since.")
+        self.setVisible(code is not None)
+
+    def text(self) -> str:
+        """The sentence; empty while hidden."""
+        return self._text.text()

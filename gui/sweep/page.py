@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
+from engine.sweep.columns import columns_of
+from engine.sweep.pictures.heat_map import heat_map
+from engine.sweep.pictures.lines import lines
+from engine.sweep.pictures.picture import CellPicture, cell_words, shown_figures, usual_axes, usual_lines
+from engine.sweep.pictures.scatter import scatter
 from engine.sweep.results import CellResult, Results
-from gui.sweep.cell_card import CellCard
-from gui.sweep.views.cells_view import CellsView
-from gui.sweep.views.map_views import HeatMapView, LinesView
-from gui.sweep.views.picture_view import PictureView
-from gui.sweep.views.scatter_view import ScatterView
-from gui.sweep.words import counts
-from gui.widgets import ElidedLabel, label
+from gui.sweep.views.choosers import Chooser, chooser_row
+from gui.sweep.views.picture_view import PictureView, Slice, figure_entries, figure_named
+from gui.sweep.words import counts, facts_of, status_of
+from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
+from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
-from gui.widgets.boxes import in_column, wide
+from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.table import Column, FilteredTable, ResultTable
+from gui.widgets.table.columns import GROWS
 
 _TITLES = ("Map", "Lines", "Trade-off", "Table")
 _GUIDE = "sweeps"
@@ -124,3 +130,189 @@ class SweepPage(QWidget):
         card.use_wanted.connect(lambda: self.use_wanted.emit(self._chosen[-1]))
         card.hold_wanted.connect(lambda is_held: self.hold_wanted.emit(self._chosen[-1], is_held))
         card.leave_out_wanted.connect(lambda is_out: self.leave_out_wanted.emit(self._chosen[-1], is_out))
+
+
+class ScatterView(PictureView):
+    """Speed against memory in the shade of the accuracy, or any other figures, with the Pareto front."""
+
+    def __init__(self) -> None:
+        super().__init__("Scatter of the sweep")
+        self.across = Chooser("Across", "The figure across")
+        self.up = Chooser("Upwards", "The figure upwards")
+        self.shade = Chooser("Shade", "The figure that the shades show; without any, precisions have colours")
+        for chooser in (self.across, self.up, self.shade):
+            chooser.changed.connect(self.canvas.redraw)
+        self.rows.addLayout(chooser_row(self.up, self.across, self.shade))
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        entries = figure_entries(results)
+        names = [name for name, _ in entries]
+        self.across.offer(entries, PEAK_MEMORY.name if PEAK_MEMORY.name in names else names[-1])
+        self.up.offer(entries, SPEED.name if SPEED.name in names else names[0])
+        usual = ACCURACY.name if ACCURACY.name in names else None
+        self.shade.offer([(None, "none"), *entries], usual)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        x, y = (figure_named(results, chooser.key()) for chooser in (self.across, self.up))
+        shade = None if self.shade.key() is None else figure_named(results, self.shade.key())
+        return scatter(results, x, y, shade, size)
+
+
+class HeatMapView(PictureView):
+    """A figure over two axes, each cell in a shade of its value."""
+
+    is_map = True
+
+    def __init__(self) -> None:
+        super().__init__("Heat map of the sweep")
+        self.slice = Slice(self, "Across", "Down", "The axis downwards")
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        self.slice.offer(results, usual_axes(results.grid), is_other_grid=is_other_grid)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        figure = figure_named(results, self.slice.figure.key())
+        return heat_map(results, *self.slice.axes(), figure, self.slice.at(), size)
+
+
+class LinesView(PictureView):
+    """A figure over an axis, a line for every value of another."""
+
+    def __init__(self) -> None:
+        super().__init__("Lines of the sweep")
+        self.slice = Slice(self, "Over", "Lines", "The axis with a line for every value")
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        self.slice.offer(results, usual_lines(results.grid), is_other_grid=is_other_grid)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        figure = figure_named(results, self.slice.figure.key())
+        return lines(results, *self.slice.axes(), figure, self.slice.at(), size)
+
+
+_LEAST_COLUMN, _MOST_COLUMN = 56, 240
+_FILTER_TIP = "Shows only the cells that have all of these words in any column, such as: bf16 64 done"
+
+
+class CellsView(FilteredTable[CellResult]):
+    """A row for every cell of the grid. `cells_chosen` carries the indexes of the selected cells."""
+
+    cells_chosen = Signal(object)
+
+    def __init__(self) -> None:
+        self._results: Results | None = None
+        table = ResultTable[CellResult]("Cells of the sweep", key=lambda cell: cell.index, about=self._words)
+        super().__init__(table, "cell", _FILTER_TIP)
+        table.selected.connect(lambda: self.cells_chosen.emit(self.chosen()))
+        self.show_results(None)
+
+    def show_results(self, results: Results | None) -> None:
+        """Shows the cells of these results, filtered and sorted as before; None for none."""
+        self._results = results
+        if results is None:
+            self.table.show_rows((), ())
+        else:
+            self.table.show_rows(results.cells, _columns(results))
+        self.tell("There are no cells yet.")
+
+    def chosen(self) -> tuple[int, ...]:
+        """The indexes of the selected cells."""
+        return tuple(cell.index for cell in self.table.selected_rows())
+
+    def mark_cells(self, cells: Iterable[int]) -> None:
+        """Selects cells that were chosen elsewhere, without `cells_chosen`."""
+        self.table.select_keys(cells)
+
+    def _words(self, cell: CellResult) -> str:
+        return cell_words(cell, shown_figures(self._results)) if self._results is not None else ""
+
+
+def _columns(results: Results) -> list[Column[CellResult]]:
+    columns = columns_of(results)
+    return [
+        Column(
+            column.heading,
+            column.text,
+            column.value,
+            column.tip,
+            width=_LEAST_COLUMN,
+            widest=GROWS if column is columns[-1] else _MOST_COLUMN,
+            is_number=column.is_number,
+        )
+        for column in columns
+    ]
+
+
+_HOLD = ("Hold", "Trains nothing more of this cell until it is released")
+_RELEASE = ("Release", "Lets this cell take its turns again")
+_HELD = ("held", "failed", "stopped")
+_LEAVE_OUT = ("Leave out", "Trains nothing of this cell")
+_TAKE_IN = ("Take in", "Trains this cell after all")
+
+_COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with Ctrl chooses further cells")
+_COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
+
+
+class CellCard(QFrame):
+    """Hidden until a cell is shown. The signals are the buttons'; the page knows which cell is shown."""
+
+    runs_wanted = Signal()
+    comparison_wanted = Signal()
+    use_wanted = Signal()
+    hold_wanted = Signal(bool)
+    leave_out_wanted = Signal(bool)
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "chip")
+        self._cell: CellResult | None = None
+        self.name = ElidedLabel("", "strong")
+        self.status = ElidedLabel("", "hint")
+        self.figures = wrapped("", "body")
+        self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")
+        self.compare = Button(_COMPARE[0], "strip", _COMPARE[1])
+        self.use = Button("Use these settings", "strip", "Puts the cell's settings into the form")
+        self.hold = Button(_HOLD[0], "strip", _HOLD[1])
+        self.leave_out = Button(_LEAVE_OUT[0], "strip", _LEAVE_OUT[1])
+        close = IconButton("cross", "Close this card", "Close this card")
+        buttons = (self.show_runs, self.compare, self.use, self.hold, self.leave_out)
+        top = in_row(self.name, wide(self.status), close, spacing=12)
+        below = in_row(*buttons, spacing=8)
+        below.addStretch(1)
+        in_column(top, self.figures, below, parent=self, margins=(12, 6, 6, 10), spacing=6)
+        close.clicked.connect(self.closed)
+        self.show_runs.clicked.connect(self.runs_wanted)
+        self.compare.clicked.connect(self.comparison_wanted)
+        self.use.clicked.connect(self.use_wanted)
+        self.hold.clicked.connect(lambda: self.hold_wanted.emit(self.hold.text() == _HOLD[0]))
+        self.leave_out.clicked.connect(
+            lambda: self.leave_out_wanted.emit(self.leave_out.text() == _LEAVE_OUT[0])
+        )
+        self.hide()
+
+    def show_cell(self, cell: CellResult | None, results: Results | None, chosen: int) -> None:
+        """Shows a cell of these results, the last of so many chosen; None hides the card."""
+        self._cell = cell
+        self.setVisible(cell is not None)
+        if cell is None or results is None:
+            return
+        self.name.set_whole_text(cell.name)
+        self.status.set_whole_text(status_of(cell))
+        set_text(self.figures, facts_of(cell, results))
+        self.figures.setVisible(bool(self.figures.text()))
+        self.show_runs.setEnabled(bool(cell.run_ids))
+        self.compare.setEnabled(bool(cell.run_ids))
+        self._offer(self.compare, _COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL))
+        self._offer(self.hold, _RELEASE if cell.status in _HELD else _HOLD)
+        self._offer(self.leave_out, _TAKE_IN if cell.status == "left out" else _LEAVE_OUT)
+        self.hold.setEnabled(cell.status not in ("left out", "done"))
+
+    def cell(self) -> CellResult | None:
+        return self._cell
+
+    def _offer(self, button: Button, words: tuple[str, str]) -> None:
+        text, tip = words
+        button.setText(text)
+        button.setAccessibleName(text)
+        button.setToolTip(tip)

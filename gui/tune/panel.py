@@ -2,21 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QWidget
 
+from engine.drawing.shapes import Drawing
 from engine.export.formats import TUNE
-from engine.protocol.tune import Tuning
+from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
+from engine.tune.halving import Ranked, ranking
+from engine.tune.trials import known_speed
+from engine.tune.waterfall import waterfall_drawing, waterfall_steps
+from engine.tune.words import answers, not_tried
+from engine.words.numbers import date_text, number, times
+from gui.charts.painter import Painted
 from gui.session.orders.head import WorkHead
 from gui.session.orders.studies import StudyView
-from gui.tune.options import FastestOptions
-from gui.tune.page import FastestPage
-from gui.tune.words import fraction_done, state
-from gui.widgets import Button
-from gui.widgets.boxes import in_column, wide
+from gui.widgets import Button, ComboBox, Field, label
+from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS, number_column
+
+_PHASES = {
+    "candidates": "looking at the candidates",
+    "halving": "short runs of the candidates",
+    "proof": "proving the winner beside plain FP32",
+    "gains": "measuring what each change gained",
+    "over": "over",
+}
+_MOST_SHOWN = 20
+
+
+def state(view: StudyView[Tuning]) -> str:
+    """What a tuning does now, or that it is over."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        when = date_text(view.created)
+        how = "finished" if view.is_complete else "unfinished"
+        return ", ".join(part for part in (how, view.device_name, when) if part)
+    return view.study.doing or _PHASES[view.answer.phase]
+
+
+_PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over": 1.0}
+"""Roughly how much of the work is done when a phase begins."""
+
+
+def fraction_done(tuning: Tuning) -> float:
+    """Roughly how far a tuning is, 0 to 1."""
+    begun = _PARTS[tuning.phase]
+    if tuning.phase != "halving":
+        return begun
+    rounds = max((trial.round for trial in tuning.trials), default=0)
+    return begun + (_PARTS["proof"] - begun) * (1 - 0.5**rounds)
+
+
+class Candidate(NamedTuple):
+    """A candidate that was tried: its last round, samples per second, and these over plain FP32's."""
+
+    words: str
+    last_round: int
+    speed: float | None
+    ratio: float | None
+    state: str
+
+
+def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
+    """The candidates that were tried, the fastest first, with those that failed last."""
+    plain = known_speed(tuning.trials, {})
+    ranked = ranking(tuning.trials)
+    last = max((one.last_round for one in ranked), default=0)
+    known = [
+        Candidate(
+            one.words,
+            one.last_round,
+            one.speed,
+            None if plain is None else one.speed / plain,
+            _place(one, tuning, last),
+        )
+        for one in ranked[:_MOST_SHOWN]
+    ]
+    failed = {trial.words: trial for trial in tuning.trials if trial.problem is not None}
+    return *known, *(
+        Candidate(words, trial.round, None, None, trial.problem.message if trial.problem is not None else "")
+        for words, trial in failed.items()
+    )
+
+
+def _place(one: Ranked, tuning: Tuning, last: int) -> str:
+    if tuning.winner is not None and one.changes == tuning.winner_changes:
+        return "winner"
+    is_in = tuning.winner is None and one.last_round == last
+    return "still in" if is_in else f"out after round {one.last_round}"
 
 
 class TunePanel(QFrame):
@@ -62,3 +141,170 @@ class TunePanel(QFrame):
         """Restores a `state`. Raises KeyError or TypeError for a broken one."""
         if state:
             self.options.restore(state)
+
+
+_WORDS: Mapping[ChangeKind, tuple[str, str]] = {
+    "precision": ("Precision", "FP32, TF32, FP16 AMP and BF16 AMP, as far as this device has them"),
+    "recipe": ("Recipe", "Channels last, fused optimizer, CUDA graphs, torch.compile"),
+    "checkpointing": ("Checkpointing", "Activation checkpointing, which makes room for larger batches"),
+    "batch": ("Batch", "How an optimizer step is split into batches"),
+    "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
+}
+_GUIDE = "fastest"
+_CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
+
+
+class FastestOptions(QWidget):
+    """Stands in the form. `guide_wanted` asks for a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.boxes = {kind: _box(*_WORDS[kind]) for kind in CHANGE_KINDS}
+        self.changes_batch = _box("Other batch sizes", "Lets the samples of a step change: other training")
+        self.guard = ComboBox()
+        self.guard.setAccessibleName("What guards the accuracy")
+        self.guard.setToolTip("What the proof demands of the winner's losses")
+        self.guard.addItem("like FP32's", "alike")
+        self.guard.addItem("any", "none")
+        self.cap = ComboBox()
+        self.cap.setAccessibleName("Memory cap")
+        self.cap.setToolTip("Settings that need more memory than this do not count")
+        self.cap.addItem("all", None)
+        for size in _CAPS_GIB:
+            self.cap.addItem(f"{size:g} GiB", size)
+        guide = Button("How it is found", "link", "How the fastest is found and proven")
+        guide.clicked.connect(lambda: self.guide_wanted.emit(_GUIDE))
+        grid = QGridLayout()
+        grid.setContentsMargins(0, 2, 0, 14)
+        grid.setVerticalSpacing(8)
+        for place, box in enumerate((*self.boxes.values(), self.changes_batch)):
+            grid.addWidget(box, place // 2, place % 2)
+        head = in_row(label("May change", "label"), Stretch(1), guide)
+        row = in_row(Field("Memory", self.cap), Field("Losses", self.guard), spacing=12)
+        in_column(head, grid, row, parent=self, spacing=4)
+
+    def plan(self) -> TuningPlan:
+        """The choices."""
+        kinds = tuple(kind for kind, box in self.boxes.items() if box.isChecked())
+        return TuningPlan(
+            kinds=kinds, changes_batch=self.changes_batch.isChecked(), guard=self.guard.currentData()
+        )
+
+    def memory_cap_gib(self) -> float | None:
+        """The memory cap; None for all memory."""
+        size: float | None = self.cap.currentData()
+        return size
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered across a restart, as plain JSON values."""
+        return {**self.plan().model_dump(mode="json"), "cap": self.memory_cap_gib()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores a `state`. Raises KeyError or TypeError for a broken one."""
+        for kind, box in self.boxes.items():
+            box.setChecked(kind in state["kinds"])
+        self.changes_batch.setChecked(bool(state["changes_batch"]))
+        self.guard.setCurrentIndex(max(0, self.guard.findData(state["guard"])))
+        self.cap.setCurrentIndex(max(0, self.cap.findData(state["cap"])))
+
+
+def _box(text: str, tip: str) -> QCheckBox:
+    box = QCheckBox(text)
+    box.setAccessibleName(text)
+    box.setToolTip(tip)
+    box.setChecked(text in [words for words, _ in _WORDS.values()])
+    return box
+
+
+_LEAST_WIDTH = 360
+
+
+class Waterfall(Painted):
+    """What each change gained, as wide as the page."""
+
+    def __init__(self, tuning: Tuning) -> None:
+        super().__init__()
+        self._tuning = tuning
+        self.setMinimumWidth(_LEAST_WIDTH)
+        drawing = waterfall_drawing(tuning, _LEAST_WIDTH)
+        self.setFixedHeight(round(drawing.height))
+        self.setAccessibleName(f"What each change gained: {drawing.description}")
+
+    def sizeHint(self) -> QSize:
+        return QSize(_LEAST_WIDTH, self.height())
+
+    def drawing(self) -> Drawing:
+        return waterfall_drawing(self._tuning, self.width())
+
+
+_NOTHING_YET = (
+    "Which settings train the form's model fastest here?",
+    "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
+    "Find the fastest",
+    "Searches with the choices above",
+)
+
+
+_COLUMNS: tuple[Column[Candidate], ...] = (
+    Column("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
+    number_column("Rounds", lambda candidate: candidate.last_round, "{}".format),
+    number_column(
+        "Speed", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
+    ),
+    number_column(
+        "Against plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
+    ),
+    Column("State", lambda candidate: candidate.state, width=110, widest=GROWS),
+)
+
+
+class FastestPage(AnswerPage):
+    """Shows a tuning. The signals are the buttons'."""
+
+    use_wanted = Signal()
+    comparison_wanted = Signal()
+    script_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Tune", *_NOTHING_YET, is_solid=True)
+        self._shown: Tuning | None = None
+
+    def show_view(self, view: StudyView[Tuning]) -> None:
+        """Shows a tuning as far as it has come."""
+        tuning = view.answer
+        if tuning == self._shown:
+            return
+        self._shown = tuning
+        answer, *more = answers(tuning)
+        bar = self._area.verticalScrollBar()
+        place = bar.value()
+        self.show_answer(answer, *(wrapped(sentence, "body") for sentence in more), *self._parts(tuning))
+        bar.setValue(place)
+
+    def _parts(self, tuning: Tuning) -> Sequence[Part]:
+        parts: list[Part] = []
+        if tuning.winner is not None:
+            parts.append(self._buttons(tuning))
+        if waterfall_steps(tuning):
+            parts += [label("What each change gained", "heading"), Waterfall(tuning)]
+        if tuning.trials:
+            table = ResultTable("Candidates", _COLUMNS, whole=True)
+            table.show_rows(candidates(tuning))
+            parts += [label("Candidates", "heading"), table]
+        if left := not_tried(tuning):
+            parts += [label("What was not tried", "heading"), wrapped("\n".join(left), "body")]
+        return parts
+
+    def _buttons(self, tuning: Tuning) -> Part:
+        use = Button("Use these settings", "strip", "Puts the fastest settings into the form")
+        script = Button("Write the script…", "strip", "Saves the winner as a script that needs only PyTorch")
+        compare = Button("Compare the runs", "strip", "Ticks the runs of the proof and opens Results")
+        compare.setEnabled(tuning.proof is not None and bool(tuning.proof.winner_ids))
+        use.clicked.connect(self.use_wanted)
+        script.clicked.connect(self.script_wanted)
+        compare.clicked.connect(self.comparison_wanted)
+        row = in_row(use, compare, script, spacing=8)
+        row.addStretch(1)
+        return row

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QSyntaxHighlighter, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget, QWidget
 
 from gui.runs.queue.panel import QueuePanel
+from gui.theme.fonts import font
+from gui.theme.theme import theme
 from gui.widgets import IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.popover import Popover
 from gui.widgets.shortcuts import keys_of
-from gui.window.log import LogPanel
 
 _SIZE = QSize(760, 400)
 _EDGE = 1
@@ -72,3 +76,120 @@ class QueuePopover(Popover):
         )
         in_column(header, wide(self.log), parent=page, spacing=0)
         return page
+
+
+MOST_LINES = 5_000
+_TIME_WIDTH = len("14:02:31")
+_LEVEL_WIDTH = len("warning")
+
+
+class LogPanel(QWidget):
+    """Lines of time, level, run and message. `action_row` holds its buttons.
+
+    It scrolls to new lines only if the end is in view, so that reading further up is not disturbed.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.view = QPlainTextEdit()
+        self.view.setReadOnly(True)
+        self.view.setProperty("role", "code")
+        self.view.setFont(font(12, mono=True))
+        self.view.setMaximumBlockCount(MOST_LINES)
+        self.view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.view.setPlaceholderText("No messages yet. Warnings and messages of the runs appear here.")
+        self.view.setAccessibleName("Log")
+        self.view.setToolTip("Messages of the runs and the program, newest at the bottom")
+        self.view.document().setDocumentMargin(12)
+        self._ink = _Ink(self)
+        theme().changed.connect(self._ink.refresh)
+        self.action_row = self._make_actions()
+        in_column(self.action_row, wide(self.view), parent=self, spacing=0)
+        self.view.textChanged.connect(self._fit)
+        self._fit()
+
+    def append(self, level: str, message: str, run_name: str | None = None) -> None:
+        """Adds a message; its lines after the first are indented."""
+        bar = self.view.verticalScrollBar()
+        at_end = bar.value() >= bar.maximum()
+        head = f"{datetime.now():%H:%M:%S}  {level:<{_LEVEL_WIDTH}}  "
+        lines = message.rstrip().splitlines() or [""]
+        lines[0] = f"{run_name}: {lines[0]}" if run_name else lines[0]
+        indent = "\n" + " " * len(head)
+        self.view.appendPlainText(head + indent.join(lines))
+        if at_end:
+            bar.setValue(bar.maximum())
+
+    def text(self) -> str:
+        """The whole log."""
+        return self.view.toPlainText()
+
+    def copy(self) -> None:
+        """Copies the selected text to the clipboard, or the whole log if none is selected."""
+        cursor: QTextCursor = self.view.textCursor()
+        selected = cursor.selectedText().replace("\u2029", "\n")
+        QGuiApplication.clipboard().setText(selected or self.text())
+
+    def clear(self) -> None:
+        """Empties the log on screen."""
+        self.view.clear()
+
+    def set_wrapped(self, wrapped: bool) -> None:
+        """Wraps long lines at the panel's edge, or not."""
+        modes = QPlainTextEdit.LineWrapMode
+        self.view.setLineWrapMode(modes.WidgetWidth if wrapped else modes.NoWrap)
+        self._wrap.setChecked(wrapped)
+
+    def _make_actions(self) -> QWidget:
+        row = QWidget()
+        self._wrap = _button("Wrap", "Wrap long lines at the panel's edge")
+        self._wrap.setCheckable(True)
+        self._wrap.toggled.connect(self.set_wrapped)
+        copy = _button("Copy", "Copy the selected lines, or all of them if none are selected")
+        copy.clicked.connect(self.copy)
+        clear = _button("Clear", "Clear this view; nothing that was saved with a run is lost")
+        clear.clicked.connect(self.clear)
+        self._needing_text = (copy, clear)
+        in_row(Stretch(), self._wrap, copy, clear, parent=row, margins=(16, 6, 12, 6), spacing=4)
+        return row
+
+    def _fit(self) -> None:
+        """Disables the buttons of an empty log."""
+        has_text = not self.view.document().isEmpty()
+        for button in self._needing_text:
+            button.setEnabled(has_text)
+
+
+class _Ink(QSyntaxHighlighter):
+    """Colours the log: the time is faintest, a warning's level strongest."""
+
+    def __init__(self, panel: LogPanel) -> None:
+        super().__init__(panel.view.document())
+        self._formats()
+
+    def refresh(self) -> None:
+        self._formats()
+        self.rehighlight()
+
+    def _formats(self) -> None:
+        palette = theme().palette
+        self._time, self._quiet, self._loud = QTextCharFormat(), QTextCharFormat(), QTextCharFormat()
+        self._time.setForeground(QColor(palette.text3))
+        self._quiet.setForeground(QColor(palette.text2))
+        self._loud.setForeground(QColor(palette.text))
+        self._loud.setFontWeight(QFont.Weight.Bold)
+
+    def highlightBlock(self, text: str) -> None:
+        if text[:1].isspace():
+            return
+        level = text[_TIME_WIDTH + 2 :].split(" ", 1)[0]
+        self.setFormat(0, _TIME_WIDTH, self._time)
+        self.setFormat(_TIME_WIDTH + 2, _LEVEL_WIDTH, self._quiet if level == "info" else self._loud)
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setProperty("kind", "toggle")
+    button.setAccessibleName(f"{text} the log")
+    button.setToolTip(tip)
+    return button

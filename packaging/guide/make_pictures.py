@@ -19,8 +19,8 @@ from drawing import EDGE, WIDTH, Drawing
 from engine_pictures import ENGINE_PICTURES
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
+from profile_pictures import TIMING_PICTURES
 from sweep_pictures import SWEEP_PICTURES
-from timing_pictures import TIMING_PICTURES
 
 from resources.looks import LIGHT
 

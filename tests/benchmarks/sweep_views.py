@@ -27,10 +27,8 @@ from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.reading import results_of
 from engine.sweep.results import Results
-from gui.sweep.views.cells_view import CellsView
-from gui.sweep.views.map_views import HeatMapView, LinesView
+from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
 from gui.sweep.views.picture_view import PictureView
-from gui.sweep.views.scatter_view import ScatterView
 from gui.window.app import make_application
 
 _SIZE = (1_120, 680)

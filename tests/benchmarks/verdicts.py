@@ -16,7 +16,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import torch
-from tests.engine.training.profiling.recorded import Recorded
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
@@ -27,6 +26,7 @@ from engine.protocol.profile.profile import Profiled, StepProfile
 from engine.training.profile.bar import step_bar
 from engine.training.profile.profile import profile_steps
 from engine.training.runs.control import Control
+from tests.engine.training.profile.recorded import Recorded
 
 _NO_LIMITS = Limits(peaks=(), gb_per_second=1.0)
 """What bounds a step does not rest on them."""

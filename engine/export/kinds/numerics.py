@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from engine.drawing.chart_parts import LegendEntry
+from engine.drawing.curve_chart import Frame, axes
 from engine.drawing.looks import precision_look
-from engine.drawing.shapes import Drawing
+from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
-from engine.export.kinds.numerics_charts import ladder_chart, range_charts
+from engine.numerics.range_histogram import Axis, histogram
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat, dtype_label
+from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merged
 from engine.protocol.numerics.islands import Islands
-from engine.protocol.numerics.ladder import Ladder
+from engine.protocol.numerics.ladder import Ladder, Losses
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Diagnosis, Numerics
 from engine.protocol.numerics.precision_map import (
@@ -31,9 +32,9 @@ from engine.protocol.numerics.precision_map import (
     PrecisionMap,
     module_title,
 )
-from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
+from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
-from engine.words.numbers import NONE, memory_text, number, pace_text
+from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_text
 
 
 def document(study: Study[Numerics]) -> Document:
@@ -305,3 +306,58 @@ _TABLES: dict[str, Callable[[Diagnosis], Iterator[Row]]] = {
     "islands": _island_rows,
     "advice": _advice_rows,
 }
+
+
+_SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0
+
+
+def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
+    """A histogram of the exponents of each quantity, of all modules together; gradients at the loss scale."""
+    charts = {}
+    for quantity in QUANTITIES:
+        whole = merged(tuple(row.exponents for row in ranges.of(quantity)))
+        if quantity == "gradient":
+            whole = whole.shifted(ranges.scale_exponent)
+        if whole.finite:
+            share = f"{100 * whole.underflow_fraction(FP16):.1f} %"
+            words = f"Exponents of all {quantity}s: {share} of them would underflow to zero in FP16."
+            charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
+    return charts
+
+
+def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
+    """The losses of the rungs over FP32's band; None without a finite loss."""
+    lines = [rung.losses for rung in ladder.rungs]
+    values = [loss for losses in (*lines, ladder.band_low, ladder.band_high) for loss in losses]
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite or ladder.steps < 2:
+        return None
+    frame = _loss_frame(ladder, finite, width)
+    shapes = axes(frame, "step")
+    band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
+    if len(band) > 3:
+        shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
+    for rung in ladder.rungs:
+        look = precision_look(rung.precision)
+        points = _points(rung.losses, frame)
+        if len(points) > 1:
+            shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
+        if points:
+            shapes += look.mark(*points[-1], 8)
+    description = f"Losses of {len(ladder.rungs):,} rungs over {ladder.steps:,} steps, with the band of FP32."
+    return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
+
+
+def _loss_frame(ladder: Ladder, finite: Sequence[float], width: float) -> Frame:
+    # the band and what is near it stays readable beside a loss that explodes
+    known = [value for value in (*ladder.band_low, *ladder.band_high) if math.isfinite(value)] or finite
+    low, high = min(known), max(known)
+    room = 0.5 * (high - low) or 0.5 * abs(high) or 0.5
+    low, high = max(min(finite), low - room), min(max(finite), high + room)
+    high = high if high > low else low + 1
+    left = 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
+    return Frame(left, width - _SIDE, _SIDE, _HEIGHT, 0, ladder.steps, low, high)
+
+
+def _points(losses: Losses, frame: Frame) -> list[Point]:
+    return [(frame.x(step), frame.y(loss)) for step, loss in enumerate(losses, 1) if math.isfinite(loss)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from engine.compare.figures import Figure
@@ -10,12 +10,12 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
 from engine.experiment.text import in_sentence
-from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.lines import line_looks
 from engine.sweep.pictures.picture import (
     CellPicture,
     CellSpot,
     Shades,
+    conclusive,
     figure_text,
     finite,
     is_higher_better,
@@ -193,3 +193,28 @@ def _front_sample(x: float, y: float) -> tuple[Shape, ...]:
 
 def _unit(figure: Figure) -> str:
     return f", {figure.unit}" if figure.unit else ""
+
+
+def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
+    """The cells of which no other is as good in all of these figures and better in some.
+
+    They are in the order of the first figure. Cells without a conclusive value of each do not count.
+    """
+    signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
+    known = []
+    for cell in cells:
+        values = [conclusive(cell, figure) for figure in figures]
+        if all(value is not None for value in values):
+            score = tuple(sign * (value or 0.0) for sign, value in zip(signs, values, strict=True))
+            known.append((score, cell))
+    # after the best, a cell can only be beaten by those before it
+    known.sort(key=lambda entry: entry[0], reverse=True)
+    front: list[tuple[tuple[float, ...], CellResult]] = []
+    for score, cell in known:
+        if not any(_beats(other, score) for other, _ in front):
+            front.append((score, cell))
+    return tuple(cell for _, cell in sorted(front, key=lambda entry: signs[0] * entry[0][0]))
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))

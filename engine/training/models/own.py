@@ -13,14 +13,16 @@ import inspect
 import linecache
 import os
 import random
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -29,7 +31,6 @@ from torch import nn
 from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
-from engine.training.models.guards import guard_process
 from engine.training.models.outputs import value_words
 
 _LONGEST_REASON = 200
@@ -296,3 +297,48 @@ def _serve_modules(code: Code) -> None:
     if code.folder not in sys.path and Path(code.folder).is_absolute():
         # last: a file named like a module of Python's or of a library's stands in for none of these
         sys.path.append(code.folder)
+
+
+_FORKS = ("fork", "forkpty")
+_guarded: list[str] = []
+
+
+def guard_process(is_users: Callable[[str], bool]) -> None:
+    """Makes these calls safe in files whose paths `is_users` knows; all others call the system's own.
+
+    os._exit raises SystemExit, and os.fork RuntimeError. Outside the main thread, where Python allows no
+    signal handlers, signal.signal leaves them as they are.
+    """
+    if _guarded:
+        return
+
+    def guarded(module: Any, name: str, instead: Callable[..., Any]) -> None:
+        real = getattr(module, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            function = instead if is_users(sys._getframe(1).f_code.co_filename) else real
+            return function(*arguments, **named)
+
+        setattr(module, name, call)
+        _guarded.append(name)
+
+    set_handler = signal.signal
+
+    def handler_in_main_thread(number: signal.Signals, handler: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return set_handler(number, handler)
+        return signal.getsignal(number)
+
+    guarded(os, "_exit", _leave)
+    guarded(signal, "signal", handler_in_main_thread)
+    for name in _FORKS:
+        if hasattr(os, name):
+            guarded(os, name, _refuse_fork)
+
+
+def _leave(status: int) -> NoReturn:
+    raise SystemExit(status)
+
+
+def _refuse_fork() -> NoReturn:
+    raise RuntimeError("os.fork() would train twice; start another process by subprocess or multiprocessing")

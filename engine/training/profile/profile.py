@@ -16,12 +16,13 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
+from engine.protocol.numerics.advice import Advice
 from engine.protocol.profile.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
@@ -35,11 +36,13 @@ from engine.training.profile.onednn import (
     primitive_rows,
     verbose_primitives,
 )
-from engine.training.profile.patterns.advise import advise_on_time
+from engine.training.profile.patterns import waits, work
+from engine.training.profile.patterns.case import Case
 from engine.training.profile.recording import hides_modules, record, validate_batch
 from engine.training.profile.rows import tables
 from engine.training.profile.steps import Steps, Timed, time_steps, warm_up
 from engine.training.profile.traces.chrome import read_trace
+from engine.training.profile.traces.trace import Trace
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
@@ -271,3 +274,32 @@ def _cores() -> int:
 
 def _profiling(detail: str, fraction: float) -> Phase:
     return Phase(name=PhaseName.PROFILING, fraction=fraction, detail=detail)
+
+
+_PATTERNS = (
+    waits.starved,
+    waits.pageable_copy,
+    waits.synchronisation,
+    waits.tiny_kernels,
+    waits.idle_threads,
+    work.could_be_tf32,
+    work.odd_size,
+    work.layout,
+    work.unfused_optimizer,
+    work.zeroed_gradients,
+)
+_LEAST_SHARE = 0.01
+"""Advice that could save less of a step is kept back."""
+
+
+def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
+    """The advice, what could save most first."""
+    if not profile.step_ms:
+        return ()
+    case = Case(trace, profile, experiment)
+    found = [found for pattern in _PATTERNS for found in pattern(case)]
+    telling = [
+        entry for entry in found if entry.saved_ms >= _LEAST_SHARE * profile.step_ms and entry.saved_ms
+    ]
+    telling.sort(key=lambda entry: entry.saved_ms, reverse=True)
+    return tuple(entry.advice for entry in telling)

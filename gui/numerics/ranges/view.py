@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QSlider, QWidget
 
-from engine.numerics.range_histogram import Axis
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
-from gui.numerics.ranges.histogram import Histogram
+from gui.charts.painter import Painted
 from gui.numerics.ranges.loss_scale import LossScale
-from gui.numerics.ranges.samples import SampleSlider
 from gui.numerics.ranges.table import RangeRow, RangeTable
 from gui.numerics.ranges.words import (
     bin_sentence,
@@ -252,3 +252,80 @@ class RangeView(OfferedView):
         row, exponent = place
         share = self._axis.shares(self.table.scaled(row))[exponent - self._axis.low]
         self.readout.set_whole_text(bin_sentence(row.name, exponent, share, self._axis.edge(exponent)))
+
+
+class Histogram(Painted):
+    """The engine's picture, as large as the widget. `hovered` carries an exponent, or None."""
+
+    hovered = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._exponents, self._axis, self._form = Exponents(), Axis(), SMALL_FORMATS[0]
+        self.setMouseTracking(True)
+        self.setMinimumSize(200, 128)
+
+    def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
+        """Shows a histogram, what `form` would lose emphasised; `words` say the same."""
+        self._exponents, self._axis, self._form = exponents, axis, form
+        self.setAccessibleName(words)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, 128)
+
+    def drawing(self) -> Drawing:
+        return histogram(self._exponents, self._axis, self._form, self._size(), self.accessibleName())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        self.hovered.emit(self._axis.exponent_at(event.position().x(), histogram_area(self._size())))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.hovered.emit(None)
+
+    def _size(self) -> tuple[float, float]:
+        return self.width(), self.height()
+
+
+_TIP = "The ranges of a run, sample by sample: left and right arrow keys go to the one before and after"
+
+
+class SampleSlider(QWidget):
+    """`moved` carries the number of the chosen sample, from 0."""
+
+    moved = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setProperty("kind", "plain")
+        self.slider.setAccessibleName("Sample")
+        self.slider.setToolTip(_TIP)
+        self.slider.valueChanged.connect(self.moved)
+        self._value = label("", "value")
+        self._value.setMinimumWidth(86)
+        in_row(
+            label("After step", "label"),
+            wide(self.slider),
+            self._value,
+            parent=self,
+            margins=(0, 6, 0, 0),
+            spacing=12,
+        )
+
+    def show_count(self, count: int) -> None:
+        """Offers that many samples, the newest chosen."""
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, count - 1)
+        self.slider.setValue(count - 1)
+        self.slider.setEnabled(count > 1)
+        self.slider.blockSignals(False)
+
+    def show_step(self, step: int) -> None:
+        """Shows after which step the chosen sample was taken."""
+        set_text(self._value, f"{step:,}")
+
+    def words(self) -> str:
+        return self._value.text()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.cli.comparison import show, variants
+from engine.cli.train import show, variants
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.experiment.experiment import Experiment, Precision, Step

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.build import backend_in, engine_checks
-from engine.doctor.desktop import desktop_checks
+from engine.doctor.doctor import backend_in, desktop_checks, engine_checks
 from engine.doctor.package import package_here
 from engine.doctor.surroundings import (
     compiler_check,

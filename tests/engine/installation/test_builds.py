@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.build import backend_in
+from engine.doctor.doctor import backend_in
 from engine.installation.machine.builds import (
     automatic_backend,
     builds_for,

@@ -13,7 +13,6 @@ from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
 from engine.experiment.sweep.grid import Axis, grid_of
 from engine.sweep.answers import answers
-from engine.sweep.pictures.front import pareto_front
 from engine.sweep.pictures.heat_map import heat_map
 from engine.sweep.pictures.lines import lines
 from engine.sweep.pictures.picture import (
@@ -28,7 +27,7 @@ from engine.sweep.pictures.picture import (
     usual_lines,
     usual_places,
 )
-from engine.sweep.pictures.scatter import scatter
+from engine.sweep.pictures.scatter import pareto_front, scatter
 from engine.sweep.results import CellResult, Results
 from tests.sweeps import small_results
 

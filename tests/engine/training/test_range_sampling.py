@@ -20,7 +20,7 @@ from engine.export.formats import COMPARISON
 from engine.protocol.events import Diagnosed, Event, Log, Phase, PhaseName
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
-from engine.training.runs import sampling
+from engine.training.runs import loop
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
@@ -100,17 +100,17 @@ class Card:
 
 def test_a_sample_leaves_the_card_s_cache_as_large_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     card = Card(monkeypatch)
-    with sampling._own_cache(torch.device("cuda:0")):
+    with loop._own_cache(torch.device("cuda:0")):
         card.cached = 900
     assert (card.held, card.cached) == (100, 300)
-    with sampling._own_cache(torch.device("cuda:0")):
+    with loop._own_cache(torch.device("cuda:0")):
         card.held = 700  # kept in spite of all
     assert card.cached == 0
 
 
 def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(pictures, monkeypatch):
     alive: list[int] = []
-    watched = sampling.watched_pass
+    watched = loop.watched_pass
 
     def noted(*arguments: Any) -> Any:
         seen = watched(*arguments)
@@ -125,8 +125,8 @@ def test_the_cache_is_given_back_once_nothing_of_a_sample_is_left(pictures, monk
         yield
         left.append(len(alive))
 
-    monkeypatch.setattr(sampling, "watched_pass", noted)
-    monkeypatch.setattr(sampling, "_own_cache", own_cache)
+    monkeypatch.setattr(loop, "watched_pass", noted)
+    monkeypatch.setattr(loop, "_own_cache", own_cache)
     pictures(steps=4, **EVERY_2)
     assert left == [0, 0]
 

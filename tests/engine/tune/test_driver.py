@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.engine.sweep.fastest.conftest import WORKER
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
@@ -16,9 +15,9 @@ from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.tune.driver import TuneDriver
-from engine.tune.gains import REMAINDER
+from engine.tune.driver import REMAINDER, TuneDriver
 from engine.worker.launcher import Launcher
+from tests.engine.tune.conftest import WORKER
 
 Scripted = Callable[[str], Launcher]
 GIVEN = Experiment(dataset="synthetic", samples=640, image_size=8, device="cpu", batch_size=32, steps=40)

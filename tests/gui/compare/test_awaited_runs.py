@@ -10,7 +10,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.awaited import Awaited, AwaitedRuns
+from gui.compare.controller import Awaited, AwaitedRuns
 from gui.session.saved_runs import SavedRuns
 
 BESIDE = frozenset({"a", "b"})

@@ -22,7 +22,7 @@ from gui.runs.controller import retries
 from gui.session.forecaster import Need
 from gui.session.request import Request
 from gui.setup.check import limit_request
-from gui.setup.need import NeedLine
+from gui.setup.foot import NeedLine
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 

@@ -7,7 +7,7 @@ import pytest
 from engine.experiment.experiment import Precision, experiment_from
 from engine.limit.result import recommended_batch
 from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
-from gui.limit.chart import content_of
+from gui.limit.panel import content_of
 from gui.limit.trials import rows_of
 
 BUDGET_MIB = 1_000.0

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.advice import Advices
-from gui.numerics.answers.advice_view import DiagnosisAdvice
+from gui.numerics.panel import DiagnosisAdvice
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.profile.profiles import Timing
-from gui.profile.advice_view import TimingAdvice
+from gui.profile.panel import TimingAdvice
 
 
 def test_equal_advice_is_given_once_with_its_sides(qtbot: QtBot, timing: Timing) -> None:

@@ -41,7 +41,7 @@ def planted(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def never_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("engine.experiment.own.code._place", "gui.setup.model.file._changed"):
+    for name in ("engine.experiment.own.code._place", "gui.setup.model.picker._changed"):
         monkeypatch.setattr(name, lambda path: pytest.fail(f"looked at {path}"))
 
 

@@ -23,8 +23,7 @@ from engine.race.race import Race
 from engine.race.scene import Scene
 from engine.race.words import scene_of
 from gui.charts.painter import paint
-from gui.show.race.lanes import PaintedLane
-from gui.show.race.view import METRICS, RaceView
+from gui.show.race.view import METRICS, PaintedLane, RaceView
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 from resources.looks import MarkFill
 

@@ -14,8 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from gui.tune.page import Waterfall
-from gui.tune.words import candidates
+from gui.tune.panel import Waterfall, candidates
 from gui.window.main_window import MainWindow
 
 WAIT_MS = 60_000

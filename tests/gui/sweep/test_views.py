@@ -7,10 +7,8 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.sweep.pictures.picture import CellSpot
-from gui.sweep.views.cells_view import CellsView
-from gui.sweep.views.map_views import HeatMapView, LinesView
+from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
 from gui.sweep.views.picture_view import PictureView
-from gui.sweep.views.scatter_view import ScatterView
 from tests.sweeps import small_results
 
 

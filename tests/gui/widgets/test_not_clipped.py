@@ -17,7 +17,7 @@ from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
 from gui.compare.headline import VerdictLabel
 from gui.limit.panel import MemoryLimitPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.widths import fitting
+from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes

@@ -7,7 +7,7 @@ from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
-from gui.window.log import MOST_LINES, LogPanel
+from gui.window.queue_popover import MOST_LINES, LogPanel
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -25,8 +25,7 @@ from torchvision.datasets import CIFAR10, MNIST
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, ProblemError
 from engine.training.data.datasets import dataset_entries, download
-from engine.training.data.downloading import unfinished_folder
-from engine.training.data.picture_sets import SETS, is_downloaded, whole, write_problem
+from engine.training.data.picture_sets import SETS, is_downloaded, unfinished_folder, whole, write_problem
 
 
 def never() -> bool:
@@ -198,7 +197,7 @@ def test_what_an_ended_process_left_behind_is_removed_and_what_a_living_one_hold
     folder = datasets_folder()
     source = (
         "import sys, pathlib\n"
-        "from engine.training.data.downloading import unfinished_folder\n"
+        "from engine.training.data.picture_sets import unfinished_folder\n"
         "held = unfinished_folder(pathlib.Path(sys.argv[1]))\n"
         "print(held.__enter__().name, flush=True)\n"
         "sys.stdin.read()\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from engine.training.measuring import activity
-from engine.training.measuring.activity import ActivityReader
+from engine.training.measuring import card
+from engine.training.measuring.card import ActivityReader
 
 
 class Driver:
@@ -50,7 +50,7 @@ class Driver:
 def reader_of(driver: Driver, monkeypatch: pytest.MonkeyPatch, least_seconds: float = 0.0) -> ActivityReader:
     for name, function in driver.functions().items():
         monkeypatch.setattr(pynvml, name, function)
-    monkeypatch.setattr(activity, "_LEAST_SECONDS", least_seconds)
+    monkeypatch.setattr(card, "_LEAST_SECONDS", least_seconds)
     return ActivityReader("handle")
 
 

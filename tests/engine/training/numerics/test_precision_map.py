@@ -12,9 +12,8 @@ from engine.experiment.catalog import OWN
 from engine.experiment.own.code import read_code
 from engine.protocol import jobs
 from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER, Operation, PrecisionMap
-from engine.training.numerics.autocast_lists import DIFFERENCES, Difference, device_notes
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.precision_map import map_precision
+from engine.training.numerics.precision_map import DIFFERENCES, Difference, device_notes, map_precision
 from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]

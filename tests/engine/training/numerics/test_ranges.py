@@ -20,10 +20,9 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
-from engine.training.measuring.exponents import ExponentCount, read
-from engine.training.measuring.ranges import watched
+from engine.training.measuring.ranges import ExponentCount, read, watched
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.ranges import measure_ranges
+from engine.training.numerics.diagnose import measure_ranges
 from engine.training.runs.control import Control
 from tests.benchmarks.planted import Planted
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.training.profiling.recorded import MAIN, Recorded
 
 from engine.protocol.profile.bar import StepPart
 from engine.training.profile import marks
 from engine.training.profile.bar import step_bar
+from tests.engine.training.profile.recorded import MAIN, Recorded
 
 GEMM = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel"
 SGEMM = "ampere_sgemm_128x64_tn"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.engine.training.profiling.recorded import AUTOGRAD, MAIN, Recorded
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -14,6 +13,7 @@ from engine.experiment.problem import ProblemError
 from engine.training.profile import marks
 from engine.training.profile.traces.chrome import read_trace
 from engine.training.profile.traces.trace import DeviceWork, Trace
+from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, Recorded
 
 TRACES = Path(__file__).with_name("traces")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.training.profiling.recorded import Recorded
 
 from engine.protocol.profile.bar import StepPart
+from engine.training.profile.traces.chrome import readable
 from engine.training.profile.traces.kernels import KernelClass, kernel_class
-from engine.training.profile.traces.mangling import readable
+from tests.engine.training.profile.recorded import Recorded
 
 UNITS, PLAIN, MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY
 # as PyTorch's libraries and CUDA's have them, the beginning of each readable name, and what it is

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.training.profiling.recorded import Recorded
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import with_code
@@ -16,8 +15,9 @@ from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
 from engine.protocol.profile.rows import TimeRow
 from engine.training.profile import marks
-from engine.training.profile.patterns.advise import advise_on_time
+from engine.training.profile.profile import advise_on_time
 from engine.training.profile.traces.trace import Trace
+from tests.engine.training.profile.recorded import Recorded
 
 PEAKS = {"fp32": 19.0, "tf32": 120.0, "fp16": 240.0}
 SGEMM = "ampere_sgemm_128x64_nn"

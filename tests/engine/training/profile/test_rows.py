@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.training.profiling.recorded import AUTOGRAD, Recorded
 
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.rows import TimeRow
@@ -13,6 +12,7 @@ from engine.training.profile import marks
 from engine.training.profile.bar import step_bar
 from engine.training.profile.rows import ROOT, Tables, tables
 from engine.training.profile.traces.chrome import read_trace
+from tests.engine.training.profile.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"
 RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel>(int)"
