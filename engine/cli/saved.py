@@ -54,8 +54,7 @@ def results(
         runs, unreadable = store.listing()
         saved: list[_Result] = [*runs, *store.sweeps.bare.newest(), *store.studies.newest()]
     saved = [each for each in saved if kind in (None, _kind(each))]
-    saved.sort(key=lambda each: each.created, reverse=True)
-    del saved[limit:]
+    saved = sorted(saved, key=lambda each: each.created, reverse=True)[:limit]
     unreadable = unreadable if kind in (None, RUN) else ()
     if as_json:
         output.json_object(

@@ -131,6 +131,12 @@ def test_a_saved_preset_is_found_again() -> None:
     assert found.experiments(has_gpu=True)[1][1].batch_size == 64
 
 
+@pytest.mark.parametrize(("former", "kind"), [("probe", "limit"), ("diagnose", "numerics")])
+def test_a_kind_by_its_former_name_is_read(former: str, kind: str) -> None:
+    write_own("mine", f"title = 'x'\nkind = '{former}'\n[experiment]")
+    assert preset("mine").kind == kind
+
+
 def test_a_preset_is_replaced_only_when_asked() -> None:
     save_own("Mine", Experiment(seed=1))
     with pytest.raises(ProblemError, match="already a preset named 'mine'"):
