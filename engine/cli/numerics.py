@@ -81,7 +81,7 @@ def numerics(
         driver = NumericsDriver(desk.store, desk.launcher, desk.catalog)
         followed = follow(driver, Study(answer=wanted))
         followed.export(to, force=force)
-    nan_part = followed.answer.diagnosis.nan
+    nan_part = followed.answer.results.nan
     return followed.tell(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
 
 

@@ -13,7 +13,7 @@ from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE, TRACES
 from engine.profile.driver import ProfileDriver
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.worker.launcher import Target
@@ -71,7 +71,7 @@ def profile(
         saved = [desk.store.run(run_id) for run_id in run or ()]
         experiments = _experiments(desk, asked, precision, saved, accepts_all=trust_code)
         warn_if_busy(desk.watch, experiments[0])
-        wanted = timing_of(experiments, [known.id for known in saved])
+        wanted = profiles_of(experiments, [known.id for known in saved])
         followed = follow(ProfileDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
         followed.export((*(to or ()), *traces), force=force)
     problems = (side.problem for side in followed.answer.sides)

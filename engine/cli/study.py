@@ -50,8 +50,8 @@ PRINTED: Mapping[StudyKind, Printed] = {
     ),
     "numerics": Printed(
         formats.NUMERICS,
-        lambda study: numerics.sections(study.answer.diagnosis),
-        lambda study: study.answer.diagnosis.as_json(),
+        lambda study: numerics.sections(study.answer.results),
+        lambda study: study.answer.results.as_json(),
     ),
     "profile": Printed(
         formats.PROFILE,

@@ -16,10 +16,10 @@ from engine.experiment.sweep.plan import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.saved.study import Study
@@ -38,9 +38,9 @@ ANSWERS: tuple[Answer, ...] = (
     Numerics(
         experiment=FP32,
         parts=("nan",),
-        diagnosis=Diagnosis(nan=NonfiniteSearch(sentence="All numbers are finite.")),
+        results=NumericsResults(nan=NonfiniteSearch(sentence="All numbers are finite.")),
     ),
-    timing_of([FP32]).with_side(0, profile=PROFILE),
+    profiles_of([FP32]).with_side(0, profile=PROFILE),
     Tuning(experiment=FP32, trials=TRIALS, winner=FP32, phase="over", proof=Proof(speedup=2.0)),
 )
 RESULTS = {
@@ -57,7 +57,7 @@ RESULTS = {
 def saved(home: Path) -> dict[str, str]:
     """The ids of what is saved, by kind, the oldest first."""
     with Store() as store:
-        ids = {
+        ids: dict[str, str] = {
             answer.kind: store.studies.end(store.studies.begin(Study(answer=answer))).id for answer in ANSWERS
         }
         grid = grid_of(json.loads(FP32.to_json()), axes_of({"batch_size": (2, 4)}))
@@ -114,6 +114,7 @@ def test_what_a_kind_does_not_have_is_refused(capsys: Capture, saved: dict[str, 
         ["resume", saved["profile"]],
         ["resume", saved["tune"], "--target", "thread"],
         ["results", "--kind", "probe"],
+        ["sweep", "--preset", "hello-amp"],
         ["show", "nothing"],
         ["show", " "],
     ):
