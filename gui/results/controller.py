@@ -42,7 +42,7 @@ _TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
 """Beside figures, beside curves, and beside studies."""
 _CONTENTS = {
     "limit": "this limit with its trials",
-    "numerics": "this diagnosis with its parts",
+    "numerics": "this numerics study with its parts",
     "profile": "this profile",
     "sweep": "this sweep with its pilots; its runs stay",
     "tune": "this tuning with its trials; its runs stay",

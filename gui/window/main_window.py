@@ -212,7 +212,7 @@ class MainWindow(QMainWindow):
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
-            panel.profile_requested.connect(lambda run_ids: self.others.profiles.explain(run_ids))
+            panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)
