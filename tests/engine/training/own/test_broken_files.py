@@ -77,6 +77,7 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
         assert "site-packages" not in details_of(error) and "engine" not in details_of(error)
 
 
+@pytest.mark.slow
 def test_a_loader_process_that_is_told_to_exit_says_where(own):
     text = (SOUND + DATA).replace(ITEM, f"if index == 7: sys.exit()\n        {ITEM}")
     problem = problem_of(failure_of(own, text, data={"workers": 1}))
