@@ -143,7 +143,7 @@ def take(
     grab(application, window, folder, "compare")
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)
-    diagnose(application, window, folder, seconds)
+    study_numerics(application, window, folder, seconds)
     explain(application, window, folder, seconds)
     sweep(application, window, folder, seconds)
     fail(application, window, folder, seconds)
@@ -179,23 +179,23 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A search for the largest batch on a small limit, to its end."""
     window.show_page("limit")
-    window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
-    window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
+    window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
+    window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
-    searches = window.experiments.searches
-    run_until(lambda: searches.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: searches.running is None, within_seconds=seconds)
+    limits = window.experiments.limits
+    run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: limits.running is None, within_seconds=seconds)
     grab(application, window, folder, "memory-limit")
 
 
-def diagnose(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+def study_numerics(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A diagnosis of the form's model in half precision, with its precision map in front."""
     window.setup.set_memory_cap("")
     window.show_page("numerics")
-    diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
+    numerics, panel = window.experiments.numerics, window.others.numerics_panel
     window.setup.run_action.trigger()
-    run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: diagnoses.running is None, within_seconds=seconds)
+    run_until(lambda: numerics.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: numerics.running is None, within_seconds=seconds)
     panel.tabs.open("map")
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
@@ -204,10 +204,10 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
 def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Profiles of the form's precisions side by side."""
     window.show_page("profile")
-    timings = window.experiments.timings
+    profiles = window.experiments.profiles
     window.setup.run_action.trigger()
-    run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: timings.running is None, within_seconds=seconds)
+    run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: profiles.running is None, within_seconds=seconds)
     grab(application, window, folder, "timing")
 
 

@@ -49,7 +49,7 @@ _LABELS = {
 }
 
 
-DiagnosisPart = Literal["map", "range", "nan", "ladder", "islands"]
+NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]
 """The parts of a diagnosis; advice comes with any of them."""
 
 Task = Literal["classification", "regression", "language", "own"]

@@ -18,7 +18,7 @@ from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 
@@ -70,7 +70,7 @@ class Content:
     pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
     leading: str | None = None
     title: str = ""
-    timing: Timing | None = None
+    profiles: Profiles | None = None
     published: tuple[PublishedRow, ...] = ()
 
     @property
@@ -124,21 +124,21 @@ def content_of(
         pictures=store.pictures.of_any,
         leading=None if leading_id is None else _among(named, store.run(leading_id).id),
         title=title.strip(),
-        timing=_timing(store, comparison),
+        profiles=_profiles(store, comparison),
         published=published_beside(comparison) if with_published else (),
     )
 
 
-def _timing(store: Store, comparison: Comparison) -> Timing | None:
+def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
     """The newest timing of runs of the comparison and no others, the baseline's first."""
     baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
     for entry in store.studies.newest("profile"):
         first, *rest = entry.run_ids
         is_theirs = first in baseline and all(any(run in side for side in others) for run in rest)
         if is_theirs and bool(rest) == bool(others):
-            timing: Timing = store.studies.find(entry.id).answer
-            if len(timing.profiles()) == len(timing.sides):
-                return timing
+            profiles: Profiles = store.studies.find(entry.id).answer
+            if len(profiles.measured()) == len(profiles.sides):
+                return profiles
     return None
 
 

@@ -28,7 +28,7 @@ from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, WorkMenu
+from gui.widgets.saved_menu import ExportMenu, StudyMenu
 from gui.widgets.table import ResultTable
 from gui.widgets.table.result_table import copy_lines
 
@@ -46,7 +46,7 @@ _NOTHING_YET = (
 )
 
 
-class MemoryLimitPanel(QFrame):
+class LimitPanel(QFrame):
     """Shows a search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
@@ -78,14 +78,14 @@ class MemoryLimitPanel(QFrame):
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.view, self)
-        self.menu = WorkMenu("search", "trials")
+        self.menu = StudyMenu("search", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
         self._lay_out()
-        self.show_search(None)
+        self.show_view(None)
 
-    def show_search(self, view: StudyView[Limit] | None) -> None:
+    def show_view(self, view: StudyView[Limit] | None) -> None:
         """Shows a search so far; None for the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
@@ -110,7 +110,7 @@ class MemoryLimitPanel(QFrame):
         self._order_tabs()
         if is_other:
             self._shown = None
-            self.show_search(self._view)
+            self.show_view(self._view)
 
     def show_alone(self) -> None:
         """Hides what is about another search than the one that is shown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.experiment.value import MIB_PER_GIB
-from engine.limit import result as probe_result
+from engine.limit import result as limit_result
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import date_text, duration, memory_text
 from gui.session.orders.studies import StudyView
@@ -15,7 +15,7 @@ def outcome(trial: Trial, largest: int) -> str:
     """The result of a trial."""
     if trial.fits and trial.batch_size == largest and not trial.uncompiled:
         return "Largest fit"
-    return probe_result.outcome(trial).capitalize()
+    return limit_result.outcome(trial).capitalize()
 
 
 def short_outcome(trial: Trial) -> str:

@@ -27,7 +27,7 @@ from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
-from gui.session.orders.head import WorkHead
+from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import EmptyState, label
 from gui.widgets.answers.advice_view import AdviceView, AdviceWords
@@ -94,7 +94,7 @@ class NumericsPanel(QFrame):
     `guide_wanted` the page on the view in front.
     """
 
-    diagnose_wanted = Signal()
+    study_wanted = Signal()
     changes_wanted = Signal(object)
     guide_wanted = Signal(str)
 
@@ -103,7 +103,7 @@ class NumericsPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: StudyView[Numerics] | None = None
         self._shown: dict[str, object] = {}
-        self.head = WorkHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
+        self.head = StudyHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
         self.parts_choice = QWidget()
@@ -113,7 +113,7 @@ class NumericsPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.map = MapView()
         self.ranges, self.ladder = RangeView(), LadderView()
-        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), DiagnosisAdvice()
+        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), NumericsAdvice()
         self._views: Mapping[str, _PartView] = {
             "map": _PartView(self.map, self.map.show_map),
             "range": _PartView(self.ranges, self.ranges.show_ranges),
@@ -129,9 +129,9 @@ class NumericsPanel(QFrame):
         )
         self._connect()
         self._lay_out()
-        self.show_diagnosis(None)
+        self.show_view(None)
 
-    def show_diagnosis(self, view: StudyView[Numerics] | None) -> None:
+    def show_view(self, view: StudyView[Numerics] | None) -> None:
         """Shows a diagnosis so far; None for the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
@@ -147,7 +147,7 @@ class NumericsPanel(QFrame):
 
     def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
         """Shows the `count` ranges that were sampled while a run trained, which `read` gives by number."""
-        self.show_diagnosis(None)
+        self.show_view(None)
         self.head.note.set_whole_text(f"Ranges sampled during “{run.name}”")
         self.ranges.set_uses_scaler(run.experiment.uses_scaler)
         self.ranges.show_samples(count, read)
@@ -183,7 +183,7 @@ class NumericsPanel(QFrame):
     def _show_parts(self, is_other: bool) -> None:
         view = self._view
         for name, shown in self._views.items():
-            part = None if view is None else getattr(view.answer.diagnosis, name)
+            part = None if view is None else getattr(view.answer.results, name)
             if is_other or part is not self._shown.get(name):
                 # the worker's phase changes often: a view is not filled again for it
                 shown.show(part)
@@ -200,14 +200,14 @@ class NumericsPanel(QFrame):
         wanted = [part for choice in _CHOICES for part in choice.parts if part == name] or self.parts()
         self.choose(wanted or USUAL_PARTS)
         self.tabs.open(name)
-        self.diagnose_wanted.emit()
+        self.study_wanted.emit()
 
     def _show_module(self, name: str) -> None:
         self.map.show_module(name)
         self.tabs.open("map")
 
     def _connect(self) -> None:
-        self.empty.pressed.connect(self.diagnose_wanted)
+        self.empty.pressed.connect(self.study_wanted)
         self.tabs.guide_wanted.connect(self.guide_wanted)
         self.nonfinite.module_chosen.connect(self._show_module)
         for name, part in self._views.items():
@@ -259,7 +259,7 @@ _WORDS = AdviceWords(
 )
 
 
-class DiagnosisAdvice(AdviceView):
+class NumericsAdvice(AdviceView):
     """Shows what a diagnosis advises."""
 
     def __init__(self) -> None:

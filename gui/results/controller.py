@@ -118,7 +118,7 @@ class ResultsController(QObject):
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
         self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
-        self.comparisons.workspace_wanted.connect(self.wanted)
+        self.comparisons.page_wanted.connect(self.wanted)
         self.maker.reported.connect(self._notice.tell)
         self.maker.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self.maker.guide_wanted.connect(self.guide_wanted)

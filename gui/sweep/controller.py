@@ -24,7 +24,7 @@ from engine.sweep.reading import results_of
 from engine.sweep.results import Results
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
@@ -32,7 +32,7 @@ from gui.sweep.panel import SweepPanel
 _LEFT_OUT_BY_HAND = "It was left out by hand."
 
 
-class SweepController(WorkController[SweepView]):
+class SweepController(StudyController[SweepView]):
     """Queues sweeps, shows and exports them.
 
     `comparison_wanted` carries runs to compare, `runs_wanted` runs to show in Train.

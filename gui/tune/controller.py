@@ -10,14 +10,14 @@ from engine.experiment.experiment import Experiment
 from engine.export.formats import TUNE
 from engine.protocol.tune import Tuning
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
 from gui.widgets.saved_menu import ask_where
 
 
-class FastestController(WorkController[StudyView[Tuning]]):
+class TuneController(StudyController[StudyView[Tuning]]):
     """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
 
     comparison_wanted = Signal(object)  # tuple[str, ...]

@@ -17,7 +17,7 @@ from engine.tune.waterfall import waterfall_drawing, waterfall_steps
 from engine.tune.words import answers, not_tried
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import Painted
-from gui.session.orders.head import WorkHead
+from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import Button, ComboBox, Field, label
 from gui.widgets.answers.answer_page import AnswerPage, wrapped
@@ -107,11 +107,11 @@ class TunePanel(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "page")
         self._view: StudyView[Tuning] | None = None
-        self.options = FastestOptions()
+        self.options = TuneOptions()
         self.options.guide_wanted.connect(self.guide_wanted)
         self.go_on = Button("Go on", "strip", "Goes on with the search", "play")
-        self.head = WorkHead("Tune", "search", "trials", TUNE.formats, self.go_on)
-        self.page = FastestPage()
+        self.head = StudyHead("Tune", "search", "trials", TUNE.formats, self.go_on)
+        self.page = TunePage()
         panel = QFrame()
         panel.setProperty("surface", "panel")
         in_column(self.head.problem, wide(self.page), parent=panel, margins=(12, 10, 12, 8), spacing=8)
@@ -154,7 +154,7 @@ _GUIDE = "fastest"
 _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
-class FastestOptions(QWidget):
+class TuneOptions(QWidget):
     """Stands in the form. `guide_wanted` asks for a page of the guide."""
 
     guide_wanted = Signal(str)
@@ -260,7 +260,7 @@ _COLUMNS: tuple[Column[Candidate], ...] = (
 )
 
 
-class FastestPage(AnswerPage):
+class TunePage(AnswerPage):
     """Shows a tuning. The signals are the buttons'."""
 
     use_wanted = Signal()

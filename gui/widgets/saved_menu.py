@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 from gui.widgets.buttons import IconButton
 
 
-class WorkMenu(QMenu):
+class StudyMenu(QMenu):
     """What can be done with the work that is shown, as deleting it: `delete_asked` carries its key."""
 
     delete_asked = Signal(str)

@@ -140,7 +140,7 @@ def energy() -> Drawing:
     return drawing
 
 
-TIMING_PICTURES: dict[str, Callable[[], Drawing]] = {
+PROFILE_PICTURES: dict[str, Callable[[], Drawing]] = {
     "step-time": step_time,
     "kernels": kernels,
     "roofline": roofline,

@@ -16,7 +16,7 @@ from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import dataset_words, listed
 from gui.session.orders.order import Order
-from gui.session.orders.work import OrderedWork
+from gui.session.orders.work import Orders
 from gui.session.queue.waiting import Work
 from gui.session.saved_runs import SavedRuns
 
@@ -66,7 +66,7 @@ def counted_work(kinds: Iterable[str]) -> str:
 class Items:
     """Makes the items of work, with durations from runs of this machine once its `catalog` is known."""
 
-    def __init__(self, runs: SavedRuns, orders: Mapping[str, OrderedWork[Any]]) -> None:
+    def __init__(self, runs: SavedRuns, orders: Mapping[str, Orders[Any]]) -> None:
         self._runs, self._orders = runs, orders
         self._known: dict[Experiment, float | None] = {}
         self.catalog: Catalog | None = None

@@ -35,8 +35,8 @@ def test_sides_are_one_object_saved_and_exported_with_their_traces(capsys: Captu
     assert found["sides"][1]["gain"]["sentence"]
     with Store() as store:
         (entry,) = store.studies.newest("profile")
-        profiles = store.studies.find(entry.id).answer.profiles()
-    assert entry.id == found["id"] and len(profiles) == 2
+        measured = store.studies.find(entry.id).answer.measured()
+    assert entry.id == found["id"] and len(measured) == 2
     assert "Where the time of small-cnn goes" in to.read_text(encoding="utf-8")
     for path in (trace, tmp_path / "x-2.json.gz"):
         assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]

@@ -106,15 +106,15 @@ def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
 @pytest.mark.slow
 def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.MEMORY_LIMIT: state})
-    assert window.others.memory_limit.state() == state
+    window = unpainted(**{Key.LIMIT: state})
+    assert window.others.limit_panel.state() == state
 
 
 def test_a_window_that_was_never_painted_forgets_nothing(
     unpainted: Callable[..., MainWindow], home: Path
 ) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.MEMORY_LIMIT: state})
+    window = unpainted(**{Key.LIMIT: state})
     window.close_without_asking()
     (saved,) = (json.loads(path.read_text()) for path in home.rglob("window.json"))
-    assert saved[Key.MEMORY_LIMIT] == state
+    assert saved[Key.LIMIT] == state

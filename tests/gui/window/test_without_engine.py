@@ -94,7 +94,7 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
         ask_in_help,
         window.others.shows.begin,
         window.others.find_limit,
-        window.others.memory_limit.find_wanted.emit,
+        window.others.limit_panel.find_wanted.emit,
         window.setup.foot.engine_button.click,
     )
     for ask in asked:
