@@ -123,7 +123,7 @@ def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(panel: Limit
 
 def test_a_side_that_was_stopped_marks_no_largest_fit(panel: LimitPanel, limits: Any) -> None:
     view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0)
-    note = "The search was stopped before the answer was proven."
+    note = "It was stopped before the answer was proven."
     result = limits.result(Precision.FP16, "stopped", note)
     panel.show_view(replace(known(limits.searched(view, 1, 3), 1, result=result), is_live=False))
     results = [(line[0], line[2]) for line in panel.trials.view.lines()]
