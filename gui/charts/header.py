@@ -161,7 +161,7 @@ class OverlayHeader(QWidget):
         self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
 
     def set_quantity_known(self, quantity: Quantity, is_known: bool) -> None:
-        """Whether any of the runs has it."""
+        """True if any of the runs has it."""
         self._quantities.button([key for key, *_ in _QUANTITIES].index(quantity)).setEnabled(is_known)
 
     def _toggles(self, row: QHBoxLayout, choices: Sequence[tuple[str, str, str]]) -> QButtonGroup:

@@ -110,12 +110,12 @@ class ShowController(QObject):
         self.presenting.toggle()
 
     def tells_of(self, run_id: str | None) -> bool:
-        """Whether the page reports how this run ends, so that nothing else has to."""
+        """True if the page reports how this run ends, so that nothing else has to."""
         return self.show_me.owns(run_id)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the run in progress is one of "Show me"."""
+        """True if the run in progress is one of "Show me"."""
         return self.show_me.is_measuring
 
     def refresh(self) -> None:

@@ -43,7 +43,7 @@ class FullScreen(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether the window is in full screen."""
+        """True if the window is in full screen."""
         return self._is_on
 
     def toggle(self) -> None:

@@ -175,7 +175,7 @@ class RaceReader(QObject):
         self._shown = None
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart: which race was shown last."""
+        """The remembered state: the race shown last."""
         choice = self._choice
         if choice is None:
             return {}

@@ -48,12 +48,12 @@ class StudyView(OrderView, Generic[A]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to carry on."""
+        """True if nothing is left to carry on."""
         return self.answer.is_complete
 
     @property
     def progress(self) -> float:
-        """How far a study of experiments one after the other is, 0 to 1."""
+        """The progress of a study of experiments in turn, 0 to 1."""
         return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
 
     def knowing(self, study: Study[A]) -> StudyView[A]:
