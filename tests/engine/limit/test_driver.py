@@ -78,6 +78,7 @@ def saved(store: Store) -> LimitSide:
     return side
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
     driver: LimitDriver, store: Store
@@ -98,6 +99,7 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
     assert saved(store).result == result and saved(store).trials == result.trials
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDriver) -> None:
     # of so many classes that the last layer is nearly all of it

@@ -96,6 +96,7 @@ def known_forecast(experiment: Experiment, fixed: float, slope: float) -> Foreca
     )
 
 
+@pytest.mark.slow
 def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:

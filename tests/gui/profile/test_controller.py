@@ -36,6 +36,7 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
     goes_on.set()
 
 
+@pytest.mark.slow
 def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +69,7 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
     assert panel.view() is None and not profiles.saved()
 
 
+@pytest.mark.slow
 def test_a_runs_profile_is_made_once_and_then_opened(
     qtbot: QtBot, window: MainWindow, goes_on: Event, tiny: Experiment
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_runs_profile_is_made_once_and_then_opened(
     qtbot.waitUntil(lambda: not profiles.unfinished(), timeout=WAIT_MS)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_or_trained_elsewhere_says_why_it_is_not_profiled(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:
@@ -121,6 +124,7 @@ def profile_entry(window: MainWindow, run: RunRecord) -> QAction:
     return entries["Profile"]
 
 
+@pytest.mark.slow
 def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
     unknown = tiny.model_copy(
         update={
