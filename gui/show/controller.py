@@ -1,4 +1,4 @@
-"""Connects the workspace Show to the window: which race it plays, measuring one, and full screen."""
+"""Connects the place Show to the window: which race it plays, measuring one, and full screen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LATER = ("“Show me” is measuring.", "Play this comparison when it is done, 
 class ShowController(QObject):
     """Connects the panel to the runs, to Compare and to the window.
 
-    `workspace_wanted` carries a workspace's key; `experiment_wanted` asks for the form, `engine_wanted` for
+    `page_wanted` carries the name of a page; `experiment_wanted` asks for the form, `engine_wanted` for
     the page of the engine.
     """
 
@@ -94,7 +94,7 @@ class ShowController(QObject):
         self.page_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible; leaving it ends full screen."""
+        """Sets whether the page is visible; leaving it ends full screen."""
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
@@ -104,7 +104,7 @@ class ShowController(QObject):
             self._take_keys()
 
     def present(self) -> None:
-        """Enters or leaves full screen with the workspace."""
+        """Enters or leaves full screen with the page."""
         if not self._is_in_sight:
             self.page_wanted.emit(KEY)
         self.presenting.toggle()

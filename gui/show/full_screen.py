@@ -1,4 +1,4 @@
-"""Full screen for the workspace Show, where a pointer that lies still is hidden."""
+"""Full screen for the place Show, where a pointer that lies still is hidden."""
 
 from __future__ import annotations
 

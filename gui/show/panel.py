@@ -1,4 +1,4 @@
-"""The workspace Show: the speed-up, for people who do not code."""
+"""The place Show: the speed-up, for people who do not code."""
 
 from __future__ import annotations
 

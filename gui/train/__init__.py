@@ -1,1 +1,1 @@
-"""The workspace Train."""
+"""The page of runs in progress."""
