@@ -17,7 +17,7 @@ from engine.words.numbers import counted, date_text
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.results.place import MIDDLE, NARROW, WIDE, ResultsPlace
+from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.saved import read_studies
 from gui.results.studies import StudyMaker, StudyPages
 from gui.results.tabs import add_tabs
@@ -201,7 +201,7 @@ class ResultsController(QObject):
             actions=actions,
         )
         self.page.show_studies()
-        self._place.want_width(_WIDTHS[study.kind])
+        self._place.want_width(_WIDTHS[study.kind], STUDY)
         self._tell_sight()
 
     def _show_failure(self, run: RunRecord, item: Item | None = None) -> None:

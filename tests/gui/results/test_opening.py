@@ -25,7 +25,7 @@ from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.results.controller import ResultsController
-from gui.results.place import MIDDLE, NARROW, WIDE
+from gui.results.place import MIDDLE, NARROW, STUDY, WIDE
 from gui.results.tabs import StudyTab
 from gui.runs.table.rows import Item, StudyKind
 from gui.window.main_window import MainWindow
@@ -290,3 +290,5 @@ def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> N
     assert place.table_width(1_440) == 400 and place.state() == {"width": 400}
     place.restore({"width": 0})
     assert place.table_width(1_440) == WIDE
+    place.want_width(MIDDLE, STUDY)
+    assert place.table_width(1_440) == MIDDLE and place.table_width(1_100) == NARROW
