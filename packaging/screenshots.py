@@ -36,7 +36,7 @@ from gui.window.remembered import Settings
 
 ROOT = Path(__file__).parent.parent
 GRANULARITY, LIMIT_GIB = 32, "0.25"
-"""Of the pictured search: few trials, so that it takes a minute and not ten."""
+"""Of the pictured limit: few trials, so that it takes a minute and not ten."""
 GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
 SWEEP_STEPS = 60
@@ -143,7 +143,7 @@ def take(
     grab(application, window, folder, "compare")
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)
-    diagnose(application, window, folder, seconds)
+    study_numerics(application, window, folder, seconds)
     explain(application, window, folder, seconds)
     sweep(application, window, folder, seconds)
     fail(application, window, folder, seconds)
@@ -177,25 +177,25 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A search for the largest batch on a small limit, to its end."""
+    """A limit under a small memory cap, to its end."""
     window.show_page("limit")
-    window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
-    window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
+    window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
+    window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
-    searches = window.experiments.searches
-    run_until(lambda: searches.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: searches.running is None, within_seconds=seconds)
+    limits = window.experiments.limits
+    run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: limits.running is None, within_seconds=seconds)
     grab(application, window, folder, "memory-limit")
 
 
-def diagnose(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A diagnosis of the form's model in half precision, with its precision map in front."""
+def study_numerics(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """The numerics of the form's model in half precision, with the precision map in front."""
     window.setup.set_memory_cap("")
     window.show_page("numerics")
-    diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
+    numerics, panel = window.experiments.numerics, window.others.numerics_panel
     window.setup.run_action.trigger()
-    run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: diagnoses.running is None, within_seconds=seconds)
+    run_until(lambda: numerics.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: numerics.running is None, within_seconds=seconds)
     panel.tabs.open("map")
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
@@ -204,11 +204,11 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
 def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Profiles of the form's precisions side by side."""
     window.show_page("profile")
-    timings = window.experiments.timings
+    profiles = window.experiments.profiles
     window.setup.run_action.trigger()
-    run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: timings.running is None, within_seconds=seconds)
-    grab(application, window, folder, "timing")
+    run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: profiles.running is None, within_seconds=seconds)
+    grab(application, window, folder, "profile")
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:

@@ -113,7 +113,7 @@ class ResultsController(QObject):
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
         self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
-        self.comparisons.workspace_wanted.connect(self.wanted)
+        self.comparisons.page_wanted.connect(self.wanted)
         failure = self.page.failure
         failure.open_wanted.connect(open_file)
         failure.check_wanted.connect(self._check_failed)

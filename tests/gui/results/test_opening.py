@@ -18,9 +18,9 @@ from engine.experiment.sweep.plan import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
-from engine.protocol.profile.profiles import Timing
-from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.profiles import Profiles
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -95,7 +95,7 @@ def add_limit(store: Store) -> None:
     sides = []
     for precision, size in ((Precision.FP32, 100), (Precision.FP16, 150)):
         trial = Trial(batch_size=size, fits=True, seconds=1.0, peak_mib=900.0)
-        result = ProbeResult(
+        result = LimitResult(
             precision=precision, largest_batch=size, verified=True, bound_by="memory", seconds=1.0
         )
         experiment = Experiment(precision=precision)
@@ -104,8 +104,8 @@ def add_limit(store: Store) -> None:
 
 
 def add_numerics(store: Store) -> None:
-    found = Diagnosis(nan=NonfiniteSearch(steps=1, sentence="Every number was finite."))
-    put(store, Numerics(experiment=FP16, parts=("nan",), diagnosis=found))
+    found = NumericsResults(nan=NonfiniteSearch(steps=1, sentence="Every number was finite."))
+    put(store, Numerics(experiment=FP16, parts=("nan",), results=found))
 
 
 def add_tuning(store: Store) -> None:
@@ -194,9 +194,9 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
 
 
 def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brought_back(
-    qtbot: QtBot, store: Store, start: Callable[[], MainWindow], timing: Timing
+    qtbot: QtBot, store: Store, start: Callable[[], MainWindow], profiles: Profiles
 ) -> None:
-    put(store, timing)
+    put(store, profiles)
     window = start()
     window.resize(1_440, 900)
     window.show_page("results")
@@ -251,7 +251,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results: Results, store: Store
 ) -> None:
     add_limit(store)
-    results.window.experiments.searches.ended.emit("")
+    results.window.experiments.limits.ended.emit("")
     results.item("limit")
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
@@ -269,7 +269,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
 
 def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
     add_numerics(store)
-    results.window.experiments.searches.ended.emit("")
+    results.window.experiments.limits.ended.emit("")
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")
