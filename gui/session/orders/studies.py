@@ -106,8 +106,17 @@ class Studies(Orders[StudyView[A]], Generic[A]):
             return None
         return StudyView.of(study) if study.kind == self.kind and study.is_known else None
 
+    def restore(self, study: Study[A]) -> None:
+        """Brings back a study that was deleted."""
+        try:
+            self._store.studies.restore(study)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        self.ended.emit(study.id)
+
     def _delete_saved(self, key: str) -> None:
-        self._store.studies.delete(key)
+        self._store.studies.delete(key, keeps_traces=True)
 
     def _ordered(self, order: Order) -> StudyView[A]:
         assert order.study is not None
