@@ -43,7 +43,24 @@ def panel(qtbot: QtBot) -> LivePanel:
 
 def heights(panel: LivePanel) -> set[int]:
     QApplication.processEvents()
-    return {plot.height() for plot in panel.plots.plots}
+    return {plot.height() for plot in panel.plots.plots if plot.isVisible()}
+
+
+def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_the_four(panel: LivePanel) -> None:
+    plots = panel.plots
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, False, True]
+    menu = plots.speed.header.others
+    assert [menu.itemText(row) for row in range(menu.count())] == [
+        plot.header.title() for plot in plots.plots
+    ]
+    assert menu.isVisible() and menu.currentIndex() == 3
+    menu.activated.emit(2)
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, True, False]
+    assert plots.memory.header.others.currentIndex() == 2
+    plots.memory.header.others.activated.emit(0)
+    assert plots.memory.isVisible() and plots.loss.x() > plots.memory.x(), "they change places"
+    panel.resize(1_120, 900)
+    assert all(plot.isVisible() and not plot.header.others.isVisible() for plot in plots.plots)
 
 
 @pytest.mark.parametrize("height", [300, 400, 640, 1_000, 1_600])
