@@ -1,1 +1,1 @@
-"""The workspace Memory limit."""
+"""The page Largest batch."""

@@ -1,4 +1,4 @@
-"""The sentences of the workspace Memory limit."""
+"""The sentences of the page Largest batch."""
 
 from __future__ import annotations
 

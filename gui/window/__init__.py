@@ -1,1 +1,1 @@
-"""The window around the workspaces."""
+"""The window: its bar, its places and what they share."""

@@ -75,6 +75,7 @@ class OtherPages(QObject):
         body.add("profile", self.timing_panel, setup)
         body.add("sweep", self.sweep_panel, setup)
         body.add("tune", self.tune_panel, setup)
+        setup.form.put("limit", self.memory_limit.options)
         setup.form.put("numerics", self.numerics_panel.parts_choice)
         setup.form.put("tune", self.tune_panel.options)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
@@ -111,7 +112,7 @@ class OtherPages(QObject):
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
-        """The workspaces' remembered states."""
+        """The pages' remembered states."""
         return {
             Key.MEMORY_LIMIT: self.memory_limit,
             Key.NUMERICS: self.numerics_panel,
@@ -165,6 +166,7 @@ class OtherPages(QObject):
         self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         self._runs.ranges_requested.connect(self.numerics.show_samples)
         self._experiments.ended.connect(self._offer_to_find)
+        self._experiments.runs.list_changed.connect(self.comparisons.show_ticked)
         self.results.wanted.connect(lambda: self.page_wanted.emit("results"))
         self.results.problem.connect(self.problem)
         self.results.form_wanted.connect(self.experiment_wanted)
