@@ -37,7 +37,7 @@ from gui.window.remembered import Settings
 
 ROOT = Path(__file__).parent.parent
 GRANULARITY, LIMIT_GIB = 32, "0.25"
-"""Of the pictured search: few trials, so that it takes a minute and not ten."""
+"""Of the pictured limit: few trials, so that it takes a minute and not ten."""
 GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
 SWEEP_STEPS = 60
@@ -195,12 +195,12 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """The largest batch on a small limit."""
     window.show_page("limit")
-    window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
-    window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
+    window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
+    window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
-    searches = window.experiments.searches
-    run_until(lambda: searches.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: searches.running is None, within_seconds=seconds)
+    limits = window.experiments.limits
+    run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: limits.running is None, within_seconds=seconds)
     grab(application, window, folder, "limit")
 
 
@@ -208,10 +208,10 @@ def examine(application: QApplication, window: MainWindow, folder: Path, seconds
     """The numerics of the form's model in half precision, with its precision map in front."""
     window.setup.set_text("memory_cap_gib", "")
     window.show_page("numerics")
-    diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
+    numerics, panel = window.experiments.numerics, window.others.numerics_panel
     window.setup.run_action.trigger()
-    run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: diagnoses.running is None, within_seconds=seconds)
+    run_until(lambda: numerics.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: numerics.running is None, within_seconds=seconds)
     panel.tabs.open("map")
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
@@ -221,10 +221,10 @@ def profile(
     application: QApplication, window: MainWindow, folder: Path, seconds: float, run_ids: tuple[str, ...]
 ) -> None:
     """The profiles of the two runs, side by side."""
-    timings = window.experiments.timings
-    window.others.timings.explain(run_ids)
-    run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: timings.running is None, within_seconds=seconds)
+    profiles = window.experiments.profiles
+    window.others.profiles.profile_runs(run_ids)
+    run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: profiles.running is None, within_seconds=seconds)
     window.show_page("profile")
     grab(application, window, folder, "profile")
 

@@ -10,7 +10,7 @@ from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.energy import Energy
 from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.rows import TimeRow
 
 _LIMITS = Limits(
@@ -117,15 +117,15 @@ def fp16_profile() -> StepProfile:
 
 
 @pytest.fixture
-def timing(fp32_profile: StepProfile, fp16_profile: StepProfile) -> Timing:
+def profiles(fp32_profile: StepProfile, fp16_profile: StepProfile) -> Profiles:
     """Both sides."""
     settings = {"model": "resnet50", "dataset": "synthetic", "batch_size": 64}
-    return Timing(
+    return Profiles(
         sides=(
-            TimingSide(
+            ProfileSide(
                 experiment=Experiment.model_validate({**settings, "precision": "fp32"}), profile=fp32_profile
             ),
-            TimingSide(
+            ProfileSide(
                 experiment=Experiment.model_validate({**settings, "precision": "fp16"}), profile=fp16_profile
             ),
         )

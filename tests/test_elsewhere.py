@@ -58,6 +58,7 @@ def events() -> list[Event]:
     return events
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_on_macos_and_windows(events: list[Event]) -> None:
     said = [event.message for event in events if isinstance(event, Log)]
     assert not [message for message in said if elsewhere.FAILED in message], "\n".join(said)

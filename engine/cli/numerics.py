@@ -82,9 +82,9 @@ def diagnose(
         driver = NumericsDriver(desk.store, desk.launcher, desk.catalog)
         followed = follow(driver, Study(answer=wanted))
         followed.export(NUMERICS, to or (), force=force)
-    diagnosis = followed.answer.diagnosis
-    is_found = diagnosis.nan is not None and diagnosis.nan.first is not None
-    return followed.tell(sections(diagnosis), diagnosis.as_json(), as_json=as_json, is_failure=is_found)
+    results = followed.answer.results
+    is_found = results.nan is not None and results.nan.first is not None
+    return followed.tell(sections(results), results.as_json(), as_json=as_json, is_failure=is_found)
 
 
 def _named(flags: dict[Part, bool]) -> tuple[Part, ...]:

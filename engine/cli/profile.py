@@ -15,7 +15,7 @@ from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as values_of
 from engine.profile.driver import ProfileDriver
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.worker.launcher import Target
@@ -73,13 +73,13 @@ def profile(
         saved = [desk.store.run(run_id) for run_id in run or ()]
         experiments = _experiments(desk, asked, precision, saved, accepts_all=trust_code)
         warn_if_busy(desk.watch, experiments[0])
-        wanted = timing_of(experiments, [known.id for known in saved])
+        wanted = profiles_of(experiments, [known.id for known in saved])
         followed = follow(ProfileDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
         followed.export(PROFILE, (*(to or ()), *traces), force=force)
-    timing = followed.answer
-    failed = next((side.problem for side in timing.sides if side.problem is not None), None)
-    rows = sections(timing, brief=True)
-    return followed.tell(rows, values_of(timing), as_json=as_json, failed_part=failed)
+    profiles = followed.answer
+    failed = next((side.problem for side in profiles.sides if side.problem is not None), None)
+    rows = sections(profiles, brief=True)
+    return followed.tell(rows, values_of(profiles), as_json=as_json, failed_part=failed)
 
 
 def _experiments(

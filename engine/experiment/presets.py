@@ -15,7 +15,7 @@ from typing import Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.experiment.catalog import DiagnosisPart
+from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
 from engine.experiment.paths import config_folder
 from engine.experiment.problem import (
@@ -61,7 +61,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `kind` is what the window's button does with it, `parts` those of a diagnosis.
+    """A named experiment; `kind` is what the window's button does with it, `parts` those of its numerics.
 
     `sweep` has the values of the settings that are swept. Without a GPU `without_gpu` overrides `experiment`;
     its list `variants` and its table `sweep`, if any, replace the preset's, and its text `about` says how the
@@ -77,7 +77,7 @@ class Preset:
     without_gpu: Mapping[str, Any]
     origin: Path
     is_own: bool
-    parts: tuple[DiagnosisPart, ...] = ()
+    parts: tuple[NumericsPart, ...] = ()
     sweep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def base(self, has_gpu: bool) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class _File(BaseModel):
     title: Line = Field(min_length=1)
     about: Text = ""
     kind: PresetKind = "run"
-    parts: tuple[DiagnosisPart, ...] = ()
+    parts: tuple[NumericsPart, ...] = ()
     experiment: dict[str, Any]
     variants: list[_Side] = []
     sweep: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 
@@ -55,7 +55,7 @@ class Content:
     `samples` have a row for each step, `curves` as many as a page can show.
 
     `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
-    user chose one. `pictures` gives those of the first of these runs that has any, and `timing` the profiles
+    user chose one. `pictures` gives those of the first of these runs that has any, and `profiles` those
     of these runs, if there are any; `published` are the published figures that were chosen to stand beside
     them. Valid while the store that it was read from is open.
     """
@@ -70,7 +70,7 @@ class Content:
     pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
     leading: str | None = None
     title: str = ""
-    timing: Timing | None = None
+    profiles: Profiles | None = None
     published: tuple[PublishedRow, ...] = ()
 
     @property
@@ -124,21 +124,21 @@ def content_of(
         pictures=store.pictures.of_any,
         leading=None if leading_id is None else _among(named, store.run(leading_id).id),
         title=title.strip(),
-        timing=_timing(store, comparison),
+        profiles=_profiles(store, comparison),
         published=published_beside(comparison) if with_published else (),
     )
 
 
-def _timing(store: Store, comparison: Comparison) -> Timing | None:
-    """The newest timing of runs of the comparison and no others, the baseline's first."""
+def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
+    """The newest profile of runs of the comparison and no others, the baseline's first."""
     baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
     for entry in store.studies.newest("profile"):
         first, *rest = entry.run_ids
         is_theirs = first in baseline and all(any(run in side for side in others) for run in rest)
         if is_theirs and bool(rest) == bool(others):
-            timing: Timing = store.studies.find(entry.id).answer
-            if len(timing.profiles()) == len(timing.sides):
-                return timing
+            profiles: Profiles = store.studies.find(entry.id).answer
+            if len(profiles.measured()) == len(profiles.sides):
+                return profiles
     return None
 
 

@@ -16,7 +16,7 @@ from engine.export.files import check_free, place
 if TYPE_CHECKING:
     from engine.export.content import Content
     from engine.protocol.numerics.numerics import Numerics
-    from engine.protocol.profile.profiles import Timing
+    from engine.protocol.profile.profiles import Profiles
     from engine.protocol.trials import Limit
     from engine.protocol.tune import Tuning
     from engine.store.saved.study import Study
@@ -177,8 +177,8 @@ _SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
 LIMIT: Kind[Study[Limit]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
 NUMERICS: Kind[Study[Numerics]] = Kind("the numerics", _document_formats("kinds.numerics.document"))
-PROFILE: Kind[Study[Timing]] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
-TRACES: Kind[Study[Timing]] = Kind("traces", (_TRACE,))
+PROFILE: Kind[Study[Profiles]] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
+TRACES: Kind[Study[Profiles]] = Kind("traces", (_TRACE,))
 SWEEP: Kind[SweepRecord] = Kind("a sweep", _document_formats("kinds.sweep.document"))
 TUNE: Kind[Study[Tuning]] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
 

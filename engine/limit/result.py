@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.search import Search
-from engine.protocol.trials import Bound, LimitSide, ProbeResult, Trial, Tried
+from engine.protocol.trials import Bound, LimitResult, LimitSide, Trial, Tried
 from engine.words.numbers import memory_text
 
 _OUTCOMES = {
@@ -40,7 +40,7 @@ def result_of(
     tried: Tried | None,
     seconds: float,
     uncompiled: Sequence[Trial] = (),
-) -> ProbeResult:
+) -> LimitResult:
     """The result of a search so far; `tried` is what the last trial reported of the machine.
 
     The trials `uncompiled` preceded the search's own and led to its first batch. A search whose own trials
@@ -50,7 +50,7 @@ def result_of(
     if _is_uncompiled(search):
         bound = "stopped"
     passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
-    return ProbeResult(
+    return LimitResult(
         precision=experiment.precision,
         largest_batch=largest,
         # a worker may die or hang for other reasons than the batch, so that proves nothing

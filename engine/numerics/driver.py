@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from engine.driver import Driver
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed, Event, Failed, Finished, Log, Phase, Skipped
+from engine.protocol.events import Event, Failed, Finished, Log, PartMeasured, Phase, Skipped
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
 from engine.protocol.numerics.numerics import Numerics
 from engine.store.record import RunRecord
@@ -34,16 +34,16 @@ class NumericsDriver(Driver[Numerics]):
         experiment = study.answer.experiment
         yield Log(message=f"Numerics of {experiment.model} in {experiment.precision.label}.")
         for event in self._events(self._job(study.answer)):
-            if isinstance(event, Diagnosed):
-                study = study.knowing(diagnosis=study.answer.diagnosis.with_part(event.result))
+            if isinstance(event, PartMeasured):
+                study = study.knowing(results=study.answer.results.with_part(event.result))
                 yield study
                 yield Log(message=f"Done: {_PART_NAMES[event.result.part]}.")
             elif isinstance(event, Phase | Log | Finished | Failed):
                 yield event
 
-    def _job(self, answer: Numerics) -> jobs.Diagnose:
+    def _job(self, answer: Numerics) -> jobs.StudyNumerics:
         run = None if answer.run_id is None else self._store.run(answer.run_id)
-        return jobs.Diagnose(
+        return jobs.StudyNumerics(
             experiment=answer.experiment,
             parts=answer.parts,
             steps=answer.steps,

@@ -1,4 +1,4 @@
-"""The bars of a timing, one above the other on one scale, with a table of their parts below.
+"""The bars of profiles, one above the other on one scale, with a table of their parts below.
 
 The colour is the precision's; a part is told by its fill, which the table repeats beside its figures.
 """
@@ -12,7 +12,7 @@ from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.profile.names import part_title, side_names
 from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.words.numbers import number, share_text, three_figures
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0
@@ -48,37 +48,37 @@ class PartPlace:
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
-def bars_drawing(timing: Timing, width: float) -> Drawing:
+def bars_drawing(profiles: Profiles, width: float) -> Drawing:
     """The picture, as high as its sides and their parts need. Needs a side with a profile."""
-    return _Picture(timing, width).drawing()
+    return _Picture(profiles, width).drawing()
 
 
-def part_places(timing: Timing, width: float) -> tuple[PartPlace, ...]:
+def part_places(profiles: Profiles, width: float) -> tuple[PartPlace, ...]:
     """Where the parts are in `bars_drawing` of that width."""
-    picture = _Picture(timing, width)
+    picture = _Picture(profiles, width)
     return tuple(picture.bars()) + tuple(picture.cells())
 
 
 class _Picture:
-    def __init__(self, timing: Timing, width: float) -> None:
-        self._sides = timing.sides
+    def __init__(self, profiles: Profiles, width: float) -> None:
+        self._sides = profiles.sides
         self._width = width
-        self._names = side_names(timing)
-        self._looks = timing_looks(timing)
-        profiles = timing.profiles()
-        known = {entry.part for profile in profiles for entry in profile.bar.parts}
+        self._names = side_names(profiles)
+        self._looks = profile_looks(profiles)
+        measured = profiles.measured()
+        known = {entry.part for profile in measured for entry in profile.bar.parts}
         self._parts = [part for part in StepPart if part in known]
-        self._titles = {part: part_title(part, profiles[0]) for part in self._parts}
-        longest = max(profile.bar.total_ms for profile in profiles)
+        self._titles = {part: part_title(part, measured[0]) for part in self._parts}
+        longest = max(profile.bar.total_ms for profile in measured)
         self._digits = three_figures(longest)
         widest = max(text_width(name, 12, 600) for name in self._names)
         self._left = min(0.3 * width, _BESIDE_NAME + widest)
         room = 16 + text_width(self._ms(longest), 13, 600)
         self._scale = max(1.0, width - self._left - room) / (longest or 1.0)
-        self._table = _TOP + _PITCH * len(timing.sides)
+        self._table = _TOP + _PITCH * len(profiles.sides)
         title = max((text_width(title, 12) for title in self._titles.values()), default=0.0)
         self._first = min(0.45 * width, max(title, text_width(_VALIDATION, 12)) + 16)
-        self._column = min(_MOST_COLUMN, (width - self._first) / len(timing.sides))
+        self._column = min(_MOST_COLUMN, (width - self._first) / len(profiles.sides))
 
     def drawing(self) -> Drawing:
         shapes = [*self._rows(), *self._heads()]
@@ -172,7 +172,7 @@ class _Picture:
             f"{name}: {self._spoken(side)}." for name, side in zip(self._names, self._sides, strict=True)
         )
 
-    def _spoken(self, side: TimingSide) -> str:
+    def _spoken(self, side: ProfileSide) -> str:
         if side.profile is None:
             return side.problem.message.removesuffix(".") if side.problem is not None else _NO_PROFILE
         bar = side.profile.bar
@@ -194,9 +194,9 @@ _NO_PROFILE = "no profile yet"
 _VALIDATION = "A validation batch, apart"
 
 
-def timing_looks(timing: Timing) -> tuple[SideLook, ...]:
+def profile_looks(profiles: Profiles) -> tuple[SideLook, ...]:
     """The looks of the sides; those of one precision differ in their marks' fill."""
-    precisions = [side.experiment.precision for side in timing.sides]
+    precisions = [side.experiment.precision for side in profiles.sides]
     return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 

@@ -1,4 +1,4 @@
-"""The columns of a timing's tables: the name, every side's figures, and the ratio."""
+"""The columns of profiles' tables: the name, every side's figures, and the ratio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.profile.names import side_names
 from engine.profile.tables import SideRow, Table
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.profile.rows import TimeRow
 from engine.words.numbers import number, share_text, three_figures, times
 
@@ -46,16 +46,16 @@ class Column:
     is_in_tip: bool = False
 
 
-def columns_of(timing: Timing, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
+def columns_of(profiles: Profiles, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
     """The columns for these rows; a figure that no row has is left out."""
     noun = NOUNS[table]
     tip = f"Sort by name; a third click brings the longest {noun.lower()} to the top"
     columns = [Column(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
-    for place, side in enumerate(timing.sides):
+    for place, side in enumerate(profiles.sides):
         if side.profile is not None:
             columns += _side_columns(place, side.profile, rows)
     if any(row.ratio is not None for row in rows):
-        first, *_, last = side_names(timing)
+        first, *_, last = side_names(profiles)
         tip = f"The time in {first} over that in {last}: how many times as fast {last} is"
         columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
     return tuple(columns)

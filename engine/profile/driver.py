@@ -11,17 +11,17 @@ from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
 from engine.protocol.profile.profile import Profiled
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.words.numbers import number
 
-_Steps = Iterator[Study[Timing] | Event]
+_Steps = Iterator[Study[Profiles] | Event]
 
 
-class ProfileDriver(Driver[Timing]):
+class ProfileDriver(Driver[Profiles]):
     """A side that names a run has that run's own experiment. It fails where no side has a profile."""
 
-    def prepare(self, study: Study[Timing]) -> Study[Timing]:
+    def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides
         prepared = self._prepared(
             side.experiment if side.run_id is None else self._store.run(side.run_id).experiment
@@ -33,7 +33,7 @@ class ProfileDriver(Driver[Timing]):
         )
         return replace(study.knowing(sides=resolved), device_name=prepared[0][1].title)
 
-    def steps(self, study: Study[Timing], is_to_end: Callable[[], bool]) -> _Steps:
+    def steps(self, study: Study[Profiles], is_to_end: Callable[[], bool]) -> _Steps:
         first: Problem | None = None
         names = side_names(study.answer)
         for place, name in enumerate(names):
@@ -54,7 +54,7 @@ class ProfileDriver(Driver[Timing]):
                 self._store.studies.traces.delete(study.id, place)
         yield self._end(None if study.answer.is_known else first)
 
-    def _side(self, study: Study[Timing], place: int, name: str) -> _Steps:
+    def _side(self, study: Study[Profiles], place: int, name: str) -> _Steps:
         trace = self._store.studies.traces.path(study.id, place)
         for event in self._events(self._job(study.answer, place, str(trace))):
             match event:
@@ -70,12 +70,12 @@ class ProfileDriver(Driver[Timing]):
                     study = replace(study, answer=study.answer.with_side(place, problem=problem))
                     yield study
 
-    def _job(self, timing: Timing, place: int, trace: str) -> jobs.Profile:
+    def _job(self, profiles: Profiles, place: int, trace: str) -> jobs.Profile:
         """The job that profiles a side, with what is known of its device's limits."""
-        experiment = timing.sides[place].experiment
+        experiment = profiles.sides[place].experiment
         known = (
             side.profile.limits
-            for side in timing.sides
+            for side in profiles.sides
             if side.profile is not None and side.experiment.device == experiment.device
         )
         return jobs.Profile(experiment=experiment, trace=trace, limits=next(known, None))

@@ -1,4 +1,4 @@
-"""What a side of a timing gains over the first: how many times as fast it is, and which part made it so."""
+"""The gain of a side over the first: how many times as fast it is, and which part made it so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.profile.names import part_phrase, side_names
 from engine.profile.verdict import Verdict, milliseconds, verdict_of
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.remedies import other_precision
 from engine.words.numbers import number, share_text, throughput_text, times
 
@@ -24,12 +24,12 @@ class Gain:
     sentence: str
 
 
-def verdicts(timing: Timing) -> tuple[Verdict | None, ...]:
+def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
     """What bounds each side; None without a profile."""
-    return tuple(_verdict(side, timing.sides) for side in timing.sides)
+    return tuple(_verdict(side, profiles.sides) for side in profiles.sides)
 
 
-def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
+def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
     """What bounds a side; where no setting is known to help, the precision of a faster side does."""
     if side.profile is None:
         return None
@@ -52,12 +52,12 @@ def _verdict(side: TimingSide, sides: Sequence[TimingSide]) -> Verdict | None:
     return replace(verdict, next_step=sentence, changes=remedy.changes, action=remedy.action)
 
 
-def gains(timing: Timing) -> tuple[Gain | None, ...]:
+def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
     """What each side gains over the first; None for the first itself, and where either has no profile."""
-    names = side_names(timing)
+    names = side_names(profiles)
     sides = [
         None if side.profile is None else _Side(name, side.profile, side.experiment)
-        for name, side in zip(names, timing.sides, strict=True)
+        for name, side in zip(names, profiles.sides, strict=True)
     ]
     return tuple(
         None if place == 0 or side is None or sides[0] is None else _gain(side, sides[0])

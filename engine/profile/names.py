@@ -1,4 +1,4 @@
-"""What the sides of a timing and the parts of a step are called, in window, exports and command line."""
+"""The names of sides and of the parts of a step, in window, exports and command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.compare.names import experiment_titles
 from engine.experiment.text import in_sentence
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 
 _TITLES = {
     StepPart.MEMORY: "Memory-bound",
@@ -36,9 +36,9 @@ _MEANINGS = {
 }
 
 
-def side_names(timing: Timing) -> tuple[str, ...]:
+def side_names(profiles: Profiles) -> tuple[str, ...]:
     """The sides' names, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
-    return experiment_titles([side.experiment for side in timing.sides])
+    return experiment_titles([side.experiment for side in profiles.sides])
 
 
 def part_title(part: StepPart, profile: StepProfile) -> str:
@@ -76,10 +76,10 @@ ENERGY_COUNTERS = {
 """What the source of an energy counts."""
 
 
-def failures(timing: Timing) -> tuple[str, ...]:
+def failures(profiles: Profiles) -> tuple[str, ...]:
     """Why sides have no profile, a sentence each; empty where all have one, or are still to come."""
     return tuple(
         f"{name}: {side.problem.message} {side.problem.remedy}".rstrip()
-        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        for name, side in zip(side_names(profiles), profiles.sides, strict=True)
         if side.problem is not None
     )

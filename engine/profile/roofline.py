@@ -11,10 +11,10 @@ from engine.drawing.chart_parts import Rect, words_beside
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
-from engine.profile.bar_picture import timing_looks
+from engine.profile.bar_picture import profile_looks
 from engine.profile.names import side_names
 from engine.protocol.profile.limits import Limits
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.profile.rows import TimeRow
 from engine.words.numbers import number, throughput_text
 
@@ -41,23 +41,23 @@ class Mark:
         return math.hypot(x - self.x, y - self.y) <= max(self.size, _LEAST_MARK) / 2 + 1
 
 
-def roofline_drawing(timing: Timing, width: float, height: float) -> Drawing:
+def roofline_drawing(profiles: Profiles, width: float, height: float) -> Drawing:
     """FLOPs per byte across, TFLOP/s upwards, both logarithmic; the larger a mark, the longer it takes.
 
     Without limits there are no roofs, and without countable kernels no marks.
     """
-    return _Picture(timing, width, height).drawing()
+    return _Picture(profiles, width, height).drawing()
 
 
-def roofline_marks(timing: Timing, width: float, height: float) -> tuple[Mark, ...]:
+def roofline_marks(profiles: Profiles, width: float, height: float) -> tuple[Mark, ...]:
     """The marks of `roofline_drawing` of that size, the topmost last."""
-    return _Picture(timing, width, height).marks
+    return _Picture(profiles, width, height).marks
 
 
-def _countable(timing: Timing) -> list[tuple[int, TimeRow]]:
+def _countable(profiles: Profiles) -> list[tuple[int, TimeRow]]:
     """Rows whose FLOPs and bytes are known, by side: of kernels, or of operations where that is more time."""
     tables: list[list[tuple[int, TimeRow]]] = [[], []]
-    for place, side in enumerate(timing.sides):
+    for place, side in enumerate(profiles.sides):
         if side.profile is None:
             continue
         for table, rows in zip(tables, (side.profile.kernels, side.profile.operations), strict=True):
@@ -66,12 +66,12 @@ def _countable(timing: Timing) -> list[tuple[int, TimeRow]]:
 
 
 class _Picture:
-    def __init__(self, timing: Timing, width: float, height: float) -> None:
+    def __init__(self, profiles: Profiles, width: float, height: float) -> None:
         self._width, self._height = width, height
-        self._looks = timing_looks(timing)
-        self._names = side_names(timing)
-        self._limits = next(filter(None, (profile.limits for profile in timing.profiles())), None)
-        rows = sorted(_countable(timing), key=lambda entry: entry[1].ms, reverse=True)[:_MOST_MARKS]
+        self._looks = profile_looks(profiles)
+        self._names = side_names(profiles)
+        self._limits = next(filter(None, (profile.limits for profile in profiles.measured())), None)
+        rows = sorted(_countable(profiles), key=lambda entry: entry[1].ms, reverse=True)[:_MOST_MARKS]
         self._decades(rows)
         longest = rows[0][1].ms if rows else 1.0
         self.marks = tuple(

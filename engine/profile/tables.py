@@ -1,11 +1,11 @@
-"""The rows of a timing's tables, side by side: kernels, operations or modules of the same name."""
+"""The rows of profiles' tables, side by side: kernels, operations or modules of the same name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.profile.rows import TimeRow
 
 Table = Literal["kernels", "operations", "modules"]
@@ -35,12 +35,12 @@ class SideRow:
         return max([cell.ms for cell in self.cells if cell is not None])
 
 
-def side_rows(timing: Timing, table: Table) -> tuple[SideRow, ...]:
+def side_rows(profiles: Profiles, table: Table) -> tuple[SideRow, ...]:
     """The rows of a table by name, the longest on any side first."""
     cells: dict[str, list[TimeRow | None]] = {}
-    for place, side in enumerate(timing.sides):
+    for place, side in enumerate(profiles.sides):
         for row in getattr(side.profile, table) if side.profile is not None else ():
-            cells.setdefault(row.name, [None] * len(timing.sides))[place] = row
+            cells.setdefault(row.name, [None] * len(profiles.sides))[place] = row
     rows = [SideRow(name, tuple(of_sides), _ratio(of_sides)) for name, of_sides in cells.items()]
     return tuple(sorted(rows, key=lambda row: row.most_ms, reverse=True))
 

@@ -29,7 +29,7 @@ from engine.experiment.value import (
 )
 from engine.protocol.findings import Checked as Checked
 from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.numerics.numerics import Diagnosed as Diagnosed
+from engine.protocol.numerics.numerics import PartMeasured as PartMeasured
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.protocol.profile.profile import Profiled as Profiled
 from engine.protocol.summary import Environment as Environment
@@ -144,7 +144,7 @@ class Pictures(Message):
 class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
     CHECKING = "checking"
-    DIAGNOSING = "diagnosing"
+    NUMERICS = "diagnosing"
     PROFILING = "profiling"
     BUILDING = "building"
     COMPILING = "compiling"
@@ -304,7 +304,7 @@ Event = (
     | Examined
     | ForecastMade
     | Checked
-    | Diagnosed
+    | PartMeasured
     | Profiled
     | Started
     | Pictures

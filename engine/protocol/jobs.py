@@ -57,7 +57,7 @@ class CheckModel(Message):
     experiment: Experiment
 
 
-class Diagnose(Message):
+class StudyNumerics(Message):
     """Look at an experiment's numerics, part by part.
 
     The search for the first NaN or Inf goes through `steps` steps, all of the experiment's by default. If
@@ -104,7 +104,7 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
-Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | Diagnose | Profile
+Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | StudyNumerics | Profile
 Request = Job | Stop | Pause | Continue
 
 
@@ -115,7 +115,7 @@ def _adapter() -> TypeAdapter[Request]:
 
 def is_measured(job: Job) -> bool:
     """True if the job's figures would suffer from anything running beside it."""
-    return isinstance(job, Train | Diagnose | Profile)
+    return isinstance(job, Train | StudyNumerics | Profile)
 
 
 def ends_worker(job: Job) -> bool:

@@ -71,7 +71,7 @@ class Tried(Message):
     train_samples: Whole | None = None
 
 
-class ProbeResult(Message):
+class LimitResult(Message):
     """The limit in one precision.
 
     `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
@@ -105,7 +105,7 @@ class LimitSide(Message):
     granularity: Positive = 1
     trials: Annotated[tuple[Trial, ...], Field(max_length=MOST_ENTRIES)] = ()
     budget_mib: Mib | None = None
-    result: ProbeResult | None = None
+    result: LimitResult | None = None
     problem: Problem | None = None
     forecast: tuple[MemoryLine, ...] = ()
     trying: Annotated[Positive | None, Field(exclude=True)] = None

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study, columns_of
@@ -90,19 +90,19 @@ def _numerics(connection: sqlite3.Connection) -> _Found:
         parts = connection.execute(
             "SELECT name, result FROM diagnosis_parts WHERE diagnosis = ?", (row["id"],)
         )
-        diagnosis = Diagnosis()
+        results = NumericsResults()
         for part in parts.fetchall():
             # one part must not hide the others
             with suppress(ValidationError):
-                read = Diagnosis.model_validate_json(f'{{"{part["name"]}": {part["result"]}}}')
-                diagnosis = diagnosis.model_copy(update={part["name"]: getattr(read, part["name"])})
+                read = NumericsResults.model_validate_json(f'{{"{part["name"]}": {part["result"]}}}')
+                results = results.model_copy(update={part["name"]: getattr(read, part["name"])})
         with suppress(ValidationError):
             asked = {"parts": json.loads(row["parts"]), "run_id": row["run"]}
-            answer = Numerics(experiment=json.loads(row["experiment"]), **asked, diagnosis=diagnosis)
+            answer = Numerics(experiment=json.loads(row["experiment"]), **asked, results=results)
             yield row, _study(row, answer)
 
 
-def _profiles(connection: sqlite3.Connection) -> _Found:
+def _measured(connection: sqlite3.Connection) -> _Found:
     for row in connection.execute("SELECT * FROM timings ORDER BY number").fetchall():
         sides = connection.execute(
             "SELECT * FROM timing_sides WHERE timing = ? ORDER BY position", (row["id"],)
@@ -111,7 +111,7 @@ def _profiles(connection: sqlite3.Connection) -> _Found:
         problems = [side["problem"] for side in sides if side["problem"] and not is_known]
         found = {**dict(row), "problem": problems[0] if problems else None}
         with suppress(ValidationError):
-            yield found, _study(found, Timing.model_validate({"sides": [*map(_profile_side, sides)]}))
+            yield found, _study(found, Profiles.model_validate({"sides": [*map(_profile_side, sides)]}))
 
 
 def _profile_side(row: sqlite3.Row) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _tunings(connection: sqlite3.Connection) -> _Found:
 _READERS: Mapping[str, Callable[[sqlite3.Connection], _Found]] = {
     "limit": _limits,
     "numerics": _numerics,
-    "profile": _profiles,
+    "profile": _measured,
     "tune": _tunings,
 }
 
@@ -171,6 +171,6 @@ def _request(connection: sqlite3.Connection, kind: str, order: dict[str, Any]) -
             run_ids = order["run_ids"] or [None] * len(order["experiments"])
             pairs = zip(order["experiments"], run_ids, strict=True)
             sides = [{"experiment": experiment, "run_id": run_id} for experiment, run_id in pairs]
-            return Timing.model_validate({"sides": sides}).model_dump_json()
+            return Profiles.model_validate({"sides": sides}).model_dump_json()
     answer = connection.execute("SELECT answer FROM studies WHERE id = ?", (order["key"],)).fetchone()
     return str(answer["answer"]) if answer is not None else json.dumps(order)

@@ -9,13 +9,13 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from engine.protocol.events import (
-    Diagnosed,
     Epoch,
     Event,
     Failed,
     Finished,
     Heartbeat,
     Log,
+    PartMeasured,
     Pictures,
     Ready,
     Samples,
@@ -130,7 +130,7 @@ def ranges_of(
     """
     statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
     events = map(_event, connection.execute(statement, (run_id, most, first)))
-    results = (event.result for event in events if isinstance(event, Diagnosed))
+    results = (event.result for event in events if isinstance(event, PartMeasured))
     return tuple(result for result in results if isinstance(result, Ranges))
 
 
@@ -175,7 +175,7 @@ def _is_later(event: Event, step: int) -> bool:
             return max(event.steps, default=0) > step
         case Log(step=int(about)):
             return about > step
-        case Diagnosed(result=Ranges(step=taken)):
+        case PartMeasured(result=Ranges(step=taken)):
             return taken > step
         case Started(resumed_step=int(resumed)):
             return resumed >= step

@@ -21,7 +21,7 @@ from engine.training.checks.check import check
 from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.profile.profile import profile_steps
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
@@ -44,8 +44,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield forecast(job.experiment)
             case jobs.CheckModel():
                 yield check(job.experiment)
-            case jobs.Diagnose():
-                yield from diagnose(job, control)
+            case jobs.StudyNumerics():
+                yield from study_numerics(job, control)
             case jobs.Profile():
                 yield from profile_steps(job, control)
             case jobs.TryBatch():

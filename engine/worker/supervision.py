@@ -114,7 +114,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
         PhaseName.DOWNLOADING: 3_600.0,
         PhaseName.CHECKING: 3_600.0,
         PhaseName.BUILDING: 3_600.0,
-        PhaseName.DIAGNOSING: 3_600.0,
+        PhaseName.NUMERICS: 3_600.0,
         PhaseName.PROFILING: 3_600.0,
         PhaseName.COMPILING: 3_600.0,
         PhaseName.WARMING_UP: 900.0,

@@ -147,7 +147,7 @@ class CompareController(QObject):
     `workspace_wanted` asks for the workspace; `problem` (Problem) if something could not be read or queued.
     """
 
-    workspace_wanted = Signal()
+    page_wanted = Signal()
     problem = Signal(object)
 
     def __init__(
@@ -261,7 +261,7 @@ class CompareController(QObject):
     def compare(self, run_ids: tuple[str, ...]) -> None:
         """Ticks these runs and no others, and asks for the workspace."""
         self._tick(run_ids)
-        self.workspace_wanted.emit()
+        self.page_wanted.emit()
 
     def _show_change(self, run_id: str) -> None:
         self._count()

@@ -1,1 +1,1 @@
-"""The page Largest batch."""
+"""The page of the limit: the largest batch that fits."""

@@ -1,4 +1,4 @@
-"""Connects the form, the page Largest batch and the engine's searches."""
+"""Connects the form, the page of the limit and the session's limits."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
 from engine.protocol.trials import Limit, LimitSide
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.session.request import Request
 from gui.setup.check import usual_gib
 from gui.setup.panel import SetupPanel
 
 
-class LimitController(WorkController[StudyView[Limit]]):
-    """Queues searches and shows them; forecasts what the form describes."""
+class LimitController(StudyController[StudyView[Limit]]):
+    """Queues limits and shows them; forecasts what the form describes."""
 
     def __init__(
         self,
         setup: SetupPanel,
-        panel: MemoryLimitPanel,
+        panel: LimitPanel,
         experiments: Experiments,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(
             experiments,
-            experiments.searches,
-            panel.show_search,
+            experiments.limits,
+            panel.show_view,
             stop_button=panel.stop,
             menu=panel.menu,
             parent=parent,
         )
         self._setup, self._panel = setup, panel
-        self._searches, self._forecaster = experiments.searches, experiments.forecaster
+        self._limits, self._forecaster = experiments.limits, experiments.forecaster
         self._need: Need | None = None
         self._connect()
 
@@ -56,12 +56,12 @@ class LimitController(WorkController[StudyView[Limit]]):
         self._show_need()
 
     def submit(self, request: Request) -> None:
-        """Queues a search in each precision of the form, and shows it."""
+        """Queues a limit in each precision of the form, and shows it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def export(self, path: Path) -> None:
-        """Writes the search that is shown, in the format of the path's ending."""
-        view = self._searches.view(self._key or "")
+        """Writes the limit that is shown, in the format of the path's ending."""
+        view = self._limits.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: LIMIT.export(view.study, path, force=True))
@@ -88,7 +88,7 @@ class LimitController(WorkController[StudyView[Limit]]):
             )
             for label, experiment in _distinct(request.experiments)
         )
-        return self._searches.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
+        return self._limits.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
 
     def _choose_card(self, size: str) -> None:
         device = self._device()
@@ -114,14 +114,14 @@ class LimitController(WorkController[StudyView[Limit]]):
             return
         usual = self._cpu_limit() or usual_gib(device)
         usual_mib = device_mib if usual is None else usual * MIB_PER_GIB
-        self._setup.foot.need.show_search(self._cap_mib() or usual_mib, device_mib)
+        self._setup.foot.need.show_cap(self._cap_mib() or usual_mib, device_mib)
 
     def _device(self) -> DeviceEntry | None:
         catalog = self._experiments.catalog
         return catalog.device(self._setup.text("device")) if catalog is not None else None
 
     def _cpu_limit(self) -> float | None:
-        """The limit chosen for searches on a CPU, if the form's device is one with that much memory."""
+        """The memory chosen for limits on a CPU, if the form's device is one with that much memory."""
         device, limit = self._device(), self._panel.cpu_limit_gib
         if device is None or device.name != "cpu" or limit is None:
             return None
@@ -134,7 +134,7 @@ class LimitController(WorkController[StudyView[Limit]]):
 
 
 def _distinct(sides: Sequence[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
-    """The sides that differ in more than batch and length, which a search ignores."""
+    """The sides that differ in more than batch and length, which a limit ignores."""
     labels: dict[Experiment, str] = {}
     for label, experiment in sides:
         searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})

@@ -1,4 +1,4 @@
-"""The page Largest batch: the largest batch that fits, by precision, on this card or a smaller one."""
+"""The page of the limit: the largest batch that fits, by precision, on this card or a smaller one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, WorkMenu
+from gui.widgets.saved_menu import ExportMenu, StudyMenu
 from gui.widgets.table import ResultTable
 from gui.widgets.table.result_table import copy_lines
 
@@ -40,13 +40,13 @@ _NOTHING_YET = (
     "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
     "proven: it passed, and the next one failed.",
     "Find my memory limit",
-    "Searches in each precision ticked in the form (Ctrl+M)",
+    "In each precision ticked in the form (Ctrl+M)",
 )
 
 
-class MemoryLimitPanel(QFrame):
-    """Shows a search. `options` are its choices, which stand in the form: the limit, and of what the answer
-    is a multiple. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
+class LimitPanel(QFrame):
+    """Shows a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
+    is a multiple. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
     sentence.
@@ -77,17 +77,17 @@ class MemoryLimitPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.result = ResultPanel()
         self.trials = TrialTable()
-        self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
+        self.stop = Button("Stop", "strip", "Stop; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.view, self)
-        self.menu = WorkMenu("search", "trials")
+        self.menu = StudyMenu("limit", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
         self._lay_out()
-        self.show_search(None)
+        self.show_view(None)
 
-    def show_search(self, view: StudyView[Limit] | None) -> None:
-        """Shows a search so far; None for the empty state."""
+    def show_view(self, view: StudyView[Limit] | None) -> None:
+        """Shows a limit so far; None for the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
         self._note.set_whole_text(progress(view) if view is not None else "")
@@ -111,10 +111,10 @@ class MemoryLimitPanel(QFrame):
         self._order_tabs()
         if is_other:
             self._shown = None
-            self.show_search(self._view)
+            self.show_view(self._view)
 
     def show_alone(self) -> None:
-        """Hides what is about another search than the one that is shown."""
+        """Hides what is about another limit than the one shown."""
         for part in (self._heading, self._note):
             part.hide()
 
@@ -219,7 +219,7 @@ def _granularity_box() -> SearchBox:
 
 
 def _shown(view: StudyView[Limit]) -> tuple[object, ...]:
-    """What the result and the table show of a search."""
+    """The parts of a limit that the result and the table show."""
     sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.answer.sides)
     return (view.key, view.answer.cap_gib, sides)
 
@@ -230,7 +230,7 @@ class LimitExport(ExportMenu):
     copied = Signal(str)
 
     def __init__(self, table: ResultTable[TrialRow], parent: QWidget) -> None:
-        super().__init__(parent, "search", LIMIT.formats)
+        super().__init__(parent, "limit", LIMIT.formats)
         self._table = table
         self.addSeparator()
         self.addAction("Copy table").triggered.connect(lambda: self.copy())
@@ -269,7 +269,7 @@ class MemoryChart(Painted):
 
 
 def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
-    """The chart's content; empty without a search."""
+    """The chart's content; empty without a limit."""
     if view is None:
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)

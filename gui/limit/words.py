@@ -1,9 +1,9 @@
-"""The sentences of the page Largest batch."""
+"""The sentences of the page of the limit."""
 
 from __future__ import annotations
 
 from engine.experiment.value import MIB_PER_GIB
-from engine.limit import result as probe_result
+from engine.limit import result as limit_result
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import date_text, duration, memory_text
 from gui.session.orders.studies import StudyView
@@ -15,7 +15,7 @@ def outcome(trial: Trial, largest: int) -> str:
     """The result of a trial."""
     if trial.fits and trial.batch_size == largest and not trial.uncompiled:
         return "Largest fit"
-    return probe_result.outcome(trial).capitalize()
+    return limit_result.outcome(trial).capitalize()
 
 
 def short_outcome(trial: Trial) -> str:
@@ -62,7 +62,7 @@ def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple
 
 
 def progress(view: StudyView[Limit]) -> str:
-    """How far a search has come, for the line beside the title."""
+    """The progress in words, for the line beside the title."""
     if view.is_waiting:
         return "waiting for its turn"
     limit = view.answer
@@ -78,7 +78,7 @@ def progress(view: StudyView[Limit]) -> str:
 
 
 def card(view: Limit, on_gpu: bool) -> str:
-    """The device of a search in a heading: "a 24 GiB card"."""
+    """The device in a heading: "a 24 GiB card"."""
     cap = view.cap_gib
     if cap is None:
         return "this GPU" if on_gpu else "this machine"

@@ -1,4 +1,4 @@
-"""Connects the form, the workspace Numerics and the engine's diagnoses."""
+"""Connects the form, the page Numerics and the session's studies of numerics."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 
-_NO_PARTS = "Tick what to diagnose."
+_NO_PARTS = "Tick what to examine."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
 
 
-class NumericsController(WorkController[StudyView[Numerics]]):
-    """Queues diagnoses, shows and exports them."""
+class NumericsController(StudyController[StudyView[Numerics]]):
+    """Queues studies of numerics, shows and exports them."""
 
     def __init__(
         self,
@@ -37,27 +37,27 @@ class NumericsController(WorkController[StudyView[Numerics]]):
     ) -> None:
         super().__init__(
             experiments,
-            experiments.diagnoses,
-            panel.show_diagnosis,
+            experiments.numerics,
+            panel.show_view,
             stop_button=panel.head.stop,
             menu=panel.head.menu,
             parent=parent,
             follows=follows,
         )
         self._setup, self._panel = setup, panel
-        self._diagnoses = experiments.diagnoses
+        self._numerics = experiments.numerics
         self._connect(follows)
         self._show_kept()
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
-        """Queues a diagnosis and shows it."""
+        """Queues a study of these parts and shows it."""
         if not parts:
             self._refuse(_NO_PARTS)
             return
         # of a run, all its steps are looked through for the first NaN or Inf
         steps = FIRST_STEPS if run_id is None else None
         wanted = Numerics(experiment=experiment, parts=tuple(parts), run_id=run_id, steps=steps)
-        self._enqueue([experiment], lambda: self._diagnoses.submit(wanted))
+        self._enqueue([experiment], lambda: self._numerics.submit(wanted))
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Looks for the first NaN or Inf of a run."""
@@ -73,11 +73,11 @@ class NumericsController(WorkController[StudyView[Numerics]]):
             return
         self._key = run.id
         self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
-        self.workspace_wanted.emit()
+        self.page_wanted.emit()
 
     def export(self, path: Path) -> None:
-        """Writes the diagnosis that is shown, in the format of the path's ending."""
-        view = self._diagnoses.view(self._key or "")
+        """Writes the numerics that are shown, in the format of the path's ending."""
+        view = self._numerics.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: NUMERICS.export(view.study, path, force=True))
@@ -88,15 +88,15 @@ class NumericsController(WorkController[StudyView[Numerics]]):
                 "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
             )
             self._setup.preset_chosen.connect(self._choose_parts)
-            self._panel.diagnose_wanted.connect(lambda: self._setup.order("numerics"))
+            self._panel.study_wanted.connect(lambda: self._setup.order("numerics"))
         else:
-            self._panel.diagnose_wanted.connect(self._go_deeper)
+            self._panel.study_wanted.connect(self._go_deeper)
         self._setup.draft_changed.connect(self._show_kept)
         self._panel.changes_wanted.connect(self._setup.use_changes)
         self._panel.head.export.asked.connect(self.export)
 
     def _go_deeper(self) -> None:
-        """Diagnoses the chosen parts of what is shown."""
+        """Examines the chosen parts of what is shown."""
         if (view := self._panel.view()) is not None:
             self.submit(view.study.experiments[0], self._panel.parts())
 

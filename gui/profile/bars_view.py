@@ -1,4 +1,4 @@
-"""The bars of a timing: what the device does in a step, side above side."""
+"""The bars of profiles: the parts of a step, side above side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Signal
 from engine.drawing.shapes import Drawing
 from engine.profile.bar_picture import PartPlace, bars_drawing, part_places
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets.messages import OfferedView
@@ -19,30 +19,30 @@ _NOTHING_YET = (
     "Where does a step's time go?",
     "A profile records some steps after the warm-up, and tells computing on Tensor Cores and elsewhere from "
     "moving data and from waiting, for every precision on one scale.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _LARGEST = 3
 
 
 class Bars(Picture[PartPlace]):
-    """The picture of a timing with a profile; its spots are the parts."""
+    """The picture of profiles; its spots are the parts."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, profiles: Profiles) -> None:
         super().__init__("Where a step's time goes")
-        self._timing = timing
-        self._names = side_names(timing)
+        self._profiles = profiles
+        self._names = side_names(profiles)
         self.redraw()
 
     def drawn(self, width: float) -> tuple[Drawing, Sequence[PartPlace]]:
-        return bars_drawing(self._timing, width), part_places(self._timing, width)
+        return bars_drawing(self._profiles, width), part_places(self._profiles, width)
 
     def stops(self) -> Sequence[PartPlace]:
         # the table repeats the parts of the bars
         return self.spots()[: len(self.spots()) // 2]
 
     def tip(self, spot: PartPlace) -> str:
-        profile = self._timing.sides[spot.side].profile
+        profile = self._profiles.sides[spot.side].profile
         assert profile is not None  # only profiles have parts
         ms, share = profile.bar.ms(spot.part), share_text(profile.bar.fraction(spot.part))
         name = f"{self._names[spot.side]}: " if len(self._names) > 1 else ""
@@ -66,11 +66,11 @@ class BarsView(OfferedView):
         super().__init__(*_NOTHING_YET)
         self.bars: Bars | None = None
 
-    def show_timing(self, timing: Timing | None) -> None:
-        """Shows the bars of a timing; None for what they would answer."""
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the bars of profiles; None for what they would answer."""
         old, self.bars = self.bars, None
-        if timing is not None and timing.profiles():
-            self.bars = Bars(timing)
+        if profiles is not None and profiles.measured():
+            self.bars = Bars(profiles)
             self.bars.chosen.connect(lambda place: self.part_chosen.emit(place.part))
             self.addWidget(self.bars)
             tab_after(self.empty, self.bars)

@@ -1,4 +1,4 @@
-"""Connects the form, the runs, the workspace Timing and the engine's timings."""
+"""Connects the form, the runs, the page Profile and the session's profiles."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE
-from engine.protocol.profile.profiles import Timing, timing_of
-from gui.profile.panel import TimingPanel
+from engine.protocol.profile.profiles import Profiles, profiles_of
+from gui.profile.panel import ProfilePanel
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 
 
-class TimingController(WorkController[StudyView[Timing]]):
-    """Queues timings, shows and exports them."""
+class ProfileController(StudyController[StudyView[Profiles]]):
+    """Queues profiles, shows and exports them."""
 
     def __init__(
         self,
         setup: SetupPanel,
-        panel: TimingPanel,
+        panel: ProfilePanel,
         experiments: Experiments,
         parent: QObject | None = None,
         *,
@@ -32,48 +32,48 @@ class TimingController(WorkController[StudyView[Timing]]):
         head = panel.head
         super().__init__(
             experiments,
-            experiments.timings,
+            experiments.profiles,
             panel.show_view,
             stop_button=head.stop,
             menu=head.menu,
             parent=parent,
             follows=follows,
         )
-        self._timings = experiments.timings
+        self._profiles = experiments.profiles
         if follows:
             setup.take_orders("profile", self.submit, self._refuse)
-            panel.explain_wanted.connect(lambda: setup.order("profile"))
+            panel.profile_wanted.connect(lambda: setup.order("profile"))
         else:
-            panel.explain_wanted.connect(self._profile_again)
+            panel.profile_wanted.connect(self._profile_again)
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
         head.export.asked.connect(self.export)
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
         """Queues profiles of experiments, or of runs, and shows them."""
-        self._enqueue(experiments, lambda: self._timings.submit(timing_of(experiments, run_ids)))
+        self._enqueue(experiments, lambda: self._profiles.submit(profiles_of(experiments, run_ids)))
 
-    def explain(self, run_ids: Sequence[str]) -> None:
-        """Shows the newest timing of these runs side by side, or makes one."""
+    def profile_runs(self, run_ids: Sequence[str]) -> None:
+        """Shows the newest profile of these runs side by side, or makes one."""
         known = self._experiments.profile_of(run_ids)
         if known is not None:
             self._show(known)
-            self.workspace_wanted.emit()
-        elif (against := self._experiments.why_not_explained(run_ids)) is not None:
+            self.page_wanted.emit()
+        elif (against := self._experiments.why_not_profiled(run_ids)) is not None:
             self._refuse(against)
         else:
             runs = [run for run_id in run_ids if (run := self._experiments.runs.record(run_id)) is not None]
             self.submit([run.experiment for run in runs], run_ids)
 
     def export(self, path: Path) -> None:
-        """Writes the timing that is shown, in the format of the path's ending."""
-        view = self._timings.view(self._key or "")
+        """Writes the profile that is shown, in the format of the path's ending."""
+        view = self._profiles.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: PROFILE.export(view.study, path, force=True))
 
     def _profile_again(self) -> None:
-        view = self._timings.view(self._key or "")
+        view = self._profiles.view(self._key or "")
         if view is not None:
             runs = self._experiments.runs
             # a deleted run is profiled as what it was

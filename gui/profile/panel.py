@@ -1,4 +1,4 @@
-"""The workspace Timing: where a step's time goes, side by side, and what would make it shorter."""
+"""The page Profile: where a step's time goes, side by side, and what would make it shorter."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from engine.profile.tables import TABLES
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import date_text, number, share_text
 from gui.profile.bars_view import BarsView
 from gui.profile.export import offer_viewer
 from gui.profile.roofline_view import RooflineView
 from gui.profile.rows_view import RowsView
-from gui.session.orders.head import WorkHead
+from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
 from gui.widgets.answers.advice_view import AdviceView, AdviceWords
@@ -44,21 +44,21 @@ from gui.widgets.shortcuts import tab_after
 _WORDS = AdviceWords(
     question="What would make a step shorter?",
     hint="Advice comes with the profile of a step, together with the figures that it rests on.",
-    action="Explain the time",
+    action="Profile",
     tooltip="Profile some steps of what the form describes",
     none="Advice is given only where figures support it, and none do here.",
 )
 
 
-class TimingAdvice(AdviceView):
-    """Shows what the profiles of a timing advise."""
+class ProfileAdvice(AdviceView):
+    """Shows the advice on profiles."""
 
     def __init__(self) -> None:
         super().__init__(_WORDS)
 
-    def show_timing(self, timing: Timing | None) -> None:
+    def show_profiles(self, profiles: Profiles | None) -> None:
         """Shows the advice for all sides; None for the empty state."""
-        self.show_advice(None if timing is None or not timing.profiles() else advice_by_side(timing))
+        self.show_advice(None if profiles is None or not profiles.measured() else advice_by_side(profiles))
 
 
 _NOTHING_YET = (
@@ -71,35 +71,35 @@ _NOTHING_YET = (
 _AWAITED = "The first profile is shown as soon as it is there."
 
 
-_View = BarsView | RowsView | RooflineView | TimingAdvice
+_View = BarsView | RowsView | RooflineView | ProfileAdvice
 
 
-class TimingPanel(QFrame):
-    """Shows a timing.
+class ProfilePanel(QFrame):
+    """Shows profiles side by side.
 
-    `explain_wanted` asks for one of what the form describes, `again` for the same once more; `changes_wanted`
-    carries Changes for the form, `guide_wanted` a page of the guide.
+    `profile_wanted` asks for those of what the form describes, `again` for the same once more;
+    `changes_wanted` carries Changes for the form, `guide_wanted` a page of the guide.
     """
 
-    explain_wanted = Signal()
+    profile_wanted = Signal()
     changes_wanted = Signal(object)
     guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
-        self._view: StudyView[Timing] | None = None
-        self._shown: Timing | None = None
+        self._view: StudyView[Profiles] | None = None
+        self._shown: Profiles | None = None
         self._stale: set[str] = set()
-        self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
-        self.head = WorkHead("Profile", "profile", "steps", PROFILE.formats, self.again)
+        self.again = Button("Profile again", "strip", "Profile the same once more; this profile is kept")
+        self.head = StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again)
         self._traces = offer_viewer(self.head.export)
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.failures = wrapped("", "problem")
-        self.answer = TimingAnswer()
+        self.answer = ProfileAnswer()
         self.notes = ElidedLabel("", "hint")
         self.bars, self.rows = BarsView(), RowsView()
-        self.roofline, self.advice = RooflineView(), TimingAdvice()
+        self.roofline, self.advice = RooflineView(), ProfileAdvice()
         self._views: Mapping[str, _View] = {
             "bars": self.bars,
             "rows": self.rows,
@@ -107,7 +107,7 @@ class TimingPanel(QFrame):
             "advice": self.advice,
         }
         self.tabs = ViewTabs(
-            "Views of the timing",
+            "Views of the profile",
             (
                 ViewTab("bars", "Step", "step-time", self._step()),
                 ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
@@ -119,10 +119,10 @@ class TimingPanel(QFrame):
         self._connect()
         self.show_view(None)
 
-    def show_view(self, view: StudyView[Timing] | None) -> None:
-        """Shows a timing so far; None for the empty state."""
+    def show_view(self, view: StudyView[Profiles] | None) -> None:
+        """Shows the profiles known so far; None for the empty state."""
         self._view = view
-        timing = None if view is None else view.answer
+        profiles = None if view is None else view.answer
         if view is None:
             self.head.show_view(None, "", 0.0, None, is_known=False)
         else:
@@ -134,12 +134,12 @@ class TimingPanel(QFrame):
         if view is not None:
             page = self._content if view.study.is_known or not view.is_unfinished else self._awaited
         self._pages.setCurrentWidget(page)
-        if timing != self._shown:
+        if profiles != self._shown:
             # the worker's phase changes often: nothing is filled again for it
-            self._shown = timing
-            self._show_timing(timing)
+            self._shown = profiles
+            self._show_profiles(profiles)
 
-    def view(self) -> StudyView[Timing] | None:
+    def view(self) -> StudyView[Profiles] | None:
         return self._view
 
     def state(self) -> dict[str, Any]:
@@ -152,13 +152,13 @@ class TimingPanel(QFrame):
             self.tabs.open(state["tab"])
             self.rows.open_table({table: table for table in TABLES}[state["table"]])
 
-    def _show_timing(self, timing: Timing | None) -> None:
-        profiles = () if timing is None else timing.profiles()
-        self._traces.setEnabled(any(profile.trace is not None for profile in profiles))
-        set_text(self.failures, "\n".join(failures(timing)) if profiles and timing is not None else "")
+    def _show_profiles(self, profiles: Profiles | None) -> None:
+        measured = () if profiles is None else profiles.measured()
+        self._traces.setEnabled(any(profile.trace is not None for profile in measured))
+        set_text(self.failures, "\n".join(failures(profiles)) if measured and profiles is not None else "")
         self.failures.setVisible(bool(self.failures.text()))
-        self.answer.show_timing(timing)
-        self.notes.set_whole_text("" if timing is None else notes(timing))
+        self.answer.show_profiles(profiles)
+        self.notes.set_whole_text("" if profiles is None else notes(profiles))
         self.notes.setVisible(bool(self.notes.whole_text()))
         self._stale = set(self._views)
         self._fill_tab()
@@ -168,14 +168,14 @@ class TimingPanel(QFrame):
         name = self.tabs.name()
         if name in self._stale:
             self._stale.remove(name)
-            self._views[name].show_timing(self._shown)
+            self._views[name].show_profiles(self._shown)
 
     def _connect(self) -> None:
-        self.empty.pressed.connect(self.explain_wanted)
+        self.empty.pressed.connect(self.profile_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
         self.bars.part_chosen.connect(self._show_kernels)
         for view in self._views.values():
-            view.wanted.connect(self.explain_wanted)
+            view.wanted.connect(self.profile_wanted)
         self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit(ENERGY_PAGE))
         for teller in (self.answer, self.advice):
             teller.changes_wanted.connect(self.changes_wanted)
@@ -216,9 +216,8 @@ ENERGY_PAGE = "energy"
 _GAP = 4
 
 
-class TimingAnswer(QWidget):
-    """What each side gains, what bounds it, and what would help; `large`, which the workspace places, is the
-    largest gain.
+class ProfileAnswer(QWidget):
+    """Each side's gain, bound and remedy; `large`, which the page places, is the largest gain.
 
     `changes_wanted` carries Changes for the form.
     """
@@ -234,25 +233,25 @@ class TimingAnswer(QWidget):
         below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignRight)
         self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
 
-    def show_timing(self, timing: Timing | None) -> None:
-        """Shows the answer of a timing as far as it is known."""
-        profiles = () if timing is None else timing.profiles()
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the answer as far as it is known."""
+        measured = () if profiles is None else profiles.measured()
         for part in (self, self.large):
-            part.setVisible(bool(profiles))
-        if timing is None or not profiles:
+            part.setVisible(bool(measured))
+        if profiles is None or not measured:
             return
-        known, gained = verdicts(timing), gains(timing)
+        known, gained = verdicts(profiles), gains(profiles)
         best = max(filter(None, gained), key=lambda gain: gain.ratio or 0.0, default=None)
         if best is not None:
             told = large = best.sentence
         else:
-            names = zip(side_names(timing), known, strict=True)
+            names = zip(side_names(profiles), known, strict=True)
             name, told = next((name, verdict.sentence) for name, verdict in names if verdict is not None)
-            large = f"{name}: {told}" if len(timing.sides) > 1 else told
+            large = f"{name}: {told}" if len(profiles.sides) > 1 else told
         # Qt would break a line within "TFLOP/s"
         self.large.setText(large.replace("/", "/\N{WORD JOINER}"))
-        self._show_sides(timing, known, gained, told)
-        self.guide.setVisible(any(profile.energy is not None for profile in profiles))
+        self._show_sides(profiles, known, gained, told)
+        self.guide.setVisible(any(profile.energy is not None for profile in measured))
 
     def text(self) -> str:
         """All that it says."""
@@ -260,12 +259,12 @@ class TimingAnswer(QWidget):
 
     def _show_sides(
         self,
-        timing: Timing,
+        profiles: Profiles,
         verdicts: Sequence[Verdict | None],
         gains: Sequence[Gain | None],
         told: str,
     ) -> None:
-        """Shows what each side gains, what bounds it, unless that is `told` above, and what would help."""
+        """Shows each side's gain, its bound unless `told` above, and its remedy."""
         sides, self._texts = QWidget(), []
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -273,11 +272,11 @@ class TimingAnswer(QWidget):
         grid.setVerticalSpacing(2)
         grid.setColumnStretch(1, 1)
         top = Qt.AlignmentFlag.AlignTop
-        rows = zip(side_names(timing), timing.sides, verdicts, gains, strict=True)
+        rows = zip(side_names(profiles), profiles.sides, verdicts, gains, strict=True)
         for place, (name, side, verdict, gain) in enumerate(rows):
             if verdict is None or side.profile is None:
                 continue
-            helps = not _is_beside(verdict, timing)
+            helps = not _is_beside(verdict, profiles)
             gained = gain.sentence if gain is not None else ""
             sentences = (gained, verdict.sentence, verdict.next_step if helps else "")
             words = " ".join(sentence for sentence in sentences if sentence and sentence != told)
@@ -309,28 +308,28 @@ class TimingAnswer(QWidget):
         return button
 
 
-def _is_beside(verdict: Verdict, timing: Timing) -> bool:
-    """Whether what would help is a precision that another side has already."""
-    precisions = {side.experiment.precision.value for side in timing.sides}
+def _is_beside(verdict: Verdict, profiles: Profiles) -> bool:
+    """True if the remedy is a precision that another side has already."""
+    precisions = {side.experiment.precision.value for side in profiles.sides}
     return bool(verdict.changes) and all(
         key == "precision" and text in precisions for key, text in verdict.changes
     )
 
 
-def _name(name: str, side: TimingSide) -> QWidget:
+def _name(name: str, side: ProfileSide) -> QWidget:
     holder = QWidget()
     in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
     return holder
 
 
-def facts(view: StudyView[Timing]) -> str:
-    """What was profiled, where and when."""
+def facts(view: StudyView[Profiles]) -> str:
+    """The experiments, the device and the date."""
     when = date_text(view.created)
     return ", ".join(part for part in (_what(view.answer), view.device_name, when) if part)
 
 
-def progress(view: StudyView[Timing]) -> str:
-    """How far a timing has come."""
+def progress(view: StudyView[Profiles]) -> str:
+    """The progress, in words."""
     if view.is_waiting:
         return "waiting for its turn"
     names = side_names(view.answer)
@@ -348,7 +347,7 @@ def figures(profile: StepProfile) -> str:
 
 
 def figures_tip(profile: StepProfile) -> str:
-    """What the figures mean, and what they count."""
+    """The meaning of the figures."""
     parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
     if (energy := profile.energy) is not None:
         parts.append(ENERGY_COUNTERS[energy.source])
@@ -357,18 +356,18 @@ def figures_tip(profile: StepProfile) -> str:
     return "\n".join(filter(None, parts))
 
 
-def notes(timing: Timing) -> str:
-    """What was noted of the profiles, with the sides' names where it is not of all."""
+def notes(profiles: Profiles) -> str:
+    """The notes on the profiles, with the sides' names where they are not of all."""
     sides: dict[str, list[str]] = {}
-    for name, side in zip(side_names(timing), timing.sides, strict=True):
+    for name, side in zip(side_names(profiles), profiles.sides, strict=True):
         for note in side.profile.notes if side.profile is not None else ():
             sides.setdefault(note, []).append(name)
     return " ".join(
-        note if len(names) == len(timing.sides) else f"{listed(names)}: {note}"
+        note if len(names) == len(profiles.sides) else f"{listed(names)}: {note}"
         for note, names in sides.items()
     )
 
 
-def _what(timing: Timing) -> str:
-    first = timing.sides[0].experiment
-    return f"{first.model} on {dataset_words(first.dataset)}: {listed(side_names(timing))}"
+def _what(profiles: Profiles) -> str:
+    first = profiles.sides[0].experiment
+    return f"{first.model} on {dataset_words(first.dataset)}: {listed(side_names(profiles))}"

@@ -1,4 +1,4 @@
-"""How close a timing comes to the device's limits: the roofline, how to read it, and the MFU."""
+"""The roofline of profiles: how close kernels come to the device's limits, and the MFU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.drawing.shapes import Drawing
 from engine.profile.names import side_names
 from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
 from engine.profile.verdict import MFU, mfu_sentence
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets import label
@@ -21,7 +21,7 @@ _NOTHING_YET = (
     "How close do the kernels come to what this device can do?",
     "A profile measures the device's bandwidth and its matrix throughput in every format within seconds, and "
     "holds what every kernel reaches against them.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _HOW_TO_READ = (
@@ -39,24 +39,24 @@ _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 
 
 class Roofline(Picture[Mark]):
-    """The picture of a timing with a profile; its spots are the kernels."""
+    """The picture of profiles; its spots are the kernels."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, profiles: Profiles) -> None:
         super().__init__("Roofline")
-        self._timing = timing
-        self._names = side_names(timing)
+        self._profiles = profiles
+        self._names = side_names(profiles)
         self.redraw()
 
     def drawn(self, width: float) -> tuple[Drawing, Sequence[Mark]]:
         height = min(max(_PART * width, _LOWEST), _HIGHEST)
-        marks = roofline_marks(self._timing, width, height)
-        return roofline_drawing(self._timing, width, height), marks[::-1]
+        marks = roofline_marks(self._profiles, width, height)
+        return roofline_drawing(self._profiles, width, height), marks[::-1]
 
     def stops(self) -> Sequence[Mark]:
         return self.spots()[::-1]
 
     def tip(self, spot: Mark) -> str:
-        row, profile = spot.row, self._timing.sides[spot.place].profile
+        row, profile = spot.row, self._profiles.sides[spot.place].profile
         assert profile is not None and row.flops and row.moved_bytes  # else there is no mark
         share = profile.share_of_step(row)
         name = f"{self._names[spot.place]}: " if len(self._names) > 1 else ""
@@ -81,24 +81,24 @@ class RooflineView(AnswerPage):
         super().__init__("Roofline", *_NOTHING_YET)
         self.roofline: Roofline | None = None
 
-    def show_timing(self, timing: Timing | None) -> None:
-        """Shows how close a timing comes to the limits; None for what it would answer."""
-        if timing is None or not timing.profiles():
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the roofline of profiles; None for what it would answer."""
+        if profiles is None or not profiles.measured():
             self.roofline = None
             self.show_empty()
             return
-        self.roofline = Roofline(timing)
+        self.roofline = Roofline(profiles)
         parts: list[Part] = [self.roofline, wrapped(_HOW_TO_READ, "hint")]
-        parts += [wrapped(text, "body") for text in _utilisation(timing)]
+        parts += [wrapped(text, "body") for text in _utilisation(profiles)]
         parts += [label("What MFU means", "heading"), wrapped(MFU, "hint")]
-        self.show_answer(_answer(timing), *parts)
+        self.show_answer(_answer(profiles), *parts)
 
 
-def _answer(timing: Timing) -> str:
+def _answer(profiles: Profiles) -> str:
     """The sides' MFU in short."""
-    sides = zip(side_names(timing), timing.sides, strict=True)
+    sides = zip(side_names(profiles), profiles.sides, strict=True)
     known = [
-        f"{share_text(side.profile.mfu)}{f' in {name}' if len(timing.sides) > 1 else ''}"
+        f"{share_text(side.profile.mfu)}{f' in {name}' if len(profiles.sides) > 1 else ''}"
         for name, side in sides
         if side.profile is not None and side.profile.mfu is not None
     ]
@@ -107,12 +107,12 @@ def _answer(timing: Timing) -> str:
     return f"Of the measured peak, the model uses {', '.join(known)}."
 
 
-def _utilisation(timing: Timing) -> list[str]:
+def _utilisation(profiles: Profiles) -> list[str]:
     """What every side's MFU is made of, or why there is none."""
-    several = len(timing.sides) > 1
+    several = len(profiles.sides) > 1
     sentences: list[str] = []
     uncounted = []
-    for name, side in zip(side_names(timing), timing.sides, strict=True):
+    for name, side in zip(side_names(profiles), profiles.sides, strict=True):
         if side.profile is None:
             continue
         sentence = mfu_sentence(side.profile)
@@ -120,7 +120,7 @@ def _utilisation(timing: Timing) -> list[str]:
             sentences.append(f"{name}: {sentence}" if several else sentence)
         elif side.profile.flops is None:
             uncounted.append(name)
-    if all(profile.limits is None for profile in timing.profiles()):
+    if all(profile.limits is None for profile in profiles.measured()):
         sentences.append(_NO_LIMITS)
     if uncounted:
         sentences.append(_NO_FLOPS.format(names=f" in {', '.join(uncounted)}" if several else ""))

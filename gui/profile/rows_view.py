@@ -1,4 +1,4 @@
-"""The tables of a timing: its kernels, operations or modules, the sides side by side."""
+"""The tables of profiles: their kernels, operations or modules, the sides side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.profile.names import part_phrase, part_title, side_names
 from engine.profile.tables import TABLES, SideRow, Table, side_rows
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.profile.rows import TimeRow
 from engine.words.numbers import share_text
 from gui.widgets import Button, Segmented
@@ -23,7 +23,7 @@ _NOTHING_YET = (
     "Which kernels, operations and modules take a step's time?",
     "A profile records some steps after the warm-up, and adds up what every kernel, operation and module "
     "takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has these words."
@@ -37,7 +37,7 @@ class RowsView(OfferedView):
 
     def __init__(self) -> None:
         super().__init__(*_NOTHING_YET)
-        self._timing: Timing | None = None
+        self._profiles: Profiles | None = None
         self._part: StepPart | None = None
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
@@ -49,12 +49,12 @@ class RowsView(OfferedView):
         self.choice.changed.connect(self._show)
         self.part.clicked.connect(lambda: self.show_part(None))
         self.addWidget(self._page)
-        self.show_timing(None)
+        self.show_profiles(None)
 
-    def show_timing(self, timing: Timing | None) -> None:
-        """Shows the tables of a timing; None for what they would answer."""
-        self._timing = timing if timing is not None and timing.profiles() else None
-        self.show_page(is_known=self._timing is not None)
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the tables of profiles; None for what they would answer."""
+        self._profiles = profiles if profiles is not None and profiles.measured() else None
+        self.show_page(is_known=self._profiles is not None)
         self._show()
 
     def show_part(self, part: StepPart | None) -> None:
@@ -76,15 +76,15 @@ class RowsView(OfferedView):
         return next(table for table in TABLES if table == self.choice.value())
 
     def _show(self) -> None:
-        timing, table = self._timing, self.shown_table()
-        if timing is None:
+        profiles, table = self._profiles, self.shown_table()
+        if profiles is None:
             return
-        rows = side_rows(timing, table)
+        rows = side_rows(profiles, table)
         self.table.setAccessibleName(table.capitalize())
-        self.table.show_rows(rows, _columns(timing, table, rows))
-        self._show_part(timing.profiles()[0])
+        self.table.show_rows(rows, _columns(profiles, table, rows))
+        self._show_part(profiles.measured()[0])
         noun = NOUNS[table].lower()
-        notes = dict.fromkeys(note for side in timing.profiles() for note in side.notes)
+        notes = dict.fromkeys(note for side in profiles.measured() for note in side.notes)
         self._page.tell(" ".join([f"The profile has no {noun}s.", *notes]), noun)
 
     def _show_part(self, profile: StepProfile) -> None:
@@ -103,13 +103,15 @@ class RowsView(OfferedView):
             )
 
     def _about(self, row: SideRow) -> str:
-        return "\n".join([row.name, *_lines(self._timing, row)]) if self._timing is not None else ""
+        return "\n".join([row.name, *_lines(self._profiles, row)]) if self._profiles is not None else ""
 
 
-def _columns(timing: Timing, table: Table, rows: tuple[SideRow, ...]) -> list[Column[SideRow]]:
-    names = side_names(timing)
-    groups = [Group(name, side.experiment.precision) for name, side in zip(names, timing.sides, strict=True)]
-    name, *others = figures.columns_of(timing, table, rows)
+def _columns(profiles: Profiles, table: Table, rows: tuple[SideRow, ...]) -> list[Column[SideRow]]:
+    names = side_names(profiles)
+    groups = [
+        Group(name, side.experiment.precision) for name, side in zip(names, profiles.sides, strict=True)
+    ]
+    name, *others = figures.columns_of(profiles, table, rows)
     return [
         Column(name.heading, name.text, name.value, name.tip, width=_LEAST_NAME, widest=GROWS),
         *(_figure(column, None if column.side is None else groups[column.side], groups) for column in others),
@@ -141,10 +143,10 @@ def _found_by(row: SideRow) -> str:
     return " ".join([row.name, *(cell.operation or "" for cell in row.known)])
 
 
-def _lines(timing: Timing, row: SideRow) -> Iterator[str]:
+def _lines(profiles: Profiles, row: SideRow) -> Iterator[str]:
     """A row's figures in words, a line for each side."""
-    names = side_names(timing)
-    for name, side, cell in zip(names, timing.sides, row.cells, strict=True):
+    names = side_names(profiles)
+    for name, side, cell in zip(names, profiles.sides, row.cells, strict=True):
         if cell is not None and side.profile is not None:
             words = ", ".join(_facts(cell, side.profile))
             yield f"{name}: {words}" if len(names) > 1 else words

@@ -10,8 +10,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import Grid
 from engine.profile.gain import gains
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
@@ -72,33 +72,33 @@ def _limit(limit: Limit) -> _Told:
 
 def _numerics(numerics: Numerics) -> _Told:
     experiment = numerics.experiment
-    return f"Numerics, {experiment.precision.label}", _finding(numerics.diagnosis), None, experiment
+    return f"Numerics, {experiment.precision.label}", _finding(numerics.results), None, experiment
 
 
-def _finding(diagnosis: Diagnosis) -> str:
+def _finding(results: NumericsResults) -> str:
     """The most serious finding, in a few words."""
-    if diagnosis.nan is not None and (first := diagnosis.nan.first) is not None:
+    if results.nan is not None and (first := results.nan.first) is not None:
         return f"NaN or Inf from {first.module or first.operation}"
-    if diagnosis.islands is not None and diagnosis.islands.modules is not None:
-        return f"{counted(len(diagnosis.islands.modules), 'module')} must stay in FP32"
-    if diagnosis.range is not None:
-        rows = diagnosis.range.rows
+    if results.islands is not None and results.islands.modules is not None:
+        return f"{counted(len(results.islands.modules), 'module')} must stay in FP32"
+    if results.range is not None:
+        rows = results.range.rows
         losing = {row.module for row in rows if row.became_zero or row.became_nonfinite}
         modules = {row.module for row in rows}
         return f"{len(losing):,} of {counted(len(modules), 'module')} lose numbers"
-    if diagnosis.nan is not None:
+    if results.nan is not None:
         return "no NaN or Inf"
-    return "losses compared" if diagnosis.ladder is not None else "operations mapped"
+    return "losses compared" if results.ladder is not None else "operations mapped"
 
 
 _TITLES = {1: "Profile", 2: "Profile of both"}
 
 
-def _profile(timing: Timing) -> _Told:
-    first, count = timing.sides[0].experiment, len(timing.sides)
+def _profile(profiles: Profiles) -> _Told:
+    first, count = profiles.sides[0].experiment, len(profiles.sides)
     title = f"Profile, {first.precision.label}" if count == 1 else _TITLES.get(count, f"Profile of {count}")
-    ratios = [gain.ratio for gain in gains(timing) if gain is not None and gain.ratio is not None]
-    times = [number(profile.step_ms) for profile in timing.profiles()]
+    ratios = [gain.ratio for gain in gains(profiles) if gain is not None and gain.ratio is not None]
+    times = [number(profile.step_ms) for profile in profiles.measured()]
     result = f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms a step" if times else "failed"
     return title, result, max(ratios, default=None), first
 

@@ -11,32 +11,32 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from engine.export.formats import LIMIT
 from engine.protocol.trials import Limit
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
-from gui.profile.controller import TimingController
-from gui.profile.panel import TimingPanel
+from gui.profile.controller import ProfileController
+from gui.profile.panel import ProfilePanel
 from gui.runs.table.rows import StudyKind
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
-from gui.tune.controller import FastestController
+from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
 
 
-class _Limits(WorkController[StudyView[Limit]]):
+class _Limits(StudyController[StudyView[Limit]]):
     """Shows saved limits. The form's own limit is another's affair."""
 
     def __init__(
-        self, setup: SetupPanel, panel: MemoryLimitPanel, experiments: Experiments, parent: QObject
+        self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject
     ) -> None:
         super().__init__(
             experiments,
-            experiments.searches,
-            panel.show_search,
+            experiments.limits,
+            panel.show_view,
             stop_button=panel.stop,
             menu=panel.menu,
             parent=parent,
@@ -47,12 +47,12 @@ class _Limits(WorkController[StudyView[Limit]]):
         panel.copied.connect(self.reported)
 
     def _export(self, path: Path) -> None:
-        view = self._experiments.searches.view(self._key or "")
+        view = self._experiments.limits.view(self._key or "")
         if view is not None:
             self._write(lambda: LIMIT.export(view.study, path, force=True))
 
 
-StudyPanel = MemoryLimitPanel | NumericsPanel | TimingPanel | SweepPanel | TunePanel
+StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
 
 
 class StudyMaker(QObject):
@@ -73,11 +73,11 @@ class StudyMaker(QObject):
     ) -> None:
         super().__init__(parent)
         self._store_path, self._setup, self.experiments = store_path, setup, experiments
-        self._controllers: list[WorkController[Any]] = []
+        self._controllers: list[StudyController[Any]] = []
 
-    def make(self, kind: StudyKind, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+    def make(self, kind: StudyKind, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
         """A panel in `parent`, and what fills it."""
-        makers: dict[StudyKind, Callable[[QWidget], tuple[StudyPanel, WorkController[Any]]]] = {
+        makers: dict[StudyKind, Callable[[QWidget], tuple[StudyPanel, StudyController[Any]]]] = {
             "limit": self._limit,
             "numerics": self._numerics,
             "profile": self._profile,
@@ -88,7 +88,7 @@ class StudyMaker(QObject):
         self._controllers.append(controller)
         controller.reported.connect(self.reported)
         controller.written.connect(self.written)
-        if not isinstance(panel, MemoryLimitPanel):
+        if not isinstance(panel, LimitPanel):
             panel.guide_wanted.connect(self.guide_wanted)
         return panel, controller
 
@@ -97,29 +97,29 @@ class StudyMaker(QObject):
         for controller in self._controllers:
             controller.stop()
 
-    def _limit(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
-        panel = MemoryLimitPanel(parent)
+    def _limit(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
+        panel = LimitPanel(parent)
         panel.show_alone()
         return panel, _Limits(self._setup, panel, self.experiments, self)
 
-    def _numerics(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+    def _numerics(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
         panel = NumericsPanel(parent)
         return panel, NumericsController(self._setup, panel, self.experiments, self, follows=False)
 
-    def _profile(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
-        panel = TimingPanel(parent)
-        return panel, TimingController(self._setup, panel, self.experiments, self, follows=False)
+    def _profile(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
+        panel = ProfilePanel(parent)
+        return panel, ProfileController(self._setup, panel, self.experiments, self, follows=False)
 
-    def _sweep(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+    def _sweep(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
         panel, setup, experiments = SweepPanel(parent), self._setup, self.experiments
         sweeps = SweepController(self._store_path, setup, panel, experiments, self, follows=False)
         sweeps.comparison_wanted.connect(self.comparison_wanted)
         sweeps.runs_wanted.connect(self.runs_wanted)
         return panel, sweeps
 
-    def _tune(self, parent: QWidget) -> tuple[StudyPanel, WorkController[Any]]:
+    def _tune(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
         panel = TunePanel(parent)
-        tunings = FastestController(self._setup, panel, self.experiments, self, follows=False)
+        tunings = TuneController(self._setup, panel, self.experiments, self, follows=False)
         tunings.comparison_wanted.connect(self.comparison_wanted)
         return panel, tunings
 
@@ -130,7 +130,7 @@ class StudyPages(QStackedWidget):
     def __init__(self, maker: StudyMaker, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._maker = maker
-        self._controllers: dict[StudyKind, WorkController[Any]] = {}
+        self._controllers: dict[StudyKind, StudyController[Any]] = {}
         self._panels: dict[StudyKind, StudyPanel] = {}
         self._actions: dict[StudyKind, QWidget] = {}
 
@@ -140,7 +140,7 @@ class StudyPages(QStackedWidget):
             panel, self._controllers[kind] = self._maker.make(kind, self)
             self._panels[kind] = panel
             self.addWidget(panel)
-            if not isinstance(panel, MemoryLimitPanel):
+            if not isinstance(panel, LimitPanel):
                 self._actions[kind] = panel.head.give_actions()
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)

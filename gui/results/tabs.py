@@ -12,15 +12,15 @@ from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.results.studies import StudyMaker
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.widgets import EmptyState
 
 _ABOVE = 8
@@ -75,7 +75,7 @@ class StudyTab(QWidget):
     def __init__(self, kind: StudyKind, offer: _Offer, maker: StudyMaker) -> None:
         super().__init__()
         self._kind, self._offer, self._maker = kind, offer, maker
-        self._controller: WorkController[Any] | None = None
+        self._controller: StudyController[Any] | None = None
         self._pair: Pair | None = None
         self._made: dict[tuple[str, ...], str] = {}
         self.empty = EmptyState(offer.question, offer.hint, "", offer.tip)
@@ -102,7 +102,7 @@ class StudyTab(QWidget):
             if (layout := panel.layout()) is not None:
                 # in line with the sentence above
                 layout.setContentsMargins(0, _ABOVE, 0, 0)
-            if not isinstance(panel, MemoryLimitPanel):
+            if not isinstance(panel, LimitPanel):
                 panel.head.hide_title()
         self._pages.setCurrentIndex(1)
         self._controller.open(key)
@@ -157,8 +157,8 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             lambda pair: f"Profile {pair.sides}",
             "Profiles some steps of the compared runs",
             lambda pair: experiments.profile_of(pair.run_ids),
-            lambda pair: experiments.timings.submit(timing_of(pair.experiments, pair.run_ids)),
-            lambda pair: experiments.why_not_explained(pair.run_ids),
+            lambda pair: experiments.profiles.submit(profiles_of(pair.experiments, pair.run_ids)),
+            lambda pair: experiments.why_not_profiled(pair.run_ids),
         ),
         "numerics": _Offer(
             "Numerics",
@@ -166,9 +166,9 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "A few steps are watched, operation by operation: which format each computes in, and which"
             " numbers do not fit into it.",
             lambda pair: f"Watch {pair.headline.precision.label}",
-            "Diagnoses the numerics of the side that the sentence is about",
+            "Examines the numerics of the side that the sentence is about",
             lambda pair: newest("numerics", [pair.headline]),
-            lambda pair: experiments.diagnoses.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
+            lambda pair: experiments.numerics.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
             lambda pair: _why_not(experiments),
         ),
         "limit": _Offer(
@@ -176,9 +176,9 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "How large a batch fits into memory?",
             "Trials of at least three whole steps find the largest batch that fits, in each precision.",
             lambda pair: f"Find the limit of {pair.sides}",
-            "Searches for the largest batch with the settings of the compared runs",
+            "Finds the largest batch with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
-            lambda pair: experiments.searches.submit(_limit_of(pair)),
+            lambda pair: experiments.limits.submit(_limit_of(pair)),
             lambda pair: _why_not(experiments),
         ),
     }

@@ -93,7 +93,7 @@ class RunsController(QObject):
         table.begin_requested.connect(lambda run_id: experiments.resume_waiting((run_id,)))
         table.set_begin_obstacle(experiments.why_not_begun)
         table.set_resume_obstacle(experiments.why_not_resumed)
-        table.set_explain_obstacle(experiments.why_not_explained)
+        table.set_profile_obstacle(experiments.why_not_profiled)
         notice.dismissed.connect(self._next)
         self._runs.list_changed.connect(self._look_at_store)
         self._runs.run_changed.connect(self._look_at_store)

@@ -25,7 +25,7 @@ from gui.widgets.shortcuts import keys_of
 
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
-_NOT_EXPLAINED = "Runs cannot be profiled here."
+_NOT_PROFILED = "Runs cannot be profiled here."
 
 
 class RunsPanel(QFrame):
@@ -39,7 +39,7 @@ class RunsPanel(QFrame):
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
     ranges_requested = Signal(object)  # RunRecord
-    explain_requested = Signal(object)  # tuple[str, ...]
+    profile_requested = Signal(object)  # tuple[str, ...]
     rename_requested = Signal(object, str)  # RunRecord, the new name
     tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
     note_requested = Signal(str, str)  # run id, the note
@@ -75,7 +75,7 @@ class RunsPanel(QFrame):
         self._kind: ItemKind | None = None
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
-        self._explain_obstacle: Callable[[Sequence[str]], str | None] = lambda _run_ids: _NOT_EXPLAINED
+        self._profile_obstacle: Callable[[Sequence[str]], str | None] = lambda _run_ids: _NOT_PROFILED
         self._empty = NoRuns()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
@@ -135,9 +135,9 @@ class RunsPanel(QFrame):
         """Sets what says why this window cannot begin a queued run; None if it can."""
         self._begin_obstacle = obstacle
 
-    def set_explain_obstacle(self, obstacle: Callable[[Sequence[str]], str | None]) -> None:
+    def set_profile_obstacle(self, obstacle: Callable[[Sequence[str]], str | None]) -> None:
         """Sets what says why runs cannot be profiled side by side; None if they can."""
-        self._explain_obstacle = obstacle
+        self._profile_obstacle = obstacle
 
     def state(self) -> dict[str, Any]:
         """What survives a restart: how the table looks, the saved views, and the folders made here."""
@@ -223,7 +223,7 @@ class RunsPanel(QFrame):
             Entry("Compare these alone", lambda: self.set_checked(ids), unborn),
             self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
-            self._explain_entry(marked),
+            self._profile_entry(marked),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
             Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(key)),
@@ -271,10 +271,10 @@ class RunsPanel(QFrame):
         alone = "Tick two or more runs to show them side by side." if is_alone else None
         return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)
 
-    def _explain_entry(self, marked: Sequence[RunRecord]) -> Entry:
+    def _profile_entry(self, marked: Sequence[RunRecord]) -> Entry:
         run_ids = tuple(run.id for run in baseline_first(marked))
-        against = self._explain_obstacle(run_ids)
-        return Entry("Explain the time", lambda: self.explain_requested.emit(run_ids), against)
+        against = self._profile_obstacle(run_ids)
+        return Entry("Profile", lambda: self.profile_requested.emit(run_ids), against)
 
     def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         if run.status is Status.RUNNING:

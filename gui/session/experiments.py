@@ -16,7 +16,7 @@ from engine.experiment.sweep.plan import Plan
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
@@ -34,7 +34,7 @@ from gui.session.log_lines import run_lines
 from gui.session.orders.runs import why_not_profiled
 from gui.session.orders.studies import Studies
 from gui.session.orders.sweeps import Sweeps
-from gui.session.orders.work import OrderedWork
+from gui.session.orders.work import Orders
 from gui.session.queue.queue import Queue
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
@@ -42,12 +42,12 @@ from gui.session.trust import CodeTrust
 WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {
     "run": "A run is training; add this one to the queue.",
-    "limit": "A search is running; add this to the queue.",
-    "numerics": "A diagnosis is running; add this to the queue.",
-    "profile": "Steps are being profiled; add this to the queue.",
+    "limit": "A limit is being measured; add this to the queue.",
+    "numerics": "A numerics study is running; add this to the queue.",
+    "profile": "A profile is being recorded; add this to the queue.",
     "sweep": "A sweep is running; add this to the queue.",
     "installation": "The engine is being set up; add this to the queue.",
-    "tune": "The fastest settings are being searched for; add this to the queue.",
+    "tune": "A tuning is running; add this to the queue.",
 }
 
 
@@ -94,13 +94,13 @@ class Experiments(QObject):
         self._thread.idle.connect(self.idle)
         self._thread.engine_missed.connect(self._take_engine)
         self._thread.check_ended.connect(self.checked)
-        self.searches: Studies[Limit] = Studies("limit", store, self._thread, self)
-        self.diagnoses: Studies[Numerics] = Studies("numerics", store, self._thread, self)
-        self.timings: Studies[Timing] = Studies("profile", store, self._thread, self)
+        self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
+        self.numerics: Studies[Numerics] = Studies("numerics", store, self._thread, self)
+        self.profiles: Studies[Profiles] = Studies("profile", store, self._thread, self)
         self.sweeps = Sweeps(store, self._thread, self)
         self.tunings: Studies[Tuning] = Studies("tune", store, self._thread, self)
-        works = (self.searches, self.diagnoses, self.timings, self.sweeps, self.tunings)
-        self.orders: Mapping[str, OrderedWork[Any]] = {work.kind: work for work in works}
+        works = (self.limits, self.numerics, self.profiles, self.sweeps, self.tunings)
+        self.orders: Mapping[str, Orders[Any]] = {work.kind: work for work in works}
         for work in self.orders.values():
             work.problem.connect(self._tell)
             work.logged.connect(self.logged)
@@ -232,7 +232,7 @@ class Experiments(QObject):
         return self.sweeps.carry_on(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
-        """Queues the search for the fastest settings of an experiment; its id. Raises ProblemError."""
+        """Queues a tuning of an experiment; its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._launcher, self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
@@ -304,8 +304,8 @@ class Experiments(QObject):
         problem = obstacle(run, self._store.checkpoints_folder(run.id))
         return None if problem is None else problem.message
 
-    def why_not_explained(self, run_ids: Sequence[str]) -> str | None:
-        """Why there can be no timing of these runs, in a sentence; None if there is or can be."""
+    def why_not_profiled(self, run_ids: Sequence[str]) -> str | None:
+        """The reason, in a sentence, that these runs cannot be profiled; None if they are or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
         unfinished = next((run.name for run in runs if not run.status.is_over), None)
         against = why_not_profiled(runs, self.catalog)
@@ -318,7 +318,7 @@ class Experiments(QObject):
     def profile_of(self, run_ids: Sequence[str]) -> str | None:
         """The key of the newest profile of exactly these runs, in this order; None if there is none."""
         wanted = tuple(run_ids)
-        unfinished = (view.key for view in self.timings.unfinished() if view.answer.run_ids == wanted)
+        unfinished = (view.key for view in self.profiles.unfinished() if view.answer.run_ids == wanted)
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
     def take_out(self, run_id: str) -> None:

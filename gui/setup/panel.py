@@ -152,7 +152,7 @@ class SetupPanel(QFrame):
             self.draft_changed.emit()
 
     def use_batch(self, batch_size: int) -> None:
-        """Puts a batch size that a search found into the form."""
+        """Puts the batch size of a limit into the form."""
         self.use_changes((("batch_size", f"{batch_size}"),))
 
     def use_changes(self, changes: Changes) -> None:

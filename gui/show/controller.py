@@ -33,7 +33,7 @@ class ShowController(QObject):
     the page of the engine.
     """
 
-    workspace_wanted = Signal(str)
+    page_wanted = Signal(str)
     experiment_wanted = Signal()
     engine_wanted = Signal()
 
@@ -64,7 +64,7 @@ class ShowController(QObject):
         runs.show_me_wanted.connect(self.begin)
         for source in (self._panel, runs):
             source.experiment_wanted.connect(self.experiment_wanted)
-            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("limit"))
+            source.limit_wanted.connect(lambda: self.page_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
         head.show_wanted.connect(
             lambda: self.show_runs(self._comparisons.reader.run_ids(), head.baseline(), head.headline())
@@ -72,7 +72,7 @@ class ShowController(QObject):
 
     def welcome(self) -> None:
         """Shows the welcome, or the measurement in progress."""
-        self.workspace_wanted.emit(KEY)
+        self.page_wanted.emit(KEY)
         self.reader.welcome()
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class ShowController(QObject):
         if not self._experiments.engine.is_usable:
             self.engine_wanted.emit()
             return
-        self.workspace_wanted.emit(KEY)
+        self.page_wanted.emit(KEY)
         self.show_me.begin()
 
     def show_runs(
@@ -91,7 +91,7 @@ class ShowController(QObject):
             self._notice.tell(*_LATER)
         else:
             self.reader.show_comparison(self._mates(run_ids), baseline, side_id)
-        self.workspace_wanted.emit(KEY)
+        self.page_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Sets whether the workspace is visible; leaving it ends full screen."""
@@ -106,7 +106,7 @@ class ShowController(QObject):
     def present(self) -> None:
         """Enters or leaves full screen with the workspace."""
         if not self._is_in_sight:
-            self.workspace_wanted.emit(KEY)
+            self.page_wanted.emit(KEY)
         self.presenting.toggle()
 
     def tells_of(self, run_id: str | None) -> bool:
@@ -185,7 +185,7 @@ class ShowController(QObject):
     def _compare(self) -> None:
         raced = self.reader.raced
         if raced is None:
-            self.workspace_wanted.emit("results")
+            self.page_wanted.emit("results")
         else:
             self._comparisons.compare(raced.choice.run_ids)
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.export.formats import SWEEP
 from engine.sweep.results import Results
-from gui.session.orders.head import WorkHead
+from gui.session.orders.head import StudyHead
 from gui.session.orders.sweeps import SweepView
 from gui.sweep.page import SweepPage
 from gui.sweep.words import fraction_done, state, time_left
@@ -41,7 +41,7 @@ class SweepPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: SweepView | None = None
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
-        self.head = WorkHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on)
+        self.head = StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on)
         self.head.stop.setText("Stop the sweep")
         self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
         self.empty = EmptyState(*_NOTHING_YET)

@@ -110,7 +110,7 @@ class LiveController(QObject):
         self._second.stop()
         self._live.refresh()
         # a repaint may have come between the run's last event and its record
-        self._live.fit_explain()
+        self._live.fit_profile()
 
     def stop(self) -> None:
         """Stops repainting."""

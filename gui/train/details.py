@@ -18,7 +18,7 @@ from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun
 from gui.widgets import Marker, Share, ShareBar, label
 from gui.widgets.boxes import Stretch, in_row
-from gui.widgets.buttons import ExplainButton
+from gui.widgets.buttons import ProfileButton
 
 _FLOAT32 = {
     "strict": "strict, TF32 off",
@@ -117,7 +117,7 @@ class LiveDetails(QFrame):
     `explain_wanted` carries the ids of the runs whose time is to be explained.
     """
 
-    explain_wanted = Signal(object)  # tuple[str, ...]
+    profile_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -130,14 +130,14 @@ class LiveDetails(QFrame):
         self._grid.setVerticalSpacing(4)
         self._cells: list[QWidget] = []
         self._run_ids: tuple[str, ...] = ()
-        self.explain = ExplainButton("inline")
-        self.explain.clicked.connect(lambda: self.explain_wanted.emit(self._run_ids))
+        self.explain = ProfileButton("inline")
+        self.explain.clicked.connect(lambda: self.profile_wanted.emit(self._run_ids))
         self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
 
-    def show_runs(self, runs: Sequence[LiveRun], not_explained: str | None = None) -> None:
+    def show_runs(self, runs: Sequence[LiveRun], not_profiled: str | None = None) -> None:
         """Shows the details of these runs, and why their time cannot be explained, if it cannot."""
         self._run_ids = tuple(run.run_id for run in runs)
-        self.explain.set_obstacle(not_explained)
+        self.explain.set_obstacle(not_profiled)
         lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.colour, run.label, run.is_over) for run in runs]

@@ -46,7 +46,7 @@ class LivePanel(QFrame):
 
     stop_requested = Signal()
     pause_toggled = Signal()
-    explain_requested = Signal(object)  # tuple[str, ...]
+    profile_requested = Signal(object)  # tuple[str, ...]
     answer_wanted = Signal(object)  # tuple[str, ...]
     show_wanted = Signal(object)  # tuple[str, ...]
     export_wanted = Signal(object)  # tuple[str, ...]
@@ -70,7 +70,7 @@ class LivePanel(QFrame):
         self._has_own_axis = False
         self._pilot = ""
         self._instead: QWidget | None = None
-        self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
+        self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Says why the time of runs cannot be explained; the window sets it."""
         self.empty = EmptyAnswer()
         self.empty.pressed.connect(self.experiment_wanted)
@@ -88,9 +88,9 @@ class LivePanel(QFrame):
         page.strip.details_toggled.connect(self._show_details)
         page.strip.by_chosen.connect(self._choose_axis)
         page.strip.play.clicked.connect(lambda: self.show_wanted.emit(self._answered()))
-        page.strip.why.clicked.connect(lambda: self.explain_requested.emit(self._answered()))
+        page.strip.why.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
         page.strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
-        page.details.explain_wanted.connect(self.explain_requested)
+        page.details.profile_wanted.connect(self.profile_requested)
         page.failure.open_wanted.connect(self.file_wanted)
         page.failure.check_wanted.connect(self.check_wanted)
         page.failure.again_wanted.connect(self.experiment_wanted)
@@ -254,7 +254,7 @@ class LivePanel(QFrame):
             self.page.show_failure(failure)
             self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when
-            against = self.why_not_explained(self._answered()) if self._is_over else None
+            against = self.why_not_profiled(self._answered()) if self._is_over else None
             is_over, has_curves = self._is_over and failure is None, failure is None
             self.strip.show_answer(is_over, when, against, has_curves=has_curves)
             alike = frozenset[str]() if self._answer is None else self._answer.alike
@@ -283,14 +283,14 @@ class LivePanel(QFrame):
             self._fill_details()
         self.details.setVisible(shown)
 
-    def fit_explain(self) -> None:
+    def fit_profile(self) -> None:
         """Enables what explains the time, where it can."""
         if self._has_page:
             self._seen = None
             self.refresh()
 
     def _fill_details(self) -> None:
-        self.details.show_runs(self._runs, self.why_not_explained([run.run_id for run in self._runs]))
+        self.details.show_runs(self._runs, self.why_not_profiled([run.run_id for run in self._runs]))
 
 
 _OUTLINE, _PITCH, _BAR, _SHORTER = QSize(480, 170), 80, 40, 0.54

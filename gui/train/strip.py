@@ -25,12 +25,12 @@ _STILL = (
     PhaseName.COMPILING,
     PhaseName.CAPTURING,
 )
-_BETWEEN = (PhaseName.VALIDATING, PhaseName.DIAGNOSING, PhaseName.SAVING)
+_BETWEEN = (PhaseName.VALIDATING, PhaseName.NUMERICS, PhaseName.SAVING)
 _MORE = {
     PhaseName.CHECKING: " the pictures",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
-    PhaseName.DIAGNOSING: " the ranges",
+    PhaseName.NUMERICS: " the ranges",
     PhaseName.SAVING: " a checkpoint",
 }
 _SILENT_SECONDS = 2
@@ -151,7 +151,7 @@ class LiveStrip(QWidget):
         self.left.setVisible(self._is_counting and not self._tight)
 
     def show_answer(
-        self, is_over: bool, when: str, not_explained: str | None, *, has_curves: bool = True
+        self, is_over: bool, when: str, not_profiled: str | None, *, has_curves: bool = True
     ) -> None:
         """Offers what can be done with runs that are over, in place of Pause and Stop.
 
@@ -161,8 +161,8 @@ class LiveStrip(QWidget):
             button.setVisible(is_over)
         self.by.setVisible(has_curves)
         self.details.setVisible(has_curves)
-        self.why.setEnabled(not_explained is None)
-        self.why.setToolTip(plain_tip(not_explained or _WHY))
+        self.why.setEnabled(not_profiled is None)
+        self.why.setToolTip(plain_tip(not_profiled or _WHY))
         if when and is_over:
             self.status.set_whole_text(when, when.partition(",")[0])
 

@@ -157,16 +157,16 @@ class Segmented(QFrame):
         return self._buttons[key]
 
 
-_EXPLAIN = "Profile a few steps: where does their time go, and what would make them shorter?"
+_PROFILE = "Profile a few steps: where does their time go, and what would make them shorter?"
 
 
-class ExplainButton(Button):
-    """The button that asks where the time of some runs goes."""
+class ProfileButton(Button):
+    """The button that profiles some runs."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__("Explain the time", kind, _EXPLAIN)
+        super().__init__("Profile", kind, _PROFILE)
 
     def set_obstacle(self, against: str | None) -> None:
         """Enables it unless something is against it, which its tooltip then says."""
         self.setEnabled(against is None)
-        self.setToolTip(plain_tip(against or _EXPLAIN))
+        self.setToolTip(plain_tip(against or _PROFILE))

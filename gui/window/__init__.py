@@ -1,1 +1,1 @@
-"""The window: its bar, its places and what they share."""
+"""The window around the three places."""

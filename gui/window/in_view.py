@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QObject, QTimer
 
 from gui.runs.controller import RunsController
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.train.controller import LiveController
+from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 
 if TYPE_CHECKING:
@@ -41,10 +39,10 @@ class RunsInView(QObject):
         self._followed = LiveController(live, experiments, repaint_hz, self)
         self._followed.progressed.connect(runs.set_progress)
         self._followed.progressed.connect(self._refresh_shows)
-        live.why_not_explained = experiments.why_not_explained
+        live.why_not_profiled = experiments.why_not_profiled
         live.stop_requested.connect(experiments.stop)
         live.pause_toggled.connect(experiments.toggle_pause)
-        live.file_wanted.connect(_open_file)
+        live.file_wanted.connect(open_file)
         experiments.pause_asked.connect(live.set_pause_asked)
         runs.checked_changed.connect(self._followed.set_ticked)
         runs.resume_requested.connect(self._resume)
@@ -113,9 +111,3 @@ class RunsInView(QObject):
     def _refresh_shows(self) -> None:
         if (shows := self._shows()) is not None:
             shows.refresh()
-
-
-def _open_file(path: Path) -> None:
-    """Opens a file of code to be read; Windows would run it, and shows its folder."""
-    shown = path.parent if sys.platform == "win32" else path
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))

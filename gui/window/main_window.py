@@ -212,7 +212,7 @@ class MainWindow(QMainWindow):
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
-            panel.explain_requested.connect(lambda run_ids: self.others.timings.explain(run_ids))
+            panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)
@@ -342,7 +342,7 @@ class MainWindow(QMainWindow):
         self.top_bar.set_device(device)
         self._memory.start(device)
         self._quiet.start()
-        self.live.fit_explain()
+        self.live.fit_profile()
         self.engine.train_if_asked()
         if self._has_others:
             self.others.limits.refresh()

@@ -11,22 +11,22 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow, QPushButton
 
 from gui.limit.controller import LimitController
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
-from gui.profile.controller import TimingController
+from gui.profile.controller import ProfileController
 from gui.profile.export import TRACE_WRITTEN
-from gui.profile.panel import TimingPanel
+from gui.profile.panel import ProfilePanel
 from gui.results.controller import ResultsController
 from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import WorkController
+from gui.session.orders.controller import StudyController
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
-from gui.tune.controller import FastestController
+from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
@@ -63,26 +63,26 @@ class OtherPages(QObject):
         self._setup, self._runs, self._notice = setup, place.runs, body.notice
         pages = body.pages
         # the order of Tab is that in which they are made
-        self.memory_limit = MemoryLimitPanel(pages)
+        self.limit_panel = LimitPanel(pages)
         self.show_panel = ShowPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
-        self.timing_panel = TimingPanel(pages)
+        self.profile_panel = ProfilePanel(pages)
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
-        body.add("limit", self.memory_limit, setup)
+        body.add("limit", self.limit_panel, setup)
         body.add("show", self.show_panel, None)
         body.add("numerics", self.numerics_panel, setup)
-        body.add("profile", self.timing_panel, setup)
+        body.add("profile", self.profile_panel, setup)
         body.add("sweep", self.sweep_panel, setup)
         body.add("tune", self.tune_panel, setup)
-        setup.form.put("limit", self.memory_limit.options)
+        setup.form.put("limit", self.limit_panel.options)
         setup.form.put("numerics", self.numerics_panel.parts_choice)
         setup.form.put("tune", self.tune_panel.options)
-        self.limits = LimitController(setup, self.memory_limit, experiments, self)
+        self.limits = LimitController(setup, self.limit_panel, experiments, self)
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
-        self.timings = TimingController(setup, self.timing_panel, experiments, self)
+        self.profiles = ProfileController(setup, self.profile_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
-        self.fastest = FastestController(setup, self.tune_panel, experiments, self)
+        self.fastest = TuneController(setup, self.tune_panel, experiments, self)
         self.results = ResultsController(store_path, setup, place, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
@@ -95,17 +95,17 @@ class OtherPages(QObject):
             window,
             (top_bar, self._notice),
         )
-        self._controllers: Mapping[str, WorkController[Any]] = {
+        self._controllers: Mapping[str, StudyController[Any]] = {
             "limit": self.limits,
             "numerics": self.numerics,
-            "profile": self.timings,
+            "profile": self.profiles,
             "sweep": self.sweeps,
             "tune": self.fastest,
         }
         self._stops = {
-            "limit": self.memory_limit.stop,
+            "limit": self.limit_panel.stop,
             "numerics": self.numerics_panel.head.stop,
-            "profile": self.timing_panel.head.stop,
+            "profile": self.profile_panel.head.stop,
             "sweep": self.sweep_panel.head.stop,
             "tune": self.tune_panel.head.stop,
         }
@@ -114,9 +114,9 @@ class OtherPages(QObject):
     def parts(self) -> dict[Key, HasState]:
         """The pages' remembered states."""
         return {
-            Key.MEMORY_LIMIT: self.memory_limit,
+            Key.LIMIT: self.limit_panel,
             Key.NUMERICS: self.numerics_panel,
-            Key.TIMING: self.timing_panel,
+            Key.PROFILE: self.profile_panel,
             Key.SWEEP: self.sweep_panel,
             Key.TUNE: self.tune_panel,
             Key.EXPORT: self.comparisons,
@@ -134,11 +134,11 @@ class OtherPages(QObject):
 
     def offers(self) -> tuple[QPushButton, ...]:
         """The buttons of the empty pages that ask what the form asks."""
-        empty = (self.memory_limit.empty, self.numerics_panel.empty, self.timing_panel.empty)
+        empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
         return (*(page.button for page in empty), self.tune_panel.page.offer)
 
     def find_limit(self) -> None:
-        """Searches for the largest batch of what the form describes."""
+        """Queues the limit of what the form describes."""
         self._setup.order("limit")
 
     def stop(self) -> None:
@@ -155,13 +155,13 @@ class OtherPages(QObject):
 
     def _connect(self) -> None:
         for page, controller in self._controllers.items():
-            controller.workspace_wanted.connect(partial(self.page_wanted.emit, page))
+            controller.page_wanted.connect(partial(self.page_wanted.emit, page))
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
         for teller in (self.sweeps, self.fastest):
             teller.comparison_wanted.connect(self.comparisons.compare)
         self.sweeps.runs_wanted.connect(self.runs_wanted)
-        for panel in (self.numerics_panel, self.timing_panel, self.sweep_panel, self.tune_panel):
+        for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
             panel.guide_wanted.connect(self._show_guide)
         self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         self._runs.ranges_requested.connect(self.numerics.show_samples)
@@ -174,7 +174,7 @@ class OtherPages(QObject):
         self.results.runs_wanted.connect(self.runs_wanted)
         self.compare.experiment_wanted.connect(self.experiment_wanted)
         self.shows.offer(self._runs, self.head)
-        self.shows.workspace_wanted.connect(self.page_wanted)
+        self.shows.page_wanted.connect(self.page_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
         self.shows.engine_wanted.connect(self.engine_wanted)
 

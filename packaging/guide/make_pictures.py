@@ -19,7 +19,7 @@ from drawing import EDGE, WIDTH, Drawing
 from engine_pictures import ENGINE_PICTURES
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
-from profile_pictures import TIMING_PICTURES
+from profile_pictures import PROFILE_PICTURES
 from sweep_pictures import SWEEP_PICTURES
 
 from resources.looks import LIGHT
@@ -329,7 +329,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "clean-comparison": turns,
     "recipe": recipe,
     **NUMERICS_PICTURES,
-    **TIMING_PICTURES,
+    **PROFILE_PICTURES,
     **SWEEP_PICTURES,
     **ENGINE_PICTURES,
     **OWN_PICTURES,

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed
+from engine.protocol.events import PartMeasured
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, Direction, Operation, PrecisionMap
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.control import Control
 
 MODELS = ("resnet18", "vit_b_16", "convnext_tiny", "causal-lm-tiny")
@@ -39,9 +39,9 @@ def experiment_of(model: str, device: str, precision: str, quick: bool) -> Exper
 
 
 def mapped(experiment: Experiment) -> PrecisionMap:
-    job = jobs.Diagnose(experiment=experiment, parts=("map",))
-    for event in diagnose(job, Control()):
-        if isinstance(event, Diagnosed) and isinstance(event.result, PrecisionMap):
+    job = jobs.StudyNumerics(experiment=experiment, parts=("map",))
+    for event in study_numerics(job, Control()):
+        if isinstance(event, PartMeasured) and isinstance(event.result, PrecisionMap):
             return event.result
     raise AssertionError("a diagnosis that nobody stops gives its parts")
 

@@ -18,8 +18,8 @@ import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed, Phase, PhaseName
-from engine.training.numerics.diagnose import diagnose
+from engine.protocol.events import PartMeasured, Phase, PhaseName
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.control import Control
 
 COLUMNS = ("start", "map", "range", "advice", "all")
@@ -29,12 +29,12 @@ def timed(experiment: Experiment) -> dict[str, float]:
     """Seconds of a diagnosis, by what took them."""
     began = last = time.perf_counter()
     seconds: dict[str, float] = {}
-    for event in diagnose(jobs.Diagnose(experiment=experiment, parts=("map", "range")), Control()):
+    for event in study_numerics(jobs.StudyNumerics(experiment=experiment, parts=("map", "range")), Control()):
         now = time.perf_counter()
-        if isinstance(event, Diagnosed):
+        if isinstance(event, PartMeasured):
             seconds[event.result.part] = now - last
             last = now
-        elif isinstance(event, Phase) and event.name is PhaseName.DIAGNOSING and "start" not in seconds:
+        elif isinstance(event, Phase) and event.name is PhaseName.NUMERICS and "start" not in seconds:
             seconds["start"] = now - last
             last = now
     return {**seconds, "all": time.perf_counter() - began}

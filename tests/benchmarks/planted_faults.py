@@ -16,16 +16,16 @@ from planted import PLANTED
 
 from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed
+from engine.protocol.events import PartMeasured
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.control import Control
 
 
 def search_of(experiment: Experiment) -> NonfiniteSearch:
     """What the whole run's search found."""
-    job = jobs.Diagnose(experiment=experiment, parts=("nan",))
-    results = [event.result for event in diagnose(job, Control()) if isinstance(event, Diagnosed)]
+    job = jobs.StudyNumerics(experiment=experiment, parts=("nan",))
+    results = [event.result for event in study_numerics(job, Control()) if isinstance(event, PartMeasured)]
     (search,) = (result for result in results if isinstance(result, NonfiniteSearch))
     return search
 

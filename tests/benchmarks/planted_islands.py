@@ -88,7 +88,7 @@ def planted(folder: Path, blocks: int, places: Sequence[int], steps: int) -> Isl
             bench = end.value
             break
     with closing(bench):
-        search = find_islands(bench, jobs.Diagnose(experiment=experiment, parts=("islands",)))
+        search = find_islands(bench, jobs.StudyNumerics(experiment=experiment, parts=("islands",)))
         while True:
             try:
                 next(search)

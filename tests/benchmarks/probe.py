@@ -33,7 +33,7 @@ from engine.limit.driver import LimitDriver
 from engine.limit.search import Search
 from engine.limit.trial_runner import RETURNS_MEMORY, TrialRunner
 from engine.protocol.events import Failed
-from engine.protocol.trials import Limit, LimitSide, ProbeResult, Tried
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
 from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -63,7 +63,7 @@ def experiments(options: argparse.Namespace, device: str) -> list[Experiment]:
 
 def search(
     driver: LimitDriver, experiment: Experiment, seconds: float | None
-) -> tuple[ProbeResult, Experiment]:
+) -> tuple[LimitResult, Experiment]:
     until = None if seconds is None else time.monotonic() + seconds
     side = LimitSide(label=experiment.precision.label, experiment=experiment)
     for known in driver.follow(Study(answer=Limit(sides=(side,)))):
@@ -78,7 +78,7 @@ def search(
     return side.result, side.experiment
 
 
-def show(result: ProbeResult, finder: str | None) -> None:
+def show(result: LimitResult, finder: str | None) -> None:
     tried = ", ".join(f"{each.batch_size:,}{'' if each.fits else ' x'}" for each in result.trials)
     proven = "verified" if result.verified else "NOT verified"
     print(f"{result.precision.label}: {result.largest_batch:,}, {proven}, bound by {result.bound_by}")

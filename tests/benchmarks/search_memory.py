@@ -68,12 +68,12 @@ def scripted(folder: Path, catalog: Catalog) -> Launcher:
 
 
 def search(window: MainWindow, experiment: Experiment) -> None:
-    searches = window.experiments.searches
+    limits = window.experiments.limits
     ended: list[str] = []
-    searches.ended.connect(ended.append)
-    searches.submit(Limit(sides=(LimitSide(label="FP32", experiment=experiment),)))
+    limits.ended.connect(ended.append)
+    limits.submit(Limit(sides=(LimitSide(label="FP32", experiment=experiment),)))
     run_until(lambda: bool(ended), asked_every_ms=5)
-    searches.ended.disconnect(ended.append)
+    limits.ended.disconnect(ended.append)
 
 
 def show_state(window: MainWindow, failures: int) -> float:

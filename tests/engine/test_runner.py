@@ -92,6 +92,7 @@ with Store() as store, Launcher() as launcher:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_program_leaves_an_interrupted_run_with_its_samples_and_no_worker(home):
     experiment = experiment_from(ENDLESS)
     program = subprocess.Popen(

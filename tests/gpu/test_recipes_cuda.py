@@ -109,7 +109,7 @@ def test_the_fast_recipe_is_had_whole_and_says_what_it_does() -> None:
     assert step.compile_seconds and step.capture_seconds
 
 
-@pytest.mark.slow_compile
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "of_loss", "of_norm"), [("fp32", 1e-3, 0.01), ("bf16", 0.01, 0.1), ("fp16", 0.01, 0.1)]
 )

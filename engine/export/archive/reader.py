@@ -37,12 +37,12 @@ from engine.export.archive.layout import (
 )
 from engine.protocol.events import (
     SAMPLE_COLUMNS,
-    Diagnosed,
     Epoch,
     Event,
     Failed,
     Finished,
     Log,
+    PartMeasured,
     Phase,
     Skipped,
     Started,
@@ -56,7 +56,7 @@ from engine.store.whole_runs import WholeRun
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-_KEPT = Started | Phase | Diagnosed | Epoch | Skipped | Log | Finished | Failed
+_KEPT = Started | Phase | PartMeasured | Epoch | Skipped | Log | Finished | Failed
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 """A wrong clock may be off by this much; beyond it not every system has dates."""
 

@@ -25,7 +25,7 @@ from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, 
 from engine.protocol.numerics.islands import Islands
 from engine.protocol.numerics.ladder import Ladder, Losses
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.protocol.numerics.precision_map import (
     Direction,
     Operation,
@@ -40,34 +40,34 @@ from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_t
 def document(study: Study[Numerics]) -> Document:
     """The document of saved numerics."""
     answer, problem = study.answer, study.problem
-    experiment, diagnosis = answer.experiment, answer.diagnosis
+    experiment, results = answer.experiment, answer.results
     return document_of(
         study,
-        "diagnosis",
+        "numerics",
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
-        sections(diagnosis),
+        sections(results),
         warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
-        tables={name: partial(rows_of, diagnosis) for name, rows_of in _TABLES.items()},
+        tables={name: partial(rows_of, results) for name, rows_of in _TABLES.items()},
         values=lambda: {
             "run": answer.run_id,
             "parts": list(answer.parts),
             "problem": None if problem is None else problem.model_dump(mode="json"),
             "experiment": json.loads(experiment.to_json()),
-            **diagnosis.as_json(),
+            **results.as_json(),
         },
     )
 
 
-def sections(diagnosis: Diagnosis) -> tuple[Section, ...]:
+def sections(results: NumericsResults) -> tuple[Section, ...]:
     """The known parts; the most telling rows of their tables come first."""
     parts = (
-        None if diagnosis.nan is None else _search(diagnosis.nan),
-        None if diagnosis.map is None else _map(diagnosis.map),
-        None if diagnosis.range is None else _ranges(diagnosis.range),
-        None if diagnosis.ladder is None else _ladder(diagnosis.ladder),
-        None if diagnosis.islands is None else _islands(diagnosis.islands),
-        None if diagnosis.advice is None else _advice(diagnosis.advice, diagnosis.nan),
+        None if results.nan is None else _search(results.nan),
+        None if results.map is None else _map(results.map),
+        None if results.range is None else _ranges(results.range),
+        None if results.ladder is None else _ladder(results.ladder),
+        None if results.islands is None else _islands(results.islands),
+        None if results.advice is None else _advice(results.advice, results.nan),
     )
     return tuple(part for part in parts if part is not None)
 
@@ -236,9 +236,9 @@ def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
     return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
 
 
-def _map_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    classes = {} if diagnosis.map is None else {row.name: row.class_name for row in diagnosis.map.modules}
-    for row in () if diagnosis.map is None else diagnosis.map.operations:
+def _map_rows(results: NumericsResults) -> Iterator[Row]:
+    classes = {} if results.map is None else {row.name: row.class_name for row in results.map.modules}
+    for row in () if results.map is None else results.map.operations:
         yield {
             "module": row.module,
             "class": classes.get(row.module, ""),
@@ -248,8 +248,8 @@ def _map_rows(diagnosis: Diagnosis) -> Iterator[Row]:
         }
 
 
-def _range_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    ranges = diagnosis.range
+def _range_rows(results: NumericsResults) -> Iterator[Row]:
+    ranges = results.range
     if ranges is None:
         return
     for row in ranges.rows:
@@ -269,8 +269,8 @@ def _lost_columns(ranges: Ranges, row: ModuleRange) -> Iterator[tuple[str, float
         )
 
 
-def _ladder_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    ladder = diagnosis.ladder
+def _ladder_rows(results: NumericsResults) -> Iterator[Row]:
+    ladder = results.ladder
     if ladder is None:
         return
     repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
@@ -282,23 +282,23 @@ def _ladder_rows(diagnosis: Diagnosis) -> Iterator[Row]:
             yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
 
 
-def _module_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    for rung in () if diagnosis.ladder is None else diagnosis.ladder.rungs:
+def _module_rows(results: NumericsResults) -> Iterator[Row]:
+    for rung in () if results.ladder is None else results.ladder.rungs:
         for error in rung.errors:
             yield {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
 
 
-def _island_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    for trial in () if diagnosis.islands is None else diagnosis.islands.trials:
+def _island_rows(results: NumericsResults) -> Iterator[Row]:
+    for trial in () if results.islands is None else results.islands.trials:
         yield trial.model_dump()
 
 
-def _advice_rows(diagnosis: Diagnosis) -> Iterator[Row]:
-    for item in () if diagnosis.advice is None else diagnosis.advice.items:
+def _advice_rows(results: NumericsResults) -> Iterator[Row]:
+    for item in () if results.advice is None else results.advice.items:
         yield {**item.model_dump(mode="json"), "changes": dict(item.changes)}
 
 
-_TABLES: dict[str, Callable[[Diagnosis], Iterator[Row]]] = {
+_TABLES: dict[str, Callable[[NumericsResults], Iterator[Row]]] = {
     "map": _map_rows,
     "range": _range_rows,
     "ladder": _ladder_rows,

@@ -29,7 +29,7 @@ from engine.profile.verdict import MFU, mfu_sentence
 from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text
@@ -39,37 +39,37 @@ TRACE = ".json.gz"
 _LONGEST_NAME, _ROOFLINE_HEIGHT = 40, 420.0
 _SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
 
-Profiles = list[tuple[str, StepProfile]]
+_Named = list[tuple[str, StepProfile]]
 
 
-def document(study: Study[Timing]) -> Document:
+def document(study: Study[Profiles]) -> Document:
     """The document of a saved profile."""
-    timing = study.answer
-    experiments = [side.experiment for side in timing.sides]
+    profiles = study.answer
+    experiments = [side.experiment for side in profiles.sides]
     return document_of(
         study,
-        "timing",
-        f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
+        "profile",
+        f"Where the time of {experiments[0].model} goes: {', '.join(side_names(profiles))}",
         experiments,
-        sections(timing),
-        warnings=failures(timing),
+        sections(profiles),
+        warnings=failures(profiles),
         tables={
-            "parts": lambda: _part_rows(timing),
-            "sides": lambda: _side_rows(timing),
-            **{table: partial(_time_rows, timing, table) for table in TABLES},
-            "advice": lambda: _advice_rows(timing),
+            "parts": lambda: _part_rows(profiles),
+            "sides": lambda: _side_rows(profiles),
+            **{table: partial(_time_rows, profiles, table) for table in TABLES},
+            "advice": lambda: _advice_rows(profiles),
         },
-        values=lambda: values(timing),
+        values=lambda: values(profiles),
         most_rows=100,
     )
 
 
-def values(timing: Timing) -> dict[str, Any]:
+def values(profiles: Profiles) -> dict[str, Any]:
     """The sides with their experiments, profiles, verdicts, gains over the first side, and problems.
 
     `ammeter profile --json` prints them.
     """
-    sides = zip(side_names(timing), verdicts(timing), gains(timing), timing.sides, strict=True)
+    sides = zip(side_names(profiles), verdicts(profiles), gains(profiles), profiles.sides, strict=True)
     return {
         "sides": [
             {
@@ -84,88 +84,88 @@ def values(timing: Timing) -> dict[str, Any]:
     }
 
 
-def write_traces(study: Study[Timing], path: Path) -> None:
+def write_traces(study: Study[Profiles], path: Path) -> None:
     """Copies the traces to `path` and, numbered, beside it; Perfetto and chrome://tracing open them.
 
     Raises ProblemError where there is none.
     """
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
-        message = "There is no trace of this timing, or none any more."
+        message = "There is no trace of this profile, or none any more."
         raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
         shutil.copyfile(trace, path if place == 1 else path.with_name(beside))
 
 
-def sections(timing: Timing, *, brief: bool = False) -> tuple[Section, ...]:
+def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
     """What is known; the rows of the tables are the longest first.
 
     Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
     terminal: long names are cut, and the tables have fewer columns.
     """
-    profiles = _profiles(timing)
-    if not profiles:
+    measured = _measured(profiles)
+    if not measured:
         return ()
-    parts = [_bar(timing, profiles), _limits(timing, profiles), _energy(profiles)]
-    parts += [_rows(timing, table, brief=brief) for table in TABLES]
-    parts.append(_advice(timing))
+    parts = [_bar(profiles, measured), _limits(profiles, measured), _energy(measured)]
+    parts += [_rows(profiles, table, brief=brief) for table in TABLES]
+    parts.append(_advice(profiles))
     return tuple(part for part in parts if part is not None)
 
 
-def _profiles(timing: Timing) -> Profiles:
+def _measured(profiles: Profiles) -> _Named:
     return [
         (name, side.profile)
-        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        for name, side in zip(side_names(profiles), profiles.sides, strict=True)
         if side.profile is not None
     ]
 
 
-def _named(name: str, text: str, profiles: Profiles) -> str:
-    return f"{name}: {text}" if len(profiles) > 1 else text
+def _named(name: str, text: str, measured: _Named) -> str:
+    return f"{name}: {text}" if len(measured) > 1 else text
 
 
-def answers(timing: Timing) -> tuple[str, ...]:
+def answers(profiles: Profiles) -> tuple[str, ...]:
     """What each side gains over the first, what bounds it, and what would help next."""
-    profiles = _profiles(timing)
-    known = [verdict for verdict in verdicts(timing) if verdict is not None]
+    measured = _measured(profiles)
+    known = [verdict for verdict in verdicts(profiles) if verdict is not None]
     bounds = [
-        _named(name, f"{verdict.sentence} {verdict.next_step}", profiles)
-        for (name, _), verdict in zip(profiles, known, strict=True)
+        _named(name, f"{verdict.sentence} {verdict.next_step}", measured)
+        for (name, _), verdict in zip(measured, known, strict=True)
     ]
-    return *(gain.sentence for gain in gains(timing) if gain is not None), *bounds
+    return *(gain.sentence for gain in gains(profiles) if gain is not None), *bounds
 
 
-def _bar(timing: Timing, profiles: Profiles) -> Section:
-    headings = ("Part", *(f"{name}{unit}" for name, _ in profiles for unit in (", ms", ", share")))
-    rows, notes = tuple(_parts(profiles)), tuple(_notes(profiles))
-    pictures = (bars_picture(timing),)
-    return Section(BAR, answers(timing), headings, rows, headings[1:], notes, pictures, is_drawn=True)
+def _bar(profiles: Profiles, measured: _Named) -> Section:
+    headings = ("Part", *(f"{name}{unit}" for name, _ in measured for unit in (", ms", ", share")))
+    rows, notes = tuple(_parts(measured)), tuple(_notes(measured))
+    pictures = (bars_picture(profiles),)
+    return Section(BAR, answers(profiles), headings, rows, headings[1:], notes, pictures, is_drawn=True)
 
 
-def bars_picture(timing: Timing) -> Picture:
+def bars_picture(profiles: Profiles) -> Picture:
     """The parts of each side's step as a bar."""
-    return Picture("bars", lambda width: bars_drawing(timing, width))
+    return Picture("bars", lambda width: bars_drawing(profiles, width))
 
 
-def _notes(profiles: Profiles) -> Iterator[str]:
+def _notes(measured: _Named) -> Iterator[str]:
     names: dict[str, list[str]] = {}
-    for name, profile in profiles:
+    for name, profile in measured:
         for note in dict.fromkeys(profile.notes):
             names.setdefault(note, []).append(name)
     for note, of in names.items():
-        yield note if len(of) == len(profiles) else f"{', '.join(of)}: {note}"
+        yield note if len(of) == len(measured) else f"{', '.join(of)}: {note}"
 
 
-def _parts(profiles: Profiles) -> Iterator[Cells]:
-    bars = [profile.bar for _, profile in profiles]
+def _parts(measured: _Named) -> Iterator[Cells]:
+    bars = [profile.bar for _, profile in measured]
     for part in StepPart:
         if any(bar.ms(part) for bar in bars):
             figures = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
-            yield part_title(part, profiles[0][1]), *(text for pair in figures for text in pair)
+            yield part_title(part, measured[0][1]), *(text for pair in figures for text in pair)
     yield "A step", *(text for bar in bars for text in (number(bar.total_ms), ""))
-    if any(profile.validation is not None for _, profile in profiles):
-        batches = (profile.validation for _, profile in profiles)
+    if any(profile.validation is not None for _, profile in measured):
+        batches = (profile.validation for _, profile in measured)
         whole = (None if bar is None else bar.total_ms for bar in batches)
         yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
 
@@ -188,24 +188,24 @@ def _limit_cells(name: str, profile: StepProfile) -> Cells:
     )
 
 
-def _limits(timing: Timing, profiles: Profiles) -> Section | None:
-    if all(profile.limits is None for _, profile in profiles):
+def _limits(profiles: Profiles, measured: _Named) -> Section | None:
+    if all(profile.limits is None for _, profile in measured):
         return None
-    known = [(name, mfu_sentence(profile)) for name, profile in profiles]
-    sentences = [_named(name, text, profiles) for name, text in known if text is not None]
-    rows = tuple(_limit_cells(name, profile) for name, profile in profiles)
+    known = [(name, mfu_sentence(profile)) for name, profile in measured]
+    sentences = [_named(name, text, measured) for name, text in known if text is not None]
+    rows = tuple(_limit_cells(name, profile) for name, profile in measured)
     right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
     notes = (MFU,) if sentences else ()
-    picture = Picture("limits", lambda width: roofline_drawing(timing, width, _ROOFLINE_HEIGHT))
+    picture = Picture("limits", lambda width: roofline_drawing(profiles, width, _ROOFLINE_HEIGHT))
     return Section(LIMITS, tuple(sentences), _LIMITS, rows, right, notes, pictures=(picture,))
 
 
 _ENERGY = ("", "J a step", "J for 1,000 samples", "Mean, W", "Idle, W", "J a step, idle subtracted")
 
 
-def _energy(profiles: Profiles) -> Section | None:
+def _energy(measured: _Named) -> Section | None:
     rows, sources = [], []
-    for name, profile in profiles:
+    for name, profile in measured:
         energy = profile.energy
         if energy is not None:
             net = energy.net_joules
@@ -223,12 +223,12 @@ def _energy(profiles: Profiles) -> Section | None:
     return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])
 
 
-def _rows(timing: Timing, table: Table, *, brief: bool) -> Section | None:
-    rows = side_rows(timing, table)
+def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
+    rows = side_rows(profiles, table)
     if not rows:
         return None
-    names = side_names(timing)
-    name, *columns = columns_of(timing, table, rows)
+    names = side_names(profiles)
+    name, *columns = columns_of(profiles, table, rows)
     if brief:
         columns = [
             column
@@ -265,16 +265,16 @@ def _title(row: SideRow, table: Table, *, brief: bool) -> str:
     return shortened(title, _LONGEST_NAME) if brief else title
 
 
-def _advice(timing: Timing) -> Section | None:
-    given = advice_by_side(timing)
+def _advice(profiles: Profiles) -> Section | None:
+    given = advice_by_side(profiles)
     rows = tuple((names, *advice_cells(item)) for names, item in given)
     if not any(names for names, _ in given):
         return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows)) if rows else None
     return Section("Advice", (), ("For", *ADVICE), rows)
 
 
-def _part_rows(timing: Timing) -> Iterator[Row]:
-    for name, profile in _profiles(timing):
+def _part_rows(profiles: Profiles) -> Iterator[Row]:
+    for name, profile in _measured(profiles):
         for of, bar in (("step", profile.bar), ("validation batch", profile.validation or Bar())):
             for entry in bar.parts:
                 share = bar.fraction(entry.part)
@@ -284,8 +284,8 @@ def _part_rows(timing: Timing) -> Iterator[Row]:
 _NOT_FIGURES = {"bar", "validation", "limits", "energy", "advice", "notes", *TABLES}
 
 
-def _side_rows(timing: Timing) -> Iterator[Row]:
-    for name, profile in _profiles(timing):
+def _side_rows(profiles: Profiles) -> Iterator[Row]:
+    for name, profile in _measured(profiles):
         limits, energy = profile.limits, profile.energy
         row = {"side": name, **profile.model_dump(mode="json", exclude=_NOT_FIGURES), "mfu": profile.mfu}
         if limits is not None:
@@ -297,13 +297,13 @@ def _side_rows(timing: Timing) -> Iterator[Row]:
         yield row
 
 
-def _time_rows(timing: Timing, table: Table) -> Iterator[Row]:
-    for name, profile in _profiles(timing):
+def _time_rows(profiles: Profiles, table: Table) -> Iterator[Row]:
+    for name, profile in _measured(profiles):
         for row in getattr(profile, table):
             achieved = {"tflops": row.tflops, "gb_per_second": row.gb_per_second}
             yield {"side": name, **row.model_dump(mode="json"), **achieved}
 
 
-def _advice_rows(timing: Timing) -> Iterator[Row]:
-    for names, item in advice_by_side(timing):
+def _advice_rows(profiles: Profiles) -> Iterator[Row]:
+    for names, item in advice_by_side(profiles):
         yield {"sides": names, **item.model_dump(mode="json"), "changes": dict(item.changes)}

@@ -91,8 +91,8 @@ def _results(content: Content) -> Iterator[Section]:
         )
     if content.published:
         yield published_section(content.published)
-    if content.timing is not None:
-        yield Section(BAR, answers_of_profile(content.timing), pictures=(bars_picture(content.timing),))
+    if content.profiles is not None:
+        yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
 
 
 def _setup(

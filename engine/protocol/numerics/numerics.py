@@ -1,4 +1,4 @@
-"""A diagnosis: the parts that were asked for, as far as they are known."""
+"""The numerics of an experiment: the parts asked for, as far as they are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from engine.experiment.catalog import DiagnosisPart
+from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import Line
 from engine.experiment.value import Message, Positive
@@ -19,7 +19,7 @@ from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.precision_map import PrecisionMap
 from engine.protocol.numerics.ranges import Ranges
 
-Part = DiagnosisPart
+Part = NumericsPart
 
 USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 
@@ -28,15 +28,15 @@ PartResult = Annotated[
 ]
 
 
-class Diagnosed(Message):
-    """A part of a diagnosis is done; the job itself ends with `Finished`."""
+class PartMeasured(Message):
+    """A part is measured; the job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
-class Diagnosis(Message):
-    """The parts of a diagnosis that are known."""
+class NumericsResults(Message):
+    """The parts that are known."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None
@@ -45,12 +45,12 @@ class Diagnosis(Message):
     islands: Islands | None = None
     advice: Advices | None = None
 
-    def with_part(self, result: PartResult) -> Diagnosis:
-        """The diagnosis with this part in place of an earlier one of its kind."""
+    def with_part(self, result: PartResult) -> NumericsResults:
+        """The results with this part in place of an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The diagnosis as plain JSON values, in the shape that `ammeter diagnose --json` prints.
+        """The results as plain JSON values, in the shape that `ammeter diagnose --json` prints.
 
         Parts that are unknown are empty or null; NaN and infinity are text.
         """
@@ -84,7 +84,7 @@ class Numerics(Answer):
     parts: tuple[Part, ...] = USUAL_PARTS
     run_id: Line | None = None
     steps: Positive | None = None
-    diagnosis: Diagnosis = Diagnosis()
+    results: NumericsResults = NumericsResults()
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -96,7 +96,7 @@ class Numerics(Answer):
 
     @property
     def is_known(self) -> bool:
-        return any(self.has(part) for part in Diagnosis.model_fields)
+        return any(self.has(part) for part in NumericsResults.model_fields)
 
     @property
     def digest(self) -> str:
@@ -104,11 +104,11 @@ class Numerics(Answer):
         return ", ".join(_PART_WORDS[part] for part in self.parts)
 
     def afresh(self) -> Self:
-        return self.model_copy(update={"diagnosis": Diagnosis()})
+        return self.model_copy(update={"results": NumericsResults()})
 
     def has(self, part: str) -> bool:
         """Whether a part is known."""
-        return getattr(self.diagnosis, part) is not None
+        return getattr(self.results, part) is not None
 
 
 _PART_WORDS: dict[Part, str] = {

@@ -1,4 +1,4 @@
-"""A timing: the profiles of one or several experiments, set side by side."""
+"""The profiles of one or several experiments, side by side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.protocol.profile.profile import StepProfile
 MOST_SIDES = 8
 
 
-class TimingSide(Message):
+class ProfileSide(Message):
     """An experiment, the run that it is taken from, if any, and its profile, or why there is none."""
 
     experiment: Experiment
@@ -27,22 +27,22 @@ class TimingSide(Message):
     problem: Problem | None = None
 
 
-class Timing(Answer):
+class Profiles(Answer):
     """The sides in the order shown; the first is the baseline. Those of one device share its limits."""
 
     kind = "profile"
-    sides: Annotated[tuple[TimingSide, ...], Field(max_length=MOST_SIDES)] = ()
+    sides: Annotated[tuple[ProfileSide, ...], Field(max_length=MOST_SIDES)] = ()
 
     @field_validator("sides")
     @classmethod
-    def _with_shared_limits(cls, sides: tuple[TimingSide, ...]) -> tuple[TimingSide, ...]:
+    def _with_shared_limits(cls, sides: tuple[ProfileSide, ...]) -> tuple[ProfileSide, ...]:
         shared = {device: _best(sides, device) for device in {side.experiment.device for side in sides}}
         return tuple(_with_limits(side, shared[side.experiment.device]) for side in sides)
 
-    def with_side(self, place: int, **changes: Any) -> Timing:
-        """The timing with these fields of a side changed."""
+    def with_side(self, place: int, **changes: Any) -> Profiles:
+        """The profiles with these fields of a side changed."""
         side = self.sides[place].model_copy(update=changes)
-        return Timing(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
+        return Profiles(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -54,7 +54,7 @@ class Timing(Answer):
 
     @property
     def is_known(self) -> bool:
-        return bool(self.profiles())
+        return bool(self.measured())
 
     def afresh(self) -> Self:
         unknown = {"profile": None, "problem": None}
@@ -62,30 +62,30 @@ class Timing(Answer):
             update={"sides": tuple(side.model_copy(update=unknown) for side in self.sides)}
         )
 
-    def profiles(self) -> tuple[StepProfile, ...]:
+    def measured(self) -> tuple[StepProfile, ...]:
         """The profiles that are known."""
         return tuple(side.profile for side in self.sides if side.profile is not None)
 
 
-def timing_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Timing:
-    """A timing of experiments, or of the runs that are named, without profiles yet. Raises ProblemError."""
+def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Profiles:
+    """The sides of experiments, or of the runs that are named, not profiled yet. Raises ProblemError."""
     if not 1 <= len(experiments) <= MOST_SIDES:
         message = f"{len(experiments):,} experiments cannot be profiled side by side."
         remedy = f"Choose from 1 to {MOST_SIDES}."
         raise ProblemError(request_problem(message, remedy, key="precision", value=len(experiments)))
     pairs = zip(experiments, run_ids or [None] * len(experiments), strict=True)
-    return Timing(
-        sides=tuple(TimingSide(experiment=experiment, run_id=run_id) for experiment, run_id in pairs)
+    return Profiles(
+        sides=tuple(ProfileSide(experiment=experiment, run_id=run_id) for experiment, run_id in pairs)
     )
 
 
-def _best(sides: Sequence[TimingSide], device: str) -> Limits | None:
+def _best(sides: Sequence[ProfileSide], device: str) -> Limits | None:
     """The limits of a device, each the best that was measured, without peaks that a step exceeds."""
-    profiles = [side.profile for side in sides if side.profile and side.experiment.device == device]
+    measured = [side.profile for side in sides if side.profile and side.experiment.device == device]
     best: Limits | None = None
-    for limits in filter(None, (profile.limits for profile in profiles)):
+    for limits in filter(None, (profile.limits for profile in measured)):
         best = limits if best is None else _better(best, limits)
-    for profile in profiles:
+    for profile in measured:
         best = best and profile.with_limits(best).limits
     return best
 
@@ -96,7 +96,7 @@ def _better(limits: Limits, other: Limits) -> Limits:
     return limits.model_copy(update={"gb_per_second": max(limits.gb_per_second, other.gb_per_second)})
 
 
-def _with_limits(side: TimingSide, limits: Limits | None) -> TimingSide:
+def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
     profile = side.profile
     if profile is None or limits is None or profile.limits in (None, limits):
         return side

@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 
@@ -27,7 +27,7 @@ def new_id() -> str:
 
 
 ANSWERS: Mapping[StudyKind, type[Answer]] = {
-    answer.kind: answer for answer in (Limit, Numerics, Timing, Tuning)
+    answer.kind: answer for answer in (Limit, Numerics, Profiles, Tuning)
 }
 NAMES: Mapping[StudyKind, str] = {
     "limit": "Limit",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.paths import file_name_of, traces_folder
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.connection import Connection
 
 _TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
@@ -45,9 +45,11 @@ class Traces:
         return [path for path in self.folder.glob("*-*") if _TRACE.fullmatch(path.name)]
 
 
-def traces_of(timing: Timing, folder: Path) -> tuple[Path, ...]:
+def traces_of(profiles: Profiles, folder: Path) -> tuple[Path, ...]:
     """The files of the profiles' traces, as far as they are there."""
-    paths = (folder / Path(profile.trace).name for profile in timing.profiles() if profile.trace is not None)
+    paths = (
+        folder / Path(profile.trace).name for profile in profiles.measured() if profile.trace is not None
+    )
     # in a folder from elsewhere a link would bring any file of this disk
     return tuple(path for path in paths if path.is_file() and not path.is_symlink())
 

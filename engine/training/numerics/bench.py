@@ -1,4 +1,4 @@
-"""Training for a diagnosis: an experiment's initial weights and first batches, under other settings too."""
+"""Training for numerics: an experiment's initial weights and first batches, under other settings too."""
 
 from __future__ import annotations
 
@@ -143,9 +143,9 @@ class Bench:
             steps_before = 0
 
 
-def diagnosing(detail: str, fraction: float | None) -> Phase:
+def numerics_phase(detail: str, fraction: float | None) -> Phase:
     """Progress of a part, and its work."""
-    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
+    return Phase(name=PhaseName.NUMERICS, fraction=fraction, detail=detail)
 
 
 def with_precision(

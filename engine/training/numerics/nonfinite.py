@@ -26,7 +26,7 @@ from engine.protocol.numerics.nonfinite import (
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.around import own_class
-from engine.training.numerics.bench import Bench, Figures, Trainee, diagnosing, with_precision
+from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
@@ -37,7 +37,7 @@ _REPEATS = 2
 _MOST_KEPT_MODULES = 4
 
 
-def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, NonfiniteSearch | None]:
+def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, NonfiniteSearch | None]:
     """Searches the job's steps for the first operation that made NaN or Inf and did harm by it.
 
     Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or more
@@ -65,7 +65,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
         return search.claimed(origins, note)
 
 
-def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
+def _steps_to_search(job: jobs.StudyNumerics, bench: Bench, begun: int) -> int:
     """The requested number of steps, or up to where the run went wrong, or else to its end."""
     last = bench.plan.total_steps
     if job.trouble_step is not None:
@@ -75,7 +75,7 @@ def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
 
 
 def _phase(fraction: float | None, detail: str) -> Phase:
-    return diagnosing(f"First NaN or Inf: {detail}", fraction)
+    return numerics_phase(f"First NaN or Inf: {detail}", fraction)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class _Search:
         self._repeat_scale: float | None = None
         self._trouble_step: int | None = None
 
-    def begin(self, job: jobs.Diagnose) -> str:
+    def begin(self, job: jobs.StudyNumerics) -> str:
         """Begins at the newest state before the job's trouble; a sentence says where there is none.
 
         Raises ProblemError where a checkpoint is damaged.

@@ -23,19 +23,19 @@ from engine.protocol.numerics.precision_map import (
 from engine.training.measuring.telemetry import Clock, Mark, clock_for
 from engine.training.models.around import own_class
 from engine.training.models.recompute import is_kept_in_float32
-from engine.training.numerics.bench import Bench, Trainee, diagnosing
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 
-def map_precision(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, PrecisionMap | None]:
+def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap | None]:
     """The precision map of the experiment's first batch; None if it was stopped."""
     group = next(bench.groups(1))[:1]
     with bench.trainee() as trainee:
         if trainee.device.type != "cpu":
             # what a library prepares once would count as the first operation's time
-            yield diagnosing("Warming up", 0.0)
+            yield numerics_phase("Warming up", 0.0)
             trainee.go_back(group)
-        yield diagnosing("Watching every operation", 0.5)
+        yield numerics_phase("Watching every operation", 0.5)
         if bench.is_stopped:
             return None
         recorder = _Recorder(trainee)

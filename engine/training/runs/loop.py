@@ -15,7 +15,17 @@ import torch
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Diagnosed, Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
+from engine.protocol.events import (
+    Epoch,
+    Event,
+    Finished,
+    Log,
+    PartMeasured,
+    Phase,
+    PhaseName,
+    Skipped,
+    Summary,
+)
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.data.thumbnails import picture_events, prepare_pictures
@@ -137,7 +147,7 @@ def _pause(run: Run) -> Iterator[Event]:
 def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Iterator[Event]:
     yield from _take(run, run.telemetry.flush())
     yield from _send(run)
-    yield from _enter(run, PhaseName.DIAGNOSING)
+    yield from _enter(run, PhaseName.NUMERICS)
     began = time.perf_counter()
     yield sampler.sample(group, run.telemetry.steps)
     run.end_sampling(time.perf_counter() - began)
@@ -233,7 +243,7 @@ class RangeSampler:
     def _sampled(self, group: Sequence[Batch], steps: int) -> Event:
         try:
             with _own_random(self._plan.device), no_cudnn_search():
-                return Diagnosed(result=self._ranges(group, steps))
+                return PartMeasured(result=self._ranges(group, steps))
         except Exception as error:  # noqa: BLE001 - a run goes on, however its sampling failed
             problem = problem_of(error)
         # outside the except block, where the exception no longer pins the tensors of its frames

@@ -1,4 +1,4 @@
-"""What the controllers of workspaces that show ordered work have in common."""
+"""The base of the controllers of studies and sweeps."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.work import OrderedWork, View
+from gui.session.orders.work import Orders, View
 from gui.widgets import Button
 from gui.widgets.messages import may_delete
-from gui.widgets.saved_menu import WorkMenu
+from gui.widgets.saved_menu import StudyMenu
 
 
-class WorkController(QObject, Generic[View]):
+class StudyController(QObject, Generic[View]):
     """Shows work by its key as long as it goes on, and work that has begun in place of other work.
 
-    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the workspace's.
-    `workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
+    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the page's.
+    `page_wanted` asks for the page; `reported` carries what was done, or why nothing was;
     `written` the path of a file.
     """
 
-    workspace_wanted = Signal()
+    page_wanted = Signal()
     reported = Signal(str)
     written = Signal(object)  # Path
 
     def __init__(
         self,
         experiments: Experiments,
-        work: OrderedWork[View],
+        work: Orders[View],
         show_view: Callable[[View | None], object],
         *,
         stop_button: Button,
-        menu: WorkMenu,
+        menu: StudyMenu,
         parent: QObject | None = None,
         follows: bool = True,
     ) -> None:
@@ -73,7 +73,7 @@ class WorkController(QObject, Generic[View]):
             self._refuse(error.problem.message)
             return None
         self._show(key)
-        self.workspace_wanted.emit()
+        self.page_wanted.emit()
         return key
 
     def _write(self, write: Callable[[], object]) -> None:
@@ -84,7 +84,7 @@ class WorkController(QObject, Generic[View]):
         self.reported.emit(f"{problem.message} {problem.remedy}")
 
     def _refuse(self, reason: str) -> None:
-        self.workspace_wanted.emit()
+        self.page_wanted.emit()
         self.reported.emit(reason)
 
     def _show(self, key: str) -> None:
@@ -96,7 +96,7 @@ class WorkController(QObject, Generic[View]):
         """Shows saved work, if it is still there."""
         if self._ordered.view(key) is not None:
             self._show(key)
-            self.workspace_wanted.emit()
+            self.page_wanted.emit()
 
     def _update(self, key: str) -> None:
         if key == self._key:

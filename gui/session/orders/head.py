@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.experiment import Precision
-from gui.session.orders.work import WorkView
+from gui.session.orders.work import OrderView
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, Format, WorkMenu
+from gui.widgets.saved_menu import ExportMenu, Format, StudyMenu
 
 
-class WorkHead(QWidget):
+class StudyHead(QWidget):
     """A strip with a progress bar, and `problem`, which the page places and connects."""
 
     def __init__(
         self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before the menu; the words are as for `WorkMenu`."""
+        """`more` stands before the menu; the words are as for `StudyMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem")
         self.problem.setWordWrap(True)
         self.progress = ProgressLine(noun.capitalize())
         self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
-        self.menu = WorkMenu(noun, contents)
+        self.menu = StudyMenu(noun, contents)
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
         self.export_button.setMenu(self.export)
@@ -47,7 +47,7 @@ class WorkHead(QWidget):
 
     def show_view(
         self,
-        view: WorkView | None,
+        view: OrderView | None,
         note: str,
         fraction: float,
         precision: Precision | None,

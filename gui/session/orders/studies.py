@@ -14,13 +14,13 @@ from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import common_lines
 from gui.session.orders.order import Order, again
-from gui.session.orders.work import MOST_SAVED, OrderedWork, WorkView
+from gui.session.orders.work import MOST_SAVED, Orders, OrderView
 
 A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyView(WorkView, Generic[A]):
+class StudyView(OrderView, Generic[A]):
     """A study; what it is `doing` before its worker's phase is in the study itself."""
 
     study: Study[A]
@@ -63,7 +63,7 @@ class StudyView(WorkView, Generic[A]):
         return view if is_same else replace(view, doing="", fraction=None)
 
 
-class Studies(OrderedWork[StudyView[A]], Generic[A]):
+class Studies(Orders[StudyView[A]], Generic[A]):
     """The studies of one kind by their ids."""
 
     def __init__(

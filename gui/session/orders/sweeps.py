@@ -22,7 +22,7 @@ from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import sweep_lines
 from gui.session.orders.order import SWEEP, Order
-from gui.session.orders.work import MOST_SAVED, OrderedWork, WorkView
+from gui.session.orders.work import MOST_SAVED, Orders, OrderView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
@@ -32,7 +32,7 @@ def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepView(WorkView):
+class SweepView(OrderView):
     """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
 
     It `is_elsewhere` while another program carries it on.
@@ -91,7 +91,7 @@ class SweepView(WorkView):
         return self.grid.name(self.grid.places(index))
 
 
-class Sweeps(OrderedWork[SweepView]):
+class Sweeps(Orders[SweepView]):
     """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
 
     turn_ended = Signal(str)

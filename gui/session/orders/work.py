@@ -18,7 +18,7 @@ from gui.session.orders.order import Order
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkView:
+class OrderView:
     """Work as the window shows it: `is_waiting` in the queue, then `is_live`.
 
     `doing` is its worker's phase and `fraction` how far that is, None if unknown.
@@ -52,13 +52,13 @@ class WorkView:
         return self
 
 
-View = TypeVar("View", bound=WorkView)
+View = TypeVar("View", bound=OrderView)
 
 MOST_SAVED = 30
 """So many are in a menu."""
 
 
-class OrderedWork(QObject, Generic[View]):
+class Orders(QObject, Generic[View]):
     """Work of one `kind` by its key.
 
     `changed`, `began`, `ended` and `deleted` carry a key, `busy_changed` whether any is in progress,

@@ -16,17 +16,17 @@ from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import dataset_words, listed
 from gui.session.orders.order import Order
-from gui.session.orders.work import OrderedWork
+from gui.session.orders.work import Orders
 from gui.session.queue.waiting import Work
 from gui.session.saved_runs import SavedRuns
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
-    "limit": ("search", "searches"),
-    "numerics": ("diagnosis", "diagnoses"),
-    "profile": ("timing", "timings"),
+    "limit": ("limit", "limits"),
+    "numerics": ("numerics study", "numerics studies"),
+    "profile": ("profile", "profiles"),
     "sweep": ("sweep", "sweeps"),
-    "tune": ("search for the fastest", "searches for the fastest"),
+    "tune": ("tuning", "tunings"),
 }
 """What the kinds of work are called, one and several."""
 
@@ -66,7 +66,7 @@ def counted_work(kinds: Iterable[str]) -> str:
 class Items:
     """Makes the items of work, with durations from runs of this machine once its `catalog` is known."""
 
-    def __init__(self, runs: SavedRuns, orders: Mapping[str, OrderedWork[Any]]) -> None:
+    def __init__(self, runs: SavedRuns, orders: Mapping[str, Orders[Any]]) -> None:
         self._runs, self._orders = runs, orders
         self._known: dict[Experiment, float | None] = {}
         self.catalog: Catalog | None = None

@@ -18,7 +18,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.orders.order import Order, order_of
-from gui.session.orders.work import OrderedWork
+from gui.session.orders.work import Orders
 from gui.session.queue.items import Items, QueueItem, counted_work
 from gui.session.queue.waiting import key_of
 from gui.session.saved_runs import SavedRuns
@@ -42,7 +42,7 @@ class Queue(QObject):
         store: Store,
         thread: EngineThread,
         runs: SavedRuns,
-        orders: Mapping[str, OrderedWork[Any]],
+        orders: Mapping[str, Orders[Any]],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)

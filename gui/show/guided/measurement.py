@@ -35,7 +35,7 @@ from gui.show.panel import ShowPanel
 
 _RUN, _SEARCH, _QUEUE = (
     "A run is training.",
-    "A search for the largest batch is running.",
+    "A limit is being measured.",
     "Runs are waiting.",
 )
 _LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="See the log, and try again.")
@@ -101,14 +101,14 @@ class GuidedMeasurement(QObject):
 
     def begin(self) -> None:
         """Measures, or emits `busy` if something else is running; does nothing if at work already."""
-        experiments, searches = self._experiments, self._experiments.searches
+        experiments, limits = self._experiments, self._experiments.limits
         if self._is_at_work:
             return
         if experiments.running is not None:
             self.busy.emit(_RUN)
-        elif searches.running is not None:
+        elif limits.running is not None:
             self.busy.emit(_SEARCH)
-        elif experiments.waiting or searches.waiting:
+        elif experiments.waiting or limits.waiting:
             self.busy.emit(_QUEUE)
         else:
             self.begin_next()
@@ -132,7 +132,7 @@ class GuidedMeasurement(QObject):
         if self._is_at_work:
             return
         # asked before `begin_next`: if the work has ended by itself, only its own first run could be stopped
-        is_busy = self._experiments.running is not None or self._experiments.searches.running is not None
+        is_busy = self._experiments.running is not None or self._experiments.limits.running is not None
         self.begin_next()
         if is_busy:
             self._experiments.stop()
@@ -336,7 +336,7 @@ class GuidedMeasurement(QObject):
             return _LOOKING
         if self._ending == "given up":
             return _STOPPING
-        others = self._experiments.running or self._experiments.searches.running
+        others = self._experiments.running or self._experiments.limits.running
         return _WAITING if self._pair.running is None and others is not None else ""
 
 

@@ -151,6 +151,7 @@ def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> Non
     assert error["allowed"].split(", ") == sorted(all_settings())
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:
     assert refusal(capsys, "resume", saved)["message"] == "First [light] was trained to its end."
     assert "no run whose id starts with 'zz'" in refusal(capsys, "resume", "zz")["message"]

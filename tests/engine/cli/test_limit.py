@@ -27,6 +27,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
 def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture, tmp_path: Path) -> None:

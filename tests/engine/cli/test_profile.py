@@ -24,6 +24,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_sides_are_one_object_saved_and_exported_with_their_traces(capsys: Capture, tmp_path: Path) -> None:
     to, trace = tmp_path / "x.html", tmp_path / "x.json.gz"
     status, found = answer(capsys, *TINY, "--to", str(to), "--trace", str(trace), *HERE)
@@ -34,13 +35,14 @@ def test_sides_are_one_object_saved_and_exported_with_their_traces(capsys: Captu
     assert found["sides"][1]["gain"]["sentence"]
     with Store() as store:
         (entry,) = store.studies.newest("profile")
-        profiles = store.studies.find(entry.id).answer.profiles()
-    assert entry.id == found["id"] and len(profiles) == 2
+        measured = store.studies.find(entry.id).answer.measured()
+    assert entry.id == found["id"] and len(measured) == 2
     assert "Where the time of small-cnn goes" in to.read_text(encoding="utf-8")
     for path in (trace, tmp_path / "x-2.json.gz"):
         assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
 
 
+@pytest.mark.slow
 def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(capsys: Capture) -> None:
     settings = [*TINY, "--steps", "3", "--seed", "7"]
     assert main(["run", *settings, "--json", *HERE]) == 0

@@ -62,7 +62,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
     table = tmp_path / "night.csv"
     assert answer(capsys, "export", found["id"][:8], "--to", str(table))[0] == 0
     assert len(table.read_text(encoding="utf-8").splitlines()) == 5
-    for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.pdf"]):
+    for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.webp"]):
         assert answer(capsys, "export", found["id"], *wrong)[0] == 2
     assert answer(capsys, "delete", " ")[0] == 2
     twice = [found["id"], found["id"][:8]]

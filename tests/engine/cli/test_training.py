@@ -128,6 +128,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_stops_the_run_saves_what_was_trained_and_it_is_resumed_to_its_end(capsys: Capture) -> None:
@@ -171,6 +172,7 @@ def has_trained(store: Store) -> bool:
     return bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send to one process")
 @pytest.mark.usefixtures("heard")
 def test_sigterm_stops_the_run_as_ctrl_c_does_with_its_own_status() -> None:
@@ -223,6 +225,7 @@ def read_until(terminal: int, is_enough: threading.Event) -> None:
     os.close(terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
 @pytest.mark.usefixtures("heard")
 def test_with_nohup_a_run_outlives_its_terminal() -> None:

@@ -274,7 +274,7 @@ def test_like_is_set_against_like(
         "final_train_loss": 1.0,
         "final_validation_accuracy": 0.5,
     }
-    other = record(2, FP16.model_copy(update=change), **{**told, **mine})
+    other = record(2, Experiment.model_validate({**FP16.model_dump(), **change}), **{**told, **mine})
     cells = compared([record(1, FP32, **told), other]).cells(other.id)
     known = {name for name, cell in cells.items() if cell.value is not None}
     assert {name for name in known if cells[name].difference is None} == unlike

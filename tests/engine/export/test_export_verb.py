@@ -124,6 +124,7 @@ def test_the_format_follows_the_ending() -> None:
         COMPARISON.format_for("x.doc")
 
 
+@pytest.mark.slow
 def test_an_export_loads_neither_qt_nor_torch(trained: Trained, tmp_path: Path) -> None:
     run_id = trained()
     targets = [str(tmp_path / f"x{suffix}") for suffix in (".html", ".pdf", ".png", ".csv", ".json")]

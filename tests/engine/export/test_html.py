@@ -89,6 +89,7 @@ def test_a_long_pair_stays_small(exports_store: Store, trained: Callable[..., st
     assert len(page(content_of(exports_store, ids))) < 1_000_000
 
 
+@pytest.mark.slow
 def test_a_browser_runs_its_script_and_no_other(hostile: Content, browse: Browse, tmp_path: Path) -> None:
     COMPARISON.export(hostile, tmp_path / "x.html")
     shown = browse(tmp_path / "x.html", "--dump-dom")
@@ -101,6 +102,7 @@ def test_a_browser_runs_its_script_and_no_other(hostile: Content, browse: Browse
     assert "<title>run</title>" not in browse(tmp_path / "y.html", "--dump-dom")
 
 
+@pytest.mark.slow
 def test_the_crosshair_reads_all_curves_at_once(pair: Content, browse: Browse, tmp_path: Path) -> None:
     # the policy would keep the test's own script from running
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page(pair))
@@ -114,6 +116,7 @@ def test_the_crosshair_reads_all_curves_at_once(pair: Content, browse: Browse, t
     assert shown.count('class="cross"') > 1
 
 
+@pytest.mark.slow
 def test_it_is_light_and_dark_wide_and_narrow_and_prints(
     pair: Content, browse: Browse, program: Program, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mlruns"
 
 
+@pytest.mark.slow
 def test_settings_curves_and_environment_come_back(store: Store, content: Content, folder: Path) -> None:
     from mlflow import MlflowClient
 

@@ -68,6 +68,7 @@ def own(code: Code, **others: Any) -> Experiment:
     return experiment_from(settings(code, **others))
 
 
+@pytest.mark.slow
 def test_no_verb_and_no_export_runs_it(
     net: Path, trained: Trained, exports_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not
     assert trusted.has(read_code(net)) and experiments[0].dataset == "own"
 
 
+@pytest.mark.slow
 def test_the_command_line_refuses_code_that_is_brought(net: Path, tmp_path: Path) -> None:
     save_own("Mine", own(read_code(net), device="cpu", steps=1))
     command = [sys.executable, "-P", "-m", "engine", "run", "--preset", "mine", "--json"]

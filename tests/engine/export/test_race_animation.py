@@ -42,6 +42,7 @@ def short(exports_store: Store, trained: Trained) -> Content:
     return replace(content_of(exports_store, ids), pictures=lambda run_ids: noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "size"), [(".webp", (1_280, 720)), (".gif", (960, 540))])
 def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
@@ -129,6 +130,7 @@ class TestVerb:
         exports_store.close()
         return made
 
+    @pytest.mark.slow
     def test_it_writes_a_race(self, ids: list[str], tmp_path: Path) -> None:
         for name, options in (
             ("r.webp", []),

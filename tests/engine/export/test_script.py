@@ -311,6 +311,7 @@ def test_a_script_is_of_one_run(exports_store: Store, trained: Callable[..., str
     assert not list(tmp_path.glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -242,6 +242,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
 def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     run, steps_per_epoch, course = trained_here(settings)
@@ -347,6 +348,7 @@ CUTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_presets_script_trains_what_the_preset_trains(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

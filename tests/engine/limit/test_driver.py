@@ -19,7 +19,7 @@ from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind
 from engine.limit.driver import LimitDriver
 from engine.protocol.events import Event, Failed, Log
-from engine.protocol.trials import Limit, LimitSide, ProbeResult
+from engine.protocol.trials import Limit, LimitResult, LimitSide
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -60,7 +60,7 @@ def sides(known: list[Known]) -> list[LimitSide]:
     return [study.answer.sides[0] for study in known if isinstance(study, Study)]
 
 
-def result_of(known: list[Known]) -> ProbeResult:
+def result_of(known: list[Known]) -> LimitResult:
     result = sides(known)[-1].result
     assert result is not None
     return result
@@ -78,6 +78,7 @@ def saved(store: Store) -> LimitSide:
     return side
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
     driver: LimitDriver, store: Store
@@ -98,6 +99,7 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
     assert saved(store).result == result and saved(store).trials == result.trials
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDriver) -> None:
     # of so many classes that the last layer is nearly all of it

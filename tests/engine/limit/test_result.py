@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.limit.result import outcome
-from engine.protocol.trials import Bound, Cause, Limit, LimitSide, ProbeResult, Trial, times_the_batch
+from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial, times_the_batch
 
 
 def found(
@@ -17,7 +17,7 @@ def found(
     verified: bool = True,
     precision: Precision = Precision.FP16,
 ) -> LimitSide:
-    result = ProbeResult(precision=precision, largest_batch=largest, verified=verified, bound_by=bound)
+    result = LimitResult(precision=precision, largest_batch=largest, verified=verified, bound_by=bound)
     return so_far(label, largest, precision).model_copy(update={"result": result})
 
 

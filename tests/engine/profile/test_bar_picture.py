@@ -10,10 +10,10 @@ from engine.experiment.problem import Kind, Problem
 from engine.profile.bar_picture import bars_drawing, part_places
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 
 
-def _side(precision: str, **ms: float) -> TimingSide:
+def _side(precision: str, **ms: float) -> ProfileSide:
     bar = Bar.of((StepPart[name.upper()], time) for name, time in ms.items())
     profile = StepProfile(
         device_type="cuda",
@@ -25,18 +25,18 @@ def _side(precision: str, **ms: float) -> TimingSide:
         format=precision,
         matrix_units="Tensor Cores",
     )
-    return TimingSide(experiment=Experiment.model_validate({"precision": precision}), profile=profile)
+    return ProfileSide(experiment=Experiment.model_validate({"precision": precision}), profile=profile)
 
 
 @pytest.fixture
-def timing() -> Timing:
-    return Timing(
+def profiles() -> Profiles:
+    return Profiles(
         sides=(_side("fp32", matrix=60.0, memory=20.0), _side("fp16", matrix_units=10.0, data=0.02))
     )
 
 
-def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(timing: Timing) -> None:
-    matrix, memory, units, _data, *cells = part_places(timing, 800)
+def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(profiles: Profiles) -> None:
+    matrix, memory, units, _data, *cells = part_places(profiles, 800)
     assert matrix.width == pytest.approx(6 * units.width)
     assert memory.x == pytest.approx(matrix.x + matrix.width) and matrix.x == units.x
     assert [(place.side, place.part) for place in cells] == [
@@ -48,16 +48,16 @@ def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(timing: Timing
 
 
 @pytest.mark.parametrize("width", [420, 1_200])
-def test_nothing_is_drawn_beyond_the_picture(timing: Timing, width: int) -> None:
-    drawing = bars_drawing(Timing(sides=timing.sides * 4), width)
-    for place in part_places(Timing(sides=timing.sides * 4), width):
+def test_nothing_is_drawn_beyond_the_picture(profiles: Profiles, width: int) -> None:
+    drawing = bars_drawing(Profiles(sides=profiles.sides * 4), width)
+    for place in part_places(Profiles(sides=profiles.sides * 4), width):
         assert place.x + place.width <= width + 1 and place.y + place.height <= drawing.height
 
 
-def test_the_description_tells_every_part(timing: Timing) -> None:
+def test_the_description_tells_every_part(profiles: Profiles) -> None:
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="No room.", remedy="Make some.")
-    failed = TimingSide(experiment=timing.sides[0].experiment, problem=problem)
-    drawing = bars_drawing(Timing(sides=(*timing.sides, failed)), 800)
+    failed = ProfileSide(experiment=profiles.sides[0].experiment, problem=problem)
+    drawing = bars_drawing(Profiles(sides=(*profiles.sides, failed)), 800)
     assert drawing.description == (
         "FP32: 80.0 ms a step: Matrix work without Tensor Cores 60.0 ms (75\u00a0%), "
         "Memory-bound 20.0 ms (25\u00a0%). "

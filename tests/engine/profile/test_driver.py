@@ -12,7 +12,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Event, Failed, Finished, Phase
-from engine.protocol.profile.profiles import MOST_SIDES, Timing, timing_of
+from engine.protocol.profile.profiles import MOST_SIDES, Profiles, profiles_of
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.store.store import Store
@@ -50,16 +50,16 @@ def failed(kind: str) -> str:
     return f"say(event='failed', problem=dict(kind='{kind}', message='It failed.', remedy='Try again.'))\n"
 
 
-def ask(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Study[Timing]:
-    return Study(answer=timing_of(experiments, run_ids))
+def ask(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Study[Profiles]:
+    return Study(answer=profiles_of(experiments, run_ids))
 
 
-def saved(store: Store) -> Study[Timing]:
+def saved(store: Store) -> Study[Profiles]:
     (entry,) = store.studies.newest("profile")
     return store.studies.find(entry.id)
 
 
-def traces(study: Study[Timing]) -> list[str]:
+def traces(study: Study[Profiles]) -> list[str]:
     assert study.folder is not None
     return [path.name for path in traces_of(study.answer, study.folder)]
 
@@ -70,10 +70,10 @@ def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
     launcher = scripted(f"say(event='phase', name='profiling', fraction=0.5)\n{PROFILED}{FINISHED}")
     study, seen = ask([FP32, BF16]), list[object]()
     for known in ProfileDriver(store, launcher, catalog).follow(study):
-        profiles = store.studies.find(study.id).answer.profiles()
+        measured = store.studies.find(study.id).answer.measured()
         if isinstance(known, Study):
-            assert known.answer.profiles() == profiles
-        seen += [(known.place, known.doing, len(profiles))] if isinstance(known, Study) else []
+            assert known.answer.measured() == measured
+        seen += [(known.place, known.doing, len(measured))] if isinstance(known, Study) else []
         seen += [Phase] if isinstance(known, Phase) else []
     first_side, second_side = (0, "FP32"), (1, "BF16 AMP")
     assert seen == [
@@ -87,7 +87,7 @@ def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
         (1, "", 2),
     ]
     assert isinstance(known, Finished)
-    first, second = saved(store).answer.profiles()
+    first, second = saved(store).answer.measured()
     assert saved(store).is_over and (first.format, second.format) == ("fp32", "bf16")
     assert first.limits == second.limits and (first.notes, len(second.notes)) == ((), 1)
     assert traces(saved(store)) == [store.studies.traces.path(study.id, place).name for place in range(2)]
@@ -103,7 +103,7 @@ def test_a_side_that_fails_leaves_the_others(store: Store, catalog: Catalog, scr
     study = saved(store)
     assert isinstance(last, Finished) and study.problem is None
     problem = study.answer.sides[0].problem
-    assert problem is not None and problem.kind is Kind.OUT_OF_MEMORY and len(study.answer.profiles()) == 1
+    assert problem is not None and problem.kind is Kind.OUT_OF_MEMORY and len(study.answer.measured()) == 1
     assert study.folder is not None and [path.name for path in study.folder.iterdir()] == traces(study)
 
 
@@ -117,26 +117,26 @@ def test_where_all_sides_fail_the_first_problem_is_the_end(
 
 
 def test_one_that_is_left_keeps_what_is_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
-    for profiles in (0, 1):
+    for measured in (0, 1):
         events = ProfileDriver(store, scripted(PROFILED + FINISHED), catalog).follow(ask([FP32, BF16]))
         assert isinstance(events, Generator)
-        assert any(isinstance(known, Study) and len(known.answer.profiles()) == profiles for known in events)
+        assert any(isinstance(known, Study) and len(known.answer.measured()) == measured for known in events)
         events.close()
-        assert len(store.studies.newest()) == profiles
-    assert saved(store).is_over and len(saved(store).answer.profiles()) == 1
+        assert len(store.studies.newest()) == measured
+    assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
 def test_a_stop_ends_it_with_the_sides_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
     waits = "if job['limits']:\n    say(event='phase', name='profiling')\n    sys.stdin.readline()\n"
     stopped = "    say(event='finished', summary={}, stopped=True)\n    sys.exit()\n"
     driver = ProfileDriver(store, scripted(f"{waits}{stopped}{PROFILED}{FINISHED}"), catalog)
-    last: Study[Timing] | Event | None = None
+    last: Study[Profiles] | Event | None = None
     for last in driver.follow(ask([FP32, BF16, FP32])):
         assert not isinstance(last, Study) or last.place < 2
         if isinstance(last, Phase):
             driver.stop()
     assert isinstance(last, Finished) and last.stopped
-    assert saved(store).is_over and len(saved(store).answer.profiles()) == 1
+    assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
 def test_a_run_gives_its_settings(store: Store, catalog: Catalog, scripted: Scripted) -> None:

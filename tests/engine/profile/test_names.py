@@ -6,12 +6,12 @@ from engine.experiment.experiment import Experiment
 from engine.profile.names import part_meaning, part_title, side_names
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 
 
-def _timing(*settings: dict[str, object]) -> Timing:
-    return Timing(
-        sides=tuple(TimingSide(experiment=Experiment.model_validate(setting)) for setting in settings)
+def _profiles(*settings: dict[str, object]) -> Profiles:
+    return Profiles(
+        sides=tuple(ProfileSide(experiment=Experiment.model_validate(setting)) for setting in settings)
     )
 
 
@@ -29,13 +29,13 @@ def _profile(device_type: str, matrix_units: str | None) -> StepProfile:
 
 
 def test_sides_are_named_by_what_differs() -> None:
-    assert side_names(_timing({"precision": "fp32"}, {"precision": "fp16"})) == ("FP32", "FP16 AMP")
-    batches = _timing({"precision": "fp16", "batch_size": 64}, {"precision": "fp16", "batch_size": 128})
+    assert side_names(_profiles({"precision": "fp32"}, {"precision": "fp16"})) == ("FP32", "FP16 AMP")
+    batches = _profiles({"precision": "fp16", "batch_size": 64}, {"precision": "fp16", "batch_size": 128})
     assert side_names(batches) == ("FP16 AMP, batch 64", "FP16 AMP, batch 128")
 
 
 def test_equal_sides_are_numbered() -> None:
-    assert side_names(_timing({"precision": "fp32"}, {"precision": "fp32"})) == ("FP32", "FP32 (2)")
+    assert side_names(_profiles({"precision": "fp32"}, {"precision": "fp32"})) == ("FP32", "FP32 (2)")
 
 
 def test_every_part_has_a_title_and_a_meaning_that_fit_the_device() -> None:

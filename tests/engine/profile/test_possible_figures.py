@@ -22,7 +22,7 @@ from engine.profile.verdict import Verdict, mfu_sentence
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.rows import TimeRow
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
@@ -49,7 +49,7 @@ def rows(draw: st.DrawFn, name: str) -> TimeRow:
 
 
 @st.composite
-def sides(draw: st.DrawFn) -> TimingSide:
+def sides(draw: st.DrawFn) -> ProfileSide:
     """A side as a worker may send it: its bar adds up to its step; all the rest may contradict it."""
     device, name = draw(st.sampled_from(("cpu", "cuda:0"))), draw(st.sampled_from(sorted(FORMATS)))
     parts = draw(st.dictionaries(st.sampled_from(list(StepPart)), MS, min_size=1))
@@ -83,25 +83,25 @@ def sides(draw: st.DrawFn) -> TimingSide:
     experiment = experiment_from(
         {"model": "small-cnn", "precision": FORMATS[name].value, "device": device, "data": data}
     )
-    return TimingSide(experiment=experiment, profile=profile)
+    return ProfileSide(experiment=experiment, profile=profile)
 
 
-timings = st.lists(sides(), min_size=1, max_size=3).map(lambda known: Timing(sides=tuple(known)))
+timings = st.lists(sides(), min_size=1, max_size=3).map(lambda known: Profiles(sides=tuple(known)))
 
 
 def number(text: str) -> float:
     return float(text.replace(",", "").rstrip("."))
 
 
-def told(timing: Timing) -> Iterator[str]:
+def told(profiles: Profiles) -> Iterator[str]:
     """All that is said of a timing, in words, pictures and tables."""
-    for verdict in filter(None, verdicts(timing)):
+    for verdict in filter(None, verdicts(profiles)):
         yield f"{verdict.sentence} {verdict.next_step}"
-    yield from (gain.sentence for gain in gains(timing) if gain is not None)
-    yield from (sentence for profile in timing.profiles() if (sentence := mfu_sentence(profile)))
-    for drawing in (bars_drawing(timing, 900), roofline_drawing(timing, 900, 400)):
+    yield from (gain.sentence for gain in gains(profiles) if gain is not None)
+    yield from (sentence for profile in profiles.measured() if (sentence := mfu_sentence(profile)))
+    for drawing in (bars_drawing(profiles, 900), roofline_drawing(profiles, 900, 400)):
         yield from words_of(drawing)
-    for section in sections(timing):
+    for section in sections(profiles):
         yield from section.sentences
         yield from (cell for row in section.rows for cell in row)
 
@@ -113,8 +113,8 @@ def words_of(drawing: Drawing) -> Iterator[str]:
 
 @settings(deadline=None, max_examples=100)
 @given(timings)
-def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(timing: Timing) -> None:
-    for text in told(timing):
+def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles: Profiles) -> None:
+    for text in told(profiles):
         assert all(number(share) <= 100 for share in _PERCENT.findall(text)), text
         for ratio, now, before in _FASTER.findall(text):
             assert number(ratio) == pytest.approx(number(before) / number(now), rel=0.03), text
@@ -124,18 +124,18 @@ def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(timing: Timing)
 
 @settings(deadline=None, max_examples=100)
 @given(timings)
-def test_no_step_reaches_more_than_the_peak_that_is_told(timing: Timing) -> None:
-    for side in json.loads(json.dumps(as_json(timing)))["sides"]:
+def test_no_step_reaches_more_than_the_peak_that_is_told(profiles: Profiles) -> None:
+    for side in json.loads(json.dumps(as_json(profiles)))["sides"]:
         profile, limits = side["profile"], side["profile"]["limits"]
         assert side["mfu"] is None or side["mfu"] <= 1
         reached = (profile["flops"] or 0.0) / profile["step_ms"] / 1e9
         for peak in limits["peaks"] if limits else ():
             assert peak["format"] != profile["format"] or reached <= peak["tflops"]
     # one roofline holds all sides of a device
-    for device in {side.experiment.device for side in timing.sides}:
+    for device in {side.experiment.device for side in profiles.sides}:
         shared = {
             side.profile.limits.peaks
-            for side in timing.sides
+            for side in profiles.sides
             if side.experiment.device == device and side.profile is not None and side.profile.limits
         }
         assert len(shared) <= 1
@@ -143,12 +143,12 @@ def test_no_step_reaches_more_than_the_peak_that_is_told(timing: Timing) -> None
 
 @settings(deadline=None, max_examples=100)
 @given(sides())
-def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side: TimingSide) -> None:
-    timing = Timing(sides=(side,))
-    (verdict,), profile = verdicts(timing), side.profile
+def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side: ProfileSide) -> None:
+    profiles = Profiles(sides=(side,))
+    (verdict,), profile = verdicts(profiles), side.profile
     assert isinstance(verdict, Verdict) and profile is not None
     if profile.disturbance is not None:
-        assert (verdict.changes, advice_by_side(timing)) == ((), ())
+        assert (verdict.changes, advice_by_side(profiles)) == ((), ())
     for least_ms, ratio in _AT_BEST.findall(verdict.next_step):
         assert number(ratio) == pytest.approx(profile.step_ms / number(least_ms), rel=0.03)
     for key, workers in verdict.changes:

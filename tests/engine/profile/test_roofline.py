@@ -12,7 +12,7 @@ from engine.profile.roofline import roofline_drawing, roofline_marks, short_name
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.rows import TimeRow
 
 LIMITS = Limits(
@@ -24,7 +24,7 @@ LIMITS = Limits(
 )
 
 
-def side(precision: str, count: int = 12, limits: Limits | None = LIMITS) -> TimingSide:
+def side(precision: str, count: int = 12, limits: Limits | None = LIMITS) -> ProfileSide:
     kernels = tuple(
         TimeRow(
             name=f"void ns{place}::a_kernel_named_{place}<float, {place}>",
@@ -47,10 +47,10 @@ def side(precision: str, count: int = 12, limits: Limits | None = LIMITS) -> Tim
         kernels=kernels,
         limits=limits,
     )
-    return TimingSide(experiment=experiment_from({"precision": precision}), profile=profile)
+    return ProfileSide(experiment=experiment_from({"precision": precision}), profile=profile)
 
 
-BOTH = Timing(sides=(side("fp32"), side("fp16", 6)))
+BOTH = Profiles(sides=(side("fp32"), side("fp16", 6)))
 
 
 def boxes(drawing: Drawing) -> dict[tuple[str, float, float], tuple[float, float, float, float]]:
@@ -88,11 +88,11 @@ def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong() -
 
 
 def test_what_is_missing_is_said() -> None:
-    bare = Timing(sides=(side("fp32", 0, None),))
+    bare = Profiles(sides=(side("fp32", 0, None),))
     texts = [shape.text for shape in roofline_drawing(bare, 600.0, 300.0).shapes if isinstance(shape, Words)]
     assert "No limits were measured." in texts
     assert "No kernel's FLOPs and bytes can be counted here." in texts
-    assert roofline_marks(Timing(), 600.0, 300.0) == ()
+    assert roofline_marks(Profiles(), 600.0, 300.0) == ()
 
 
 def test_names_are_short() -> None:

@@ -8,11 +8,11 @@ from engine.experiment.experiment import Experiment
 from engine.profile.tables import side_rows
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.rows import TimeRow
 
 
-def _side(precision: str, **ms: float) -> TimingSide:
+def _side(precision: str, **ms: float) -> ProfileSide:
     profile = StepProfile(
         device_type="cuda",
         steps=3,
@@ -25,12 +25,12 @@ def _side(precision: str, **ms: float) -> TimingSide:
             TimeRow(name=name, part=StepPart.MEMORY, ms=time, calls=1) for name, time in ms.items()
         ),
     )
-    return TimingSide(experiment=Experiment.model_validate({"precision": precision}), profile=profile)
+    return ProfileSide(experiment=Experiment.model_validate({"precision": precision}), profile=profile)
 
 
 def test_rows_of_one_name_stand_side_by_side_the_longest_first() -> None:
-    timing = Timing(sides=(_side("fp32", norm=4.0, sgemm=9.0), _side("fp16", norm=2.0, hgemm=3.0)))
-    rows = side_rows(timing, "kernels")
+    profiles = Profiles(sides=(_side("fp32", norm=4.0, sgemm=9.0), _side("fp16", norm=2.0, hgemm=3.0)))
+    rows = side_rows(profiles, "kernels")
     assert [row.name for row in rows] == ["sgemm", "norm", "hgemm"]
     assert [tuple(cell and cell.ms for cell in row.cells) for row in rows] == [
         (9.0, None),
@@ -38,12 +38,12 @@ def test_rows_of_one_name_stand_side_by_side_the_longest_first() -> None:
         (None, 3.0),
     ]
     assert [row.ratio for row in rows] == [None, pytest.approx(2.0), None]
-    assert side_rows(timing, "modules") == ()
+    assert side_rows(profiles, "modules") == ()
 
 
 def test_a_side_without_a_profile_has_no_cells_and_one_side_no_ratio() -> None:
     alone = _side("fp32", norm=4.0)
-    (row,) = side_rows(Timing(sides=(alone, TimingSide(experiment=alone.experiment))), "kernels")
+    (row,) = side_rows(Profiles(sides=(alone, ProfileSide(experiment=alone.experiment))), "kernels")
     assert row.cells[1] is None and row.ratio is None
-    (row,) = side_rows(Timing(sides=(alone,)), "kernels")
+    (row,) = side_rows(Profiles(sides=(alone,)), "kernels")
     assert row.ratio is None

@@ -13,7 +13,7 @@ from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing, TimingSide
+from engine.protocol.profile.profiles import Profiles, ProfileSide
 from engine.protocol.profile.rows import TimeRow
 
 GPU_PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 690.0}
@@ -114,7 +114,7 @@ def test_a_format_that_the_processor_is_slow_in_gives_way_to_fp32() -> None:
 
 
 def test_a_side_that_nothing_helps_learns_of_a_faster_one() -> None:
-    known = timing(profile(matrix=5.0), profile(other=8.0))
+    known = profiles(profile(matrix=5.0), profile(other=8.0))
     fast, slow = verdicts(known)
     assert fast is not None and slow is not None
     assert fast.changes == (("precision", "fp16"),)
@@ -188,12 +188,12 @@ def test_a_peak_that_the_step_exceeds_is_withheld_with_all_that_rests_on_it() ->
 def test_sides_of_a_device_share_the_best_of_what_was_measured() -> None:
     slow = Limits(peaks=(Peak(format="fp32", tflops=40.0), Peak(format="fp16", tflops=9.0)), gb_per_second=90)
     first, second = profile(matrix=9.0).with_limits(slow), profile(matrix_units=3.0)
-    shared = timing(first, second).profiles()
+    shared = profiles(first, second).measured()
     assert [known.limits and known.limits.tflops("fp32") for known in shared] == [50.0, 50.0]
     # what one side exceeds holds for no other
-    exceeded = timing(profile(matrix=9.0), with_flops(profile(matrix=9.0), 60.0 * 9e9), precision="fp32")
-    assert [known.limits and known.limits.withheld for known in exceeded.profiles()] == [("fp32",)] * 2
-    assert [known.mfu for known in exceeded.profiles()] == [None, None]
+    exceeded = profiles(profile(matrix=9.0), with_flops(profile(matrix=9.0), 60.0 * 9e9), precision="fp32")
+    assert [known.limits and known.limits.withheld for known in exceeded.measured()] == [("fp32",)] * 2
+    assert [known.mfu for known in exceeded.measured()] == [None, None]
 
 
 def with_flops(found: StepProfile, flops: float) -> StepProfile:
@@ -222,17 +222,17 @@ def test_pinned_copies_still_take_their_time() -> None:
     )
 
 
-def timing(first: StepProfile, second: StepProfile, precision: str = "fp16", **settings: Any) -> Timing:
-    return Timing(
+def profiles(first: StepProfile, second: StepProfile, precision: str = "fp16", **settings: Any) -> Profiles:
+    return Profiles(
         sides=(
-            TimingSide(experiment=experiment(precision="fp32"), profile=first),
-            TimingSide(experiment=experiment(precision=precision, **settings), profile=second),
+            ProfileSide(experiment=experiment(precision="fp32"), profile=first),
+            ProfileSide(experiment=experiment(precision=precision, **settings), profile=second),
         )
     )
 
 
 def gained(first: StepProfile, second: StepProfile, **settings: Any) -> str:
-    made = gains(timing(first, second, **settings))
+    made = gains(profiles(first, second, **settings))
     assert made[0] is None and made[1] is not None
     return made[1].sentence
 
@@ -293,24 +293,24 @@ def test_products_that_gain_nothing_are_held_against_their_peak() -> None:
 
 def test_sides_of_other_batches_are_compared_for_as_many_samples() -> None:
     twice = profile(matrix=10.0).model_copy(update={"samples": 128})
-    made = gains(timing(profile(matrix=10.0), twice, precision="fp32", batch_size=128))[1]
+    made = gains(profiles(profile(matrix=10.0), twice, precision="fp32", batch_size=128))[1]
     assert made is not None and made.ratio == pytest.approx(2.0)
     assert "for as many samples" in made.sentence
 
 
 def test_sides_of_which_one_was_disturbed_are_not_compared() -> None:
     disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40 % of the processor"})
-    made = gains(timing(profile(matrix=10.0), disturbed))[1]
+    made = gains(profiles(profile(matrix=10.0), disturbed))[1]
     assert made is not None and made.ratio is None
     assert made.sentence == "FP16 AMP is not compared with FP32: the steps of FP16 AMP were disturbed."
-    verdict = verdicts(timing(profile(matrix=10.0), disturbed))[1]
+    verdict = verdicts(profiles(profile(matrix=10.0), disturbed))[1]
     assert verdict is not None and (verdict.bound, verdict.changes) == (Bound.UNKNOWN, ())
     assert verdict.sentence == "Its steps were disturbed: others took 40 % of the processor."
     assert verdict.next_step == "Profile again when nothing else runs."
 
 
 def test_a_side_without_a_profile_has_no_verdict() -> None:
-    known = timing(profile(matrix=1.0), profile(matrix=1.0)).with_side(1, profile=None)
+    known = profiles(profile(matrix=1.0), profile(matrix=1.0)).with_side(1, profile=None)
     assert [verdict is None for verdict in verdicts(known)] == [False, True]
     assert gains(known) == (None, None)
 

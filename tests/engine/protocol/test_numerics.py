@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from engine.protocol.events import Diagnosed, from_line, to_line
+from engine.protocol.events import PartMeasured, from_line, to_line
 from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FORMATS, FP16, FP32, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges, best_scale_exponent, lost_fraction
 
@@ -61,7 +61,7 @@ def test_the_module_that_overflows_first_is_the_inner_one() -> None:
 
 
 def test_parts_survive_the_line() -> None:
-    event = Diagnosed(result=Ranges(rows=(row(2.0**-30, 3.0),), scale=1024.0, step=3))
+    event = PartMeasured(result=Ranges(rows=(row(2.0**-30, 3.0),), scale=1024.0, step=3))
     assert from_line(to_line(event)) == event
 
 

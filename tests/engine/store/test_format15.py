@@ -31,7 +31,7 @@ def test_every_study_of_it_is_there(brought: Store) -> None:
     assert limit.answer.digest == "FP32 fits 8, FP16 AMP fits at least 8."
     assert limit.answer.sides[0].is_proven and limit.answer.margin_fraction == 0.2
     assert numerics.answer.run_id == "run-1" and numerics.problem.message == "It did not fit."
-    assert numerics.answer.has("map") and numerics.answer.diagnosis.nan.least_scale == float("inf")
+    assert numerics.answer.has("map") and numerics.answer.results.nan.least_scale == float("inf")
     first, second = profile.answer.sides
     assert first.profile.step_ms == 4.0 and first.run_id == "run-1" and second.problem is not None
     assert profile.is_over and numerics.is_over and not tune.is_over

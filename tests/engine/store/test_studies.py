@@ -18,11 +18,11 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.answer import Answer
 from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.protocol.numerics.precision_map import Operation, PrecisionMap
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
@@ -42,8 +42,8 @@ FITS = Trial(batch_size=8, fits=True, peak_mib=100.0, steps=3)
 LINE = MemoryLine(fixed_mib=1.0, per_sample_mib=0.5)
 SIDE = LimitSide(label="FP32", experiment=FP32, trials=(FITS,), budget_mib=12.0, forecast=(LINE,))
 LIMIT = Limit(sides=(SIDE, LimitSide(label="BF16 AMP", experiment=BF16)), margin_fraction=0.2)
-NUMERICS = Numerics(experiment=BF16, parts=("map", "nan"), diagnosis=Diagnosis(map=MAP, nan=SEARCH))
-TIMING = timing_of([FP32, BF16]).with_side(0, profile=PROFILE).with_side(1, problem=PROBLEM)
+NUMERICS = Numerics(experiment=BF16, parts=("map", "nan"), results=NumericsResults(map=MAP, nan=SEARCH))
+TIMING = profiles_of([FP32, BF16]).with_side(0, profile=PROFILE).with_side(1, problem=PROBLEM)
 TUNING = Tuning(experiment=FP32, trials=(TuningTrial(round=1, changes={}, steps=5, seconds=1.0),))
 KNOWN: tuple[Answer, ...] = (LIMIT, NUMERICS, TIMING, TUNING)
 
@@ -122,18 +122,18 @@ def test_a_study_outlives_its_run(store: Store) -> None:
     run = store.add(FP32)
     study = begun(store, NUMERICS.model_copy(update={"run_id": run.id}))
     store.remove([run.id])
-    assert store.studies.find(study.id).answer.diagnosis == NUMERICS.diagnosis
+    assert store.studies.find(study.id).answer.results == NUMERICS.results
 
 
 def test_the_newest_profile_of_exactly_these_runs_is_found(store: Store) -> None:
     def profiled(*run_ids: str | None) -> str:
-        timing = timing_of([FP32] * len(run_ids), run_ids)
-        return begun(store, timing.with_side(0, profile=PROFILE)).id
+        profiles = profiles_of([FP32] * len(run_ids), run_ids)
+        return begun(store, profiles.with_side(0, profile=PROFILE)).id
 
     profiled("a", "b")
     newest, alone = profiled("a", "b"), profiled("a")
     profiled("b", "a")
-    begun(store, timing_of([FP32, FP32], ["a", "b"]))
+    begun(store, profiles_of([FP32, FP32], ["a", "b"]))
     assert store.studies.newest_of_runs("profile", ["a", "b"]) == newest
     assert store.studies.newest_of_runs("profile", ["a"]) == alone
     assert store.studies.newest_of_runs("profile", ["c"]) is None
@@ -172,13 +172,13 @@ def test_traces_are_found_beside_the_store_alone(store: Store, tmp_path: Path) -
     trace.parent.mkdir()
     secret = tmp_path / "secret"
     secret.touch()
-    timing = timing_of([FP32]).with_side(0, profile=PROFILE.model_copy(update={"trace": trace.name}))
-    assert traces_of(timing, trace.parent) == ()
+    profiles = profiles_of([FP32]).with_side(0, profile=PROFILE.model_copy(update={"trace": trace.name}))
+    assert traces_of(profiles, trace.parent) == ()
     trace.touch()
-    assert traces_of(timing, trace.parent) == (trace,)
+    assert traces_of(profiles, trace.parent) == (trace,)
     trace.unlink()
     trace.symlink_to(secret)
-    assert traces_of(timing, trace.parent) == ()
+    assert traces_of(profiles, trace.parent) == ()
 
 
 def test_only_traces_without_a_study_are_swept_wherever_their_folder_leads(

@@ -83,6 +83,7 @@ def real_peak_mib(experiment: Experiment) -> float:
         return max(live.timeline) / MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -115,6 +116,7 @@ def test_the_parts_are_those_of_the_model():
     assert 0 < made.activations_mib < made.needed_mib
 
 
+@pytest.mark.slow
 def test_one_forecast_is_good_for_every_batch():
     small, large = (forecast(experiment_from({**RESNET, "batch_size": size})) for size in (4, 512))
     assert needed_mib(small.lines, 512) == pytest.approx(large.needed_mib)
@@ -138,6 +140,7 @@ def test_half_precision_needs_less():
     assert half.per_sample_mib < 0.65 * full.per_sample_mib
 
 
+@pytest.mark.slow
 def test_a_card_keeps_softmax_in_float32_under_autocast():
     settings = {**RESNET, "model": "swin_t", "precision": "bf16", "batch_size": 512}
     on_cpu, on_card = forecast(experiment_from(settings)), forecast(on_a_card(settings), with_a_card())

@@ -36,6 +36,7 @@ def test_real_pictures_are_learnt(fashion: Any, precision: Precision) -> None:
     assert run.summary.final_validation_accuracy > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16])
 def test_every_precision_starts_from_the_same_weights_and_pictures(fashion, precision):
     # a processor may take long over FP16

@@ -17,7 +17,7 @@ from engine.experiment.own.code import with_code
 from engine.export.archive.reader import import_archive
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
-from engine.protocol.events import Diagnosed, Event, Log, Phase, PhaseName
+from engine.protocol.events import Event, Log, PartMeasured, Phase, PhaseName
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
 from engine.training.runs import loop
@@ -31,7 +31,7 @@ EVERY_2 = {"measure": {"range_every": 2}}
 
 
 def ranges_in(events: tuple[Event, ...]) -> list[Ranges]:
-    results = [event.result for event in events if isinstance(event, Diagnosed)]
+    results = [event.result for event in events if isinstance(event, PartMeasured)]
     return [result for result in results if isinstance(result, Ranges)]
 
 
@@ -60,7 +60,7 @@ def test_the_time_of_sampling_is_in_no_other_figure(pictures: Train) -> None:
     assert summary.sampling_seconds and summary.paused_seconds is None
     assert summary.seconds == run.samples.seconds[-1]
     named = [event.name for event in run.events if isinstance(event, Phase)]
-    place = named.index(PhaseName.DIAGNOSING)
+    place = named.index(PhaseName.NUMERICS)
     # the sample after step 2 comes between two steps, whose times do not hold it
     assert named[place + 1] in (PhaseName.WARMING_UP, PhaseName.MEASURING)
     steps = [count / speed for count, speed in zip([16] * 4, run.samples.samples_per_second, strict=True)]
@@ -202,7 +202,7 @@ def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes
     assert store.ranges(saved.id) == tuple(ranges_in(run.events))
     assert store.count_ranges(saved.id) == 3
     assert store.ranges(saved.id, 1) == (ranges_in(run.events)[1],)
-    assert not any(isinstance(event, Diagnosed) for event in store.events(saved.id))
+    assert not any(isinstance(event, PartMeasured) for event in store.events(saved.id))
     archive = COMPARISON.export(content_of(store, [saved.id]), tmp_path / "runs.zip")
     with Store(tmp_path / "there.sqlite") as there:
         import_archive(there, archive)

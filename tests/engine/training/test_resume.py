@@ -87,6 +87,7 @@ def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path, settings):
         assert torch.equal(tensor, weights(tmp_path / "broken")[name]), name
 
 
+@pytest.mark.slow
 def test_its_figures_are_those_of_the_whole(tmp_path: Path) -> None:
     straight = summary(trained(tmp_path / "straight"))
     first = trained(tmp_path / "broken", 16)

@@ -10,9 +10,9 @@ from engine.experiment.experiment import Experiment, layered
 from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed, Event, Log, Samples
+from engine.protocol.events import Event, Log, PartMeasured, Samples
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
@@ -38,10 +38,10 @@ def keeping(experiment: Experiment, every: int) -> Experiment:
 
 
 def searched(experiment: Experiment, folder: Path, trouble_step: int) -> NonfiniteSearch:
-    job = jobs.Diagnose(
+    job = jobs.StudyNumerics(
         experiment=experiment, parts=("nan",), checkpoints=str(folder), trouble_step=trouble_step
     )
-    results = [event.result for event in diagnose(job, Control()) if isinstance(event, Diagnosed)]
+    results = [event.result for event in study_numerics(job, Control()) if isinstance(event, PartMeasured)]
     (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
     return search
 

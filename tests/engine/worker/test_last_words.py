@@ -109,6 +109,7 @@ def test_of_megabytes_of_prints_only_the_end_is_kept(start, experiment):
     assert len(failed.detail) < 2**21
 
 
+@pytest.mark.slow
 def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, experiment, tmp_path):
     child = (
         "import subprocess, sys\n"
@@ -140,6 +141,7 @@ def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):
     assert "a line printed" in words.rest and "torch" not in words.trace and "Extension" not in words.trace
 
 
+@pytest.mark.slow
 def test_a_real_worker_that_crashes_in_a_check_says_where(launcher, experiment):
     text = "import ctypes\n\ndef model():\n    ctypes.string_at(0)\n\ndef batch(size):\n    pass\n"
     wanted = experiment(text)

@@ -88,11 +88,11 @@ def test_a_run_pauses_goes_on_beats_and_stops_after_the_step_in_flight(launcher)
 
 
 def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own(jobs_of_all_kinds):
-    catalog, diagnosis, training = jobs_of_all_kinds
-    assert isinstance(catalog[-1], CatalogRead) and isinstance(diagnosis[-1], Examined)
+    catalog, results, training = jobs_of_all_kinds
+    assert isinstance(catalog[-1], CatalogRead) and isinstance(results[-1], Examined)
     assert isinstance(training[-1], Finished)
     pids = [
-        event.pid for events in (catalog, diagnosis, training) for event in events if isinstance(event, Ready)
+        event.pid for events in (catalog, results, training) for event in events if isinstance(event, Ready)
     ]
     # the shared worker says that it is ready once, for both of its jobs
     assert len(pids) == 2 and pids[0] != pids[1]

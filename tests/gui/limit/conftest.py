@@ -1,4 +1,4 @@
-"""The panel of the page Largest batch, and searches to show in it."""
+"""The page of the limit, and limits to show in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision, experiment_from
-from engine.protocol.trials import Bound, Cause, Limit, LimitSide, ProbeResult, Trial
+from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.study import Study
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.session.orders.studies import StudyView
 
 
@@ -23,7 +23,7 @@ def known(view: StudyView[Limit], side: int, **changes: Any) -> StudyView[Limit]
     return replace(view.knowing(study), is_waiting=False, is_live=True)
 
 
-class Searches:
+class LimitViews:
     """Makes what a search tells, of a model that grows by so much memory a sample."""
 
     BUDGET_MIB = 24 * 1024.0
@@ -57,10 +57,10 @@ class Searches:
         view = known(view, side, trials=trials, budget_mib=self.BUDGET_MIB)
         return view if count is not None else known(view, side, result=self.result(precision))
 
-    def result(self, precision: Precision, bound: Bound = "memory", note: str | None = None) -> ProbeResult:
+    def result(self, precision: Precision, bound: Bound = "memory", note: str | None = None) -> LimitResult:
         trials = tuple(self.trial(precision, batch) for batch in self.PLANS[precision])
         passed = [one.batch_size for one in trials if one.fits]
-        return ProbeResult(
+        return LimitResult(
             precision=precision,
             largest_batch=max(passed),
             verified=bound in ("memory", "data"),
@@ -81,16 +81,16 @@ class Searches:
 
 
 @pytest.fixture
-def searches() -> Searches:
-    return Searches()
+def limits() -> LimitViews:
+    return LimitViews()
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, searches: Searches) -> MemoryLimitPanel:
-    panel = MemoryLimitPanel()
+def panel(qtbot: QtBot, limits: LimitViews) -> LimitPanel:
+    panel = LimitPanel()
     qtbot.addWidget(panel)
     panel.resize(1100, 600)
-    panel.show_card(searches.card(), "24")
+    panel.show_card(limits.card(), "24")
     with qtbot.waitExposed(panel):
         panel.show()
     return panel

@@ -96,6 +96,7 @@ def known_forecast(experiment: Experiment, fixed: float, slope: float) -> Foreca
     )
 
 
+@pytest.mark.slow
 def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
@@ -112,45 +113,45 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     window.setup.foot.run_button.setFocus()
     assert window.page == "limit"
     assert window.setup.run_action.text() == "Find the largest batch"
-    searches = window.experiments.searches
+    limits = window.experiments.limits
 
     def is_running() -> None:
-        assert searches.running is not None, f"{searches.waiting} wait, a run is {window.experiments.running}"
+        assert limits.running is not None, f"{limits.waiting} wait, a run is {window.experiments.running}"
 
     qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
-    assert focused is window.others.memory_limit.stop, "the next press of Space must not queue the same again"
+    assert focused is window.others.limit_panel.stop, "the next press of Space must not queue the same again"
     assert window.top_bar.activity.activity().is_busy
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
     window.setup.order("limit")
     assert window.top_bar.activity.activity().waits == "1 waiting"
-    window.others.memory_limit.stop.click()
-    shown = window.others.memory_limit.view()
+    window.others.limit_panel.stop.click()
+    shown = window.others.limit_panel.view()
     assert shown is not None and shown.is_live, "the search in progress can be stopped again"
-    with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
+    with qtbot.waitSignal(limits.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
-    assert "FP32 fits at least 8." in window.others.memory_limit.result.text()
-    assert "8 samples" in window.others.memory_limit.result.text()
-    view = window.others.memory_limit.view()
+    assert "FP32 fits at least 8." in window.others.limit_panel.result.text()
+    assert "8 samples" in window.others.limit_panel.result.text()
+    view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
-    assert searches.saved() == [view.key]
+    assert limits.saved() == [view.key]
     assert window.setup.run_action.isEnabled()
     assert not window.top_bar.activity.activity().is_busy
 
-    window.others.memory_limit.result.use_requested.emit(view.answer.sides[0].largest_batch)
+    window.others.limit_panel.result.use_requested.emit(view.answer.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "8"
 
     with qtbot.waitSignal(window.others.limits.written) as written:
-        window.others.memory_limit.export.asked.emit(home / "trials.csv")
+        window.others.limit_panel.export.asked.emit(home / "trials.csv")
     assert written.args == [home / "trials.csv"]
     rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + view.answer.trial_count and "8,True" in rows[-1]
 
     assert "Limit, linear: Searching for the largest batch" in window.backstage.log.text()
-    window.others.memory_limit.menu.delete_asked.emit(view.key)
-    assert asked == ["stop", "delete"] and not searches.saved() and window.others.memory_limit.view() is None
+    window.others.limit_panel.menu.delete_asked.emit(view.key)
+    assert asked == ["stop", "delete"] and not limits.saved() and window.others.limit_panel.view() is None
 
 
 def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
@@ -159,13 +160,13 @@ def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, win
         window.setup.run_action.trigger()
     window.setup.use_settings(LINEAR)
     window.setup.order("limit")
-    view = window.others.memory_limit.view()
-    assert view is not None and view.is_waiting and window.others.memory_limit.stop.isVisible()
-    window.others.memory_limit.stop.click()
-    assert window.others.memory_limit.view() is None
+    view = window.others.limit_panel.view()
+    assert view is not None and view.is_waiting and window.others.limit_panel.stop.isVisible()
+    window.others.limit_panel.stop.click()
+    assert window.others.limit_panel.view() is None
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
         window.experiments.stop()
-    assert not window.experiments.searches.saved()
+    assert not window.experiments.limits.saved()
 
 
 def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
@@ -173,15 +174,15 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 ) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_page("limit")
-    assert window.others.memory_limit.cards.value() == "1" and window.setup.run_action.isEnabled()
+    assert window.others.limit_panel.cards.value() == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
     draft, catalog = window.setup._draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
     assert [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
-    window.others.memory_limit.cards.choose("2")
-    assert window.others.memory_limit.cards.value() == "2"
+    window.others.limit_panel.cards.choose("2")
+    assert window.others.limit_panel.cards.value() == "2"
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
@@ -193,8 +194,8 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
     window.show_page("limit")
-    window.others.memory_limit.cards.choose("2")
-    assert window.setup.text("memory_cap_gib") == "2" and window.others.memory_limit.cards.value() == "2"
+    window.others.limit_panel.cards.choose("2")
+    assert window.setup.text("memory_cap_gib") == "2" and window.others.limit_panel.cards.value() == "2"
 
 
 def test_a_preset_for_the_limit_asks_for_it_and_the_batch_is_told_and_undone(window: MainWindow) -> None:

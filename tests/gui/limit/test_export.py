@@ -1,4 +1,4 @@
-"""The trials of a search as a table on the clipboard, and the search as a file."""
+"""The trials of a limit as a table on the clipboard, and the limit as a file."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from engine.export.formats import LIMIT
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.widgets import saved_menu
 
 
-def test_the_table_is_copied_as_a_spreadsheet_takes_it(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
-) -> None:
-    panel.show_search(searches.both())
+def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
+    panel.show_view(limits.both())
     panel.export.copy()
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 12 and lines[5].split("\t")[:3] == ["FP32", "289", "Largest fit"]
 
 
-def test_what_was_copied_is_said(panel: MemoryLimitPanel, qtbot: QtBot, searches: Any) -> None:
-    panel.show_search(searches.both())
+def test_what_was_copied_is_said(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
+    panel.show_view(limits.both())
     with qtbot.waitSignal(panel.copied) as copied:
         panel.export.copy()
     assert copied.args == ["The table is on the clipboard."]
 
 
 def test_a_file_in_any_format_is_asked_for(
-    panel: MemoryLimitPanel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    panel: LimitPanel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     menu = panel.export
     assert [action.text() for action in menu.actions()][: len(LIMIT.formats)] == [
@@ -40,4 +38,4 @@ def test_a_file_in_any_format_is_asked_for(
     monkeypatch.setattr(saved_menu, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
     with qtbot.waitSignal(panel.export.asked) as asked:
         menu.actions()[0].trigger()
-    assert asked.args == [tmp_path / "search.html"]
+    assert asked.args == [tmp_path / "limit.html"]

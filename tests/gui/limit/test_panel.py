@@ -1,4 +1,4 @@
-"""The workspace Memory limit with a search fed in, event by event, and opened again from the store."""
+"""The page of the limit with one fed in, event by event, and opened again from the store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.session.orders.studies import StudyView
 from gui.widgets.labels import plain_tip
 from gui.widgets.table.painting import cell_width
 from tests.gui.limit.conftest import known
 
 
-def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, searches: Any) -> None:
-    panel.show_search(searches.both())
+def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: LimitPanel, limits: Any) -> None:
+    panel.show_view(limits.both())
     text = panel.result.text()
     assert text.startswith("FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch.")
     assert "289 was trained and passed, 290 was trained and failed" in text
@@ -29,13 +29,11 @@ def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, s
     assert panel.stop.isHidden()
 
 
-def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(
-    panel: MemoryLimitPanel, searches: Any
-) -> None:
-    view = searches.begun(Precision.FP32, Precision.FP16)
+def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(panel: LimitPanel, limits: Any) -> None:
+    view = limits.begun(Precision.FP32, Precision.FP16)
     for count in range(1, 6):
-        view = searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0, count)
-        panel.show_search(view)
+        view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0, count)
+        panel.show_view(view)
         side = panel.chart.content().sides[0]
         assert len(side.passed) + len(side.failed) == count == len(panel.trials.view.rows())
     assert panel.result.ratio_text() == ""
@@ -43,7 +41,7 @@ def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(
     assert panel.trials.view.lines()[3][:4] == ["FP32", "320", "Out of memory", "over 24.0"]
 
 
-def used(panel: MemoryLimitPanel, qtbot: QtBot) -> list[int]:
+def used(panel: LimitPanel, qtbot: QtBot) -> list[int]:
     """The batches that the buttons Use put into the form."""
     asked: list[int] = []
     panel.use_requested.connect(asked.append)
@@ -55,14 +53,14 @@ def used(panel: MemoryLimitPanel, qtbot: QtBot) -> list[int]:
     return asked
 
 
-def shown_texts(panel: MemoryLimitPanel) -> list[str]:
+def shown_texts(panel: LimitPanel) -> list[str]:
     return [one.text() for one in panel.result.findChildren(QLabel) if one.isVisible()]
 
 
 def test_use_puts_the_batch_with_the_chosen_margin_into_the_form(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
+    panel: LimitPanel, qtbot: QtBot, limits: Any
 ) -> None:
-    panel.show_search(searches.both())
+    panel.show_view(limits.both())
     small, large = used(panel, qtbot)
     assert 200 < small < 289 and 450 < large < 561
     panel.result.set_margin(0.3)
@@ -72,9 +70,9 @@ def test_use_puts_the_batch_with_the_chosen_margin_into_the_form(
 
 
 def test_use_puts_one_of_the_chosen_multiples_into_the_form(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
+    panel: LimitPanel, qtbot: QtBot, limits: Any
 ) -> None:
-    panel.show_search(searches.both())
+    panel.show_view(limits.both())
     panel.result.set_margin(0.0)
     panel.granularity_box.setEditText("64")
     assert used(panel, qtbot) == [256, 512]
@@ -85,55 +83,49 @@ def test_use_puts_one_of_the_chosen_multiples_into_the_form(
     assert "no multiple of 400 fits and leaves 10 % free" in shown_texts(panel)
 
 
-def test_a_search_that_could_not_be_made_says_why(panel: MemoryLimitPanel, searches: Any) -> None:
+def test_a_limit_that_could_not_be_made_says_why(panel: LimitPanel, limits: Any) -> None:
     problem = Problem(kind=Kind.REQUEST, message="The folder is gone.", remedy="Choose another.")
-    view = known(searches.begun(Precision.FP32), 0, problem=problem)
-    panel.show_search(replace(view, is_live=False))
+    view = known(limits.begun(Precision.FP32), 0, problem=problem)
+    panel.show_view(replace(view, is_live=False))
     assert panel.result.text() == "The folder is gone."
 
 
-def test_what_keeps_every_precision_from_being_searched_is_said_once(
-    panel: MemoryLimitPanel, searches: Any
-) -> None:
-    view = searches.begun(Precision.FP32, Precision.FP16)
+def test_what_keeps_every_precision_from_being_searched_is_said_once(panel: LimitPanel, limits: Any) -> None:
+    view = limits.begun(Precision.FP32, Precision.FP16)
     problem = Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it.")
-    panel.show_search(known(known(view, 0, problem=problem), 1, problem=problem))
+    panel.show_view(known(known(view, 0, problem=problem), 1, problem=problem))
     assert panel.result.text() == "granularity is 9."
 
 
-def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel, searches: Any) -> None:
-    live = searches.both()
+def test_a_saved_limit_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
+    live = limits.both()
     saved = StudyView.of(live.study)
-    panel.show_search(live)
+    panel.show_view(live)
     told, content = panel.result.text(), panel.chart.content()
-    panel.show_search(saved)
+    panel.show_view(saved)
     assert (panel.result.text(), panel.chart.content()) == (told, content)
 
     deleted: list[str] = []
     panel.menu.delete_asked.connect(deleted.append)
     panel.menu.actions()[-1].trigger()
     assert deleted == ["abc"] and panel.menu.button.isVisible()
-    panel.show_search(None)
+    panel.show_view(None)
     assert not panel.menu.button.isVisible(), "nothing is shown that could be deleted"
 
 
-def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(
-    panel: MemoryLimitPanel, searches: Any
-) -> None:
-    panel.show_search(
-        searches.searched(searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0), 1, 3)
-    )
+def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(panel: LimitPanel, limits: Any) -> None:
+    panel.show_view(limits.searched(limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0), 1, 3))
     assert "FP32 fits 289, FP16 AMP fits at least 512." in panel.result.text()
     assert panel.result.ratio_text() == "" and panel.chart.content().ratio is None
     numbers = [one.text() for one in panel.result.findChildren(QLabel) if one.property("role") == "stat"]
     assert numbers == ["289", "≥ 512"]
 
 
-def test_a_side_that_was_stopped_marks_no_largest_fit(panel: MemoryLimitPanel, searches: Any) -> None:
-    view = searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0)
+def test_a_side_that_was_stopped_marks_no_largest_fit(panel: LimitPanel, limits: Any) -> None:
+    view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0)
     note = "The search was stopped before the answer was proven."
-    result = searches.result(Precision.FP16, "stopped", note)
-    panel.show_search(replace(known(searches.searched(view, 1, 3), 1, result=result), is_live=False))
+    result = limits.result(Precision.FP16, "stopped", note)
+    panel.show_view(replace(known(limits.searched(view, 1, 3), 1, result=result), is_live=False))
     results = [(line[0], line[2]) for line in panel.trials.view.lines()]
     assert results.count(("FP32", "Largest fit")) == 1 and ("FP16 AMP", "Largest fit") not in results
     assert [row.trial.batch_size for row in panel.trials.view.rows() if row.is_answer] == [289]
@@ -141,25 +133,25 @@ def test_a_side_that_was_stopped_marks_no_largest_fit(panel: MemoryLimitPanel, s
 
 
 def test_without_a_search_it_says_what_one_is_and_offers_it(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
+    panel: LimitPanel, qtbot: QtBot, limits: Any
 ) -> None:
-    panel.show_search(None)
+    panel.show_view(None)
     assert panel.empty.isVisible() and not panel.chart.isVisible()
     assert panel.empty.words().startswith("How large a batch fits into memory")
     with qtbot.waitSignal(panel.find_wanted):
         panel.empty.button.click()
     assert panel.trials.view.accessibleDescription() and not panel.trials.export.isEnabled()
     assert "no trials" in panel.trials.export.toolTip()
-    panel.show_search(searches.both())
+    panel.show_view(limits.both())
     assert panel.chart.isVisible() and not panel.empty.isVisible()
     assert not panel.trials.view.accessibleDescription() and panel.trials.export.isEnabled()
 
 
-def test_settings_of_the_panel_survive_and_what_is_typed_is_read(panel: MemoryLimitPanel) -> None:
+def test_settings_of_the_panel_survive_and_what_is_typed_is_read(panel: LimitPanel) -> None:
     panel.granularity_box.setEditText("24")
     panel.result.set_margin(0.2)
     panel.forecast.setChecked(False)
-    other = MemoryLimitPanel()
+    other = LimitPanel()
     other.restore(panel.state())
     assert (other.granularity(), other.result.margin_fraction()) == (24, 0.2)
     assert not other.forecast.isChecked()
@@ -169,22 +161,22 @@ def test_settings_of_the_panel_survive_and_what_is_typed_is_read(panel: MemoryLi
 
 
 def test_the_newest_trial_is_in_sight_until_a_person_looks_at_others(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
+    panel: LimitPanel, qtbot: QtBot, limits: Any
 ) -> None:
     panel.resize(1100, 480)
     bar = panel.trials.view.verticalScrollBar()
-    panel.show_search(searches.searched(searches.begun(Precision.FP32, Precision.FP16), 0))
-    panel.show_search(searches.both())
+    panel.show_view(limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0))
+    panel.show_view(limits.both())
     qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
     panel.resize(1100, 440)
     qtbot.waitUntil(lambda: bar.value() == bar.maximum())
     bar.setValue(1)
-    panel.trials.show_view(searches.both().answer, "abc")
+    panel.trials.show_view(limits.both().answer, "abc")
     assert bar.value() == 1
 
 
-def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: MemoryLimitPanel, searches: Any) -> None:
-    panel.show_search(searches.both())
+def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: LimitPanel, limits: Any) -> None:
+    panel.show_view(limits.both())
     for size in (QSize(1100, 600), QSize(740, 430)):
         panel.resize(size)
         view = panel.trials.view
@@ -195,9 +187,9 @@ def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: MemoryLimitPane
 
 
 def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
-    panel: MemoryLimitPanel, searches: Any
+    panel: LimitPanel, limits: Any
 ) -> None:
-    panel.show_search(searches.both())
+    panel.show_view(limits.both())
     panel.resize(740, 430)
     assert panel.result._words.isHidden() and panel.result._short.isVisible()
     assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
@@ -206,11 +198,9 @@ def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
     assert panel.result._short.isHidden()
 
 
-def test_tab_goes_through_the_page_in_reading_order(
-    panel: MemoryLimitPanel, qtbot: QtBot, searches: Any
-) -> None:
-    panel.show_search(searches.both())
-    panel.show_search(replace(searches.both(), key="another"))
+def test_tab_goes_through_the_page_in_reading_order(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
+    panel.show_view(limits.both())
+    panel.show_view(replace(limits.both(), key="another"))
     panel.activateWindow()
     qtbot.waitUntil(lambda: panel.isActiveWindow() and panel.result.stops()[-1].isVisible())
     panel.forecast.setFocus()
@@ -219,7 +209,7 @@ def test_tab_goes_through_the_page_in_reading_order(
         qtbot.keyClick(panel.focusWidget(), Qt.Key.Key_Tab)
         names.append(panel.focusWidget().accessibleName())
     assert names == [
-        "More about this search",
+        "More about this limit",
         "Margin",
         "Use batch 250, FP32",
         "Use batch 504, FP16 AMP",
@@ -230,10 +220,10 @@ def test_tab_goes_through_the_page_in_reading_order(
 
 @pytest.mark.parametrize("size", [(1_120, 700), (780, 560), (660, 500)])
 def test_nothing_is_cut_off_in_a_small_window(
-    panel: MemoryLimitPanel, qtbot: QtBot, size: tuple[int, int], searches: Any
+    panel: LimitPanel, qtbot: QtBot, size: tuple[int, int], limits: Any
 ) -> None:
     panel.resize(*size)
-    panel.show_search(replace(searches.both(), is_live=True))
+    panel.show_view(replace(limits.both(), is_live=True))
     controls = (panel.forecast, panel.stop)
     qtbot.waitUntil(
         lambda: all(one.isVisible() and one.width() >= one.minimumSizeHint().width() for one in controls)

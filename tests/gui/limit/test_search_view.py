@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
 from engine.limit.result import recommended_batch
-from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from gui.limit.panel import content_of
 from gui.limit.trials import rows_of
 
@@ -46,7 +46,7 @@ def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
 
 def test_the_table_has_all_trials_and_one_answer() -> None:
     both_fit = (*FIRST, *(trial(batch, uncompiled=False, most=110) for batch in (110, 111)))
-    result = ProbeResult(
+    result = LimitResult(
         precision=Precision.FP32, largest_batch=110, verified=True, first_failure=111, bound_by="memory"
     )
     limit = searched(*both_fit)

@@ -1,4 +1,4 @@
-"""Parts of a diagnosis as a worker would send them."""
+"""Parts of numerics as a worker would send them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis
+from engine.protocol.numerics.numerics import NumericsResults
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 
@@ -246,15 +246,15 @@ def advices() -> Advices:
 
 
 @pytest.fixture
-def diagnosis(
+def results(
     precision_map: PrecisionMap,
     ranges: Ranges,
     search: NonfiniteSearch,
     ladder: Ladder,
     islands: Islands,
     advices: Advices,
-) -> Diagnosis:
+) -> NumericsResults:
     """All parts."""
-    return Diagnosis(
+    return NumericsResults(
         map=precision_map, range=ranges, nan=search, ladder=ladder, islands=islands, advice=advices
     )

@@ -7,19 +7,19 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.advice import Advices
-from gui.numerics.panel import DiagnosisAdvice
+from gui.numerics.panel import NumericsAdvice
 
 
 @pytest.fixture
-def view(qtbot: QtBot) -> DiagnosisAdvice:
-    view = DiagnosisAdvice()
+def view(qtbot: QtBot) -> NumericsAdvice:
+    view = NumericsAdvice()
     qtbot.addWidget(view)
     view.show()
     return view
 
 
 def test_advice_comes_with_its_evidence_and_its_button(
-    view: DiagnosisAdvice, advices: Advices, qtbot: QtBot
+    view: NumericsAdvice, advices: Advices, qtbot: QtBot
 ) -> None:
     view.show_advices(advices)
     text = view.text()
@@ -34,12 +34,12 @@ def test_advice_comes_with_its_evidence_and_its_button(
     assert changes.args == [(("precision", "bf16"),)]
 
 
-def test_no_advice_is_said(view: DiagnosisAdvice) -> None:
+def test_no_advice_is_said(view: NumericsAdvice) -> None:
     view.show_advices(Advices())
     assert view.text().startswith("There is nothing to advise.")
 
 
-def test_without_a_diagnosis_it_offers_one(view: DiagnosisAdvice, qtbot: QtBot) -> None:
+def test_without_a_diagnosis_it_offers_one(view: NumericsAdvice, qtbot: QtBot) -> None:
     view.show_advices(None)
     with qtbot.waitSignal(view.wanted):
         next(one for one in view.findChildren(QPushButton) if one.isVisible()).click()

@@ -1,4 +1,4 @@
-"""The form, the workspace Numerics and the engine together: a real diagnosis, kept, opened and deleted."""
+"""The form, the page Numerics and the engine together: a real study, kept, opened and deleted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def window(
 
 @pytest.fixture
 def goes_on(window: MainWindow) -> Iterator[Event]:
-    """A diagnosis has begun, and does nothing until this is set: however fast it is, it can be looked at."""
+    """A study has begun, and does nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
     window.experiments._thread.order_began.connect(
         lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
@@ -61,9 +61,9 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
-    panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
+    panel, numerics = window.others.numerics_panel, window.experiments.numerics
     assert window.setup.run_action.text() == "Examine BF16 AMP"
-    with qtbot.waitSignal(diagnoses.began, timeout=WAIT_MS):
+    with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
     assert panel.head.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert window.top_bar.activity.activity().is_busy
@@ -74,23 +74,23 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     assert window.top_bar.activity.activity().waits == "1 waiting"
     panel.head.stop.click()
     view = panel.view()
-    assert view is not None and view.is_live and diagnoses.waiting == 0
+    assert view is not None and view.is_live and numerics.waiting == 0
     goes_on.set()
-    qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: numerics.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
-    assert view.answer.diagnosis.range is not None and not panel.head.stop.isVisible()
-    panel.show_diagnosis(None)
+    assert view.answer.results.range is not None and not panel.head.stop.isVisible()
+    panel.show_view(None)
     window.show_page("compare")
     window.others.numerics.open(view.key)
     assert window.page == "numerics"
     shown = panel.view()
-    assert shown is not None and shown.answer.diagnosis.range == view.answer.diagnosis.range
+    assert shown is not None and shown.answer.results.range == view.answer.results.range
     with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
-        panel.head.export.asked.emit(home / "diagnosis.json")
-    assert (home / "diagnosis.json").stat().st_size
+        panel.head.export.asked.emit(home / "numerics.json")
+    assert (home / "numerics.json").stat().st_size
     panel.head.menu.actions()[-1].trigger()
-    assert panel.view() is None and not diagnoses.saved()
+    assert panel.view() is None and not numerics.saved()
 
 
 def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
@@ -111,7 +111,7 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
     assert window.setup.text(KEY) == ""
 
 
-def test_a_preset_chooses_the_parts_of_its_diagnosis(window: MainWindow) -> None:
+def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
     window.setup.choose_preset("debug-ladder")
     panel = window.others.numerics_panel
     assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"
@@ -128,14 +128,14 @@ def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) 
 def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
     qtbot: QtBot, window: MainWindow, endless: Experiment
 ) -> None:
-    panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
+    panel, numerics = window.others.numerics_panel, window.experiments.numerics
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
         window.experiments.submit("", [("run", endless)])
     window.setup.queue_action.trigger()
     view = panel.view()
-    assert view is not None and view.is_waiting and diagnoses.waiting == 1
+    assert view is not None and view.is_waiting and numerics.waiting == 1
     qtbot.mouseClick(panel.head.stop, Qt.MouseButton.LeftButton)
-    assert panel.view() is None and diagnoses.waiting == 0
+    assert panel.view() is None and numerics.waiting == 0
     window.experiments.stop()
     qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
 
@@ -153,11 +153,11 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     view = panel.view()
     assert window.page == "numerics" and panel.tabs.name() == "nan"
     assert view is not None and view.answer.run_id == run.id and view.answer.parts == ("nan",)
-    with qtbot.waitSignal(window.experiments.diagnoses.ended, timeout=WAIT_MS):
+    with qtbot.waitSignal(window.experiments.numerics.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
-    assert found is not None and found.answer.diagnosis.nan is not None, found
-    assert found.answer.diagnosis.nan.first is not None and panel.nonfinite.isVisible()
+    assert found is not None and found.answer.results.nan is not None, found
+    assert found.answer.results.nan.first is not None and panel.nonfinite.isVisible()
     panel.tabs.guide_button.setFocus()
     qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
     focused = window.focusWidget()
@@ -180,5 +180,5 @@ def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
     assert samples.isVisible() and samples.words() == "6" and panel.ranges.table.isVisible()
     samples.slider.setValue(0)
     assert samples.words() == "2"
-    panel.show_diagnosis(None)
+    panel.show_view(None)
     assert not samples.isVisible() and panel.ranges.empty.isVisibleTo(panel.ranges)

@@ -1,4 +1,4 @@
-"""The workspace Numerics with a diagnosis fed in, part by part."""
+"""The page Numerics with results fed in, part by part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.numerics import USUAL_PARTS, Diagnosis, Numerics
+from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel
@@ -21,8 +21,8 @@ from gui.session.orders.studies import StudyView
 EXPERIMENT = Experiment(model="small-cnn")
 
 
-def view_of(diagnosis: Diagnosis | None = None, **changes: Any) -> StudyView[Numerics]:
-    answer = Numerics(experiment=EXPERIMENT, diagnosis=diagnosis or Diagnosis())
+def view_of(results: NumericsResults | None = None, **changes: Any) -> StudyView[Numerics]:
+    answer = Numerics(experiment=EXPERIMENT, results=results or NumericsResults())
     return replace(StudyView.of(Study(id="abc", answer=answer)), **changes)
 
 
@@ -53,38 +53,40 @@ def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot
         and not panel.head.stop.isVisible()
         and not panel.head.export_button.isEnabled()
     )
-    with qtbot.waitSignal(panel.diagnose_wanted):
+    with qtbot.waitSignal(panel.study_wanted):
         panel.empty.button.click()
 
 
 def test_parts_appear_as_they_come(
-    panel: NumericsPanel, begun: StudyView[Numerics], diagnosis: Diagnosis
+    panel: NumericsPanel, begun: StudyView[Numerics], results: NumericsResults
 ) -> None:
-    phase = Phase(name=PhaseName.DIAGNOSING, fraction=0.25, detail="step 3 of 12")
-    panel.show_diagnosis(begun.during(phase))
+    phase = Phase(name=PhaseName.NUMERICS, fraction=0.25, detail="step 3 of 12")
+    panel.show_view(begun.during(phase))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "step 3 of 12, 25\N{NO-BREAK SPACE}%" in panel.head.note.whole_text()
     assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
-    assert diagnosis.map is not None
-    panel.show_diagnosis(view_of(Diagnosis(map=diagnosis.map), is_live=True))
+    assert results.map is not None
+    panel.show_view(view_of(NumericsResults(map=results.map), is_live=True))
     assert panel.map.tree.map_tree() is not None and not is_awaiting(panel, "map")
     assert is_awaiting(panel, "nan")
 
 
-def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
-    assert diagnosis.map is not None
-    view = view_of(Diagnosis(map=diagnosis.map), is_live=True)
-    panel.show_diagnosis(view)
+def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, results: NumericsResults) -> None:
+    assert results.map is not None
+    view = view_of(NumericsResults(map=results.map), is_live=True)
+    panel.show_view(view)
     tree = panel.map.tree.map_tree()
-    panel.show_diagnosis(view.during(Phase(name=PhaseName.DIAGNOSING, detail="step 4")))
+    panel.show_view(view.during(Phase(name=PhaseName.NUMERICS, detail="step 4")))
     assert panel.map.tree.map_tree() is tree
 
 
-def test_a_problem_stands_above_the_parts_that_are_known(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
+def test_a_problem_stands_above_the_parts_that_are_known(
+    panel: NumericsPanel, results: NumericsResults
+) -> None:
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
-    assert diagnosis.map is not None
-    failed = replace(view_of(Diagnosis(map=diagnosis.map), is_live=True), problem=problem)
-    panel.show_diagnosis(failed)
+    assert results.map is not None
+    failed = replace(view_of(NumericsResults(map=results.map), is_live=True), problem=problem)
+    panel.show_view(failed)
     assert (
         panel.head.problem.isVisible() and panel.head.problem.text() == "Out of memory. Use a smaller batch."
     )
@@ -92,18 +94,20 @@ def test_a_problem_stands_above_the_parts_that_are_known(panel: NumericsPanel, d
 
 
 def test_a_view_without_its_part_asks_for_it(
-    panel: NumericsPanel, diagnosis: Diagnosis, qtbot: QtBot
+    panel: NumericsPanel, results: NumericsResults, qtbot: QtBot
 ) -> None:
     assert panel.parts() == USUAL_PARTS
-    known = Diagnosis(map=diagnosis.map)
-    panel.show_diagnosis(view_of(known))
-    with qtbot.waitSignal(panel.diagnose_wanted):
+    known = NumericsResults(map=results.map)
+    panel.show_view(view_of(known))
+    with qtbot.waitSignal(panel.study_wanted):
         panel.islands.wanted.emit()
     assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tabs.name() == "islands"
 
 
-def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
-    panel.show_diagnosis(view_of(diagnosis))
+def test_the_module_that_made_the_nan_is_shown_in_the_map(
+    panel: NumericsPanel, results: NumericsResults
+) -> None:
+    panel.show_view(view_of(results))
     panel.nonfinite.module_chosen.emit("features.3")
     assert panel.tabs.name() == "map" and panel.map.title.whole_text() == "Operations of features.3"
 

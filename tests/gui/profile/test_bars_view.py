@@ -9,16 +9,16 @@ from pytestqt.qtbot import QtBot
 
 from engine.profile.bar_picture import PartPlace
 from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from gui.profile.bars_view import Bars, BarsView
 
 
 @pytest.fixture
-def view(qtbot: QtBot, timing: Timing) -> BarsView:
+def view(qtbot: QtBot, profiles: Profiles) -> BarsView:
     view = BarsView()
     qtbot.addWidget(view)
     view.resize(900, 500)
-    view.show_timing(timing)
+    view.show_profiles(profiles)
     with qtbot.waitExposed(view):
         view.show()
     return view
@@ -59,6 +59,6 @@ def test_a_part_tells_its_meaning_and_its_largest_kernels(bars: Bars) -> None:
 
 
 def test_without_a_profile_it_offers_one(view: BarsView, qtbot: QtBot) -> None:
-    view.show_timing(None)
+    view.show_profiles(None)
     with qtbot.waitSignal(view.wanted):
         next(button for button in view.findChildren(QPushButton) if button.isVisible()).click()

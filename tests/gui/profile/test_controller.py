@@ -1,4 +1,4 @@
-"""The form, the runs, the workspace Timing and the engine together: real profiles, kept and deleted."""
+"""The form, the runs, the page Profile and the engine together: real profiles, kept and deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window(tiny_window: MainWindow) -> MainWindow:
 
 @pytest.fixture
 def goes_on(window: MainWindow) -> Iterator[Event]:
-    """A timing has begun, and does nothing until this is set: however fast it is, it can be looked at."""
+    """A profile has begun, and does nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
     window.experiments._thread.order_began.connect(
         lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
@@ -36,16 +36,17 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
     goes_on.set()
 
 
+@pytest.mark.slow
 def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
-    panel, timings = window.others.timing_panel, window.experiments.timings
+    panel, profiles = window.others.profile_panel, window.experiments.profiles
     window.setup.form.changed.emit(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")
     assert window.setup.run_action.text() == "Profile 2 precisions"
     window.setup.foot.run_button.setFocus()
-    with qtbot.waitSignal(timings.began, timeout=WAIT_MS):
+    with qtbot.waitSignal(profiles.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     assert panel.head.stop.hasFocus() and not window.setup.run_action.isEnabled()
     assert window.top_bar.activity.activity().is_busy
@@ -53,74 +54,77 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told[1]) or False)
     assert not window._may_close() and asked == ["profile"]
     goes_on.set()
-    qtbot.waitUntil(lambda: timings.running is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: profiles.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
     first, second = (side.profile for side in view.answer.sides)
     assert first is not None and second is not None
     assert (first.format, second.format) == ("fp32", "bf16")
     assert panel.answer.isVisible() and "Profiling FP32." in window.backstage.log.text()
-    with qtbot.waitSignal(window.others.timings.written, timeout=WAIT_MS):
+    with qtbot.waitSignal(window.others.profiles.written, timeout=WAIT_MS):
         panel.head.export.asked.emit(home / "steps.json.gz")
     assert all((home / name).stat().st_size for name in ("steps.json.gz", "steps-2.json.gz"))
     assert "Perfetto" in window.notice.messages()[-1].remedy.title()
     panel.head.menu.actions()[-1].trigger()
-    assert panel.view() is None and not timings.saved()
+    assert panel.view() is None and not profiles.saved()
 
 
-def test_a_runs_timing_is_made_once_and_then_opened(
+@pytest.mark.slow
+def test_a_runs_profile_is_made_once_and_then_opened(
     qtbot: QtBot, window: MainWindow, goes_on: Event, tiny: Experiment
 ) -> None:
     goes_on.set()
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
         window.experiments.submit("", [("run", tiny)])
     (run,) = window.experiments.runs.records()
-    timings, panel = window.experiments.timings, window.others.timing_panel
-    explain_entry(window, run).trigger()
+    profiles, panel = window.experiments.profiles, window.others.profile_panel
+    profile_entry(window, run).trigger()
     assert window.page == "profile"
-    explain_entry(window, run).trigger()
-    assert len(timings.unfinished()) == 1, "what goes on already is opened"
-    qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
+    profile_entry(window, run).trigger()
+    assert len(profiles.unfinished()) == 1, "what goes on already is opened"
+    qtbot.waitUntil(lambda: not profiles.unfinished(), timeout=WAIT_MS)
     made = panel.view()
     assert made is not None and made.answer.run_ids == (run.id,) and made.answer.is_known
     window.show_page("compare")
     panel.show_view(None)
-    window.others.timings.explain((run.id,))
-    assert panel.view() == made and not timings.unfinished()
+    window.others.profiles.profile_runs((run.id,))
+    assert panel.view() == made and not profiles.unfinished()
     panel.again.click()
-    assert len(timings.unfinished()) == 1
+    assert len(profiles.unfinished()) == 1
     panel.head.stop.click()
-    qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not profiles.unfinished(), timeout=WAIT_MS)
 
 
-def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explained(
+@pytest.mark.slow
+def test_a_run_that_goes_on_or_trained_elsewhere_says_why_it_is_not_profiled(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
         window.experiments.submit("", [("run", endless)])
     (run,) = window.experiments.runs.records()
-    entry = explain_entry(window, run)
+    entry = profile_entry(window, run)
     assert not entry.isEnabled() and entry.toolTip() == "“Run 1” has not ended yet."
     window.runs.details_requested.emit(run.id)
     assert not window.live.details.explain.isEnabled()
     window.experiments.stop()
     qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
     (run,) = window.experiments.runs.records()
-    assert explain_entry(window, run).isEnabled()
+    assert profile_entry(window, run).isEnabled()
     qtbot.waitUntil(window.live.details.explain.isEnabled, timeout=WAIT_MS)
     window.runs.set_checked([run.id])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-    explain_entry(window, run).trigger()
-    view = window.others.timing_panel.view()
+    profile_entry(window, run).trigger()
+    view = window.others.profile_panel.view()
     assert window.page == "profile" and view is not None and view.answer.run_ids == (run.id,)
 
 
-def explain_entry(window: MainWindow, run: RunRecord) -> QAction:
+def profile_entry(window: MainWindow, run: RunRecord) -> QAction:
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
-    return entries["Explain the time"]
+    return entries["Profile"]
 
 
+@pytest.mark.slow
 def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
     unknown = tiny.model_copy(
         update={
@@ -128,9 +132,9 @@ def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny
             "step": tiny.step.model_copy(update={"fp32_modules": ("layer9.*",)}),
         }
     )
-    timings, panel = window.experiments.timings, window.others.timing_panel
-    with qtbot.waitSignal(timings.ended, timeout=WAIT_MS):
-        window.others.timings.submit([unknown])
+    profiles, panel = window.experiments.profiles, window.others.profile_panel
+    with qtbot.waitSignal(profiles.ended, timeout=WAIT_MS):
+        window.others.profiles.submit([unknown])
     view = panel.view()
     assert view is not None and "layer9" in panel.head.problem.text() and not panel.failures.text()
     assert panel.again.isVisible() and not panel.head.export_button.isEnabled()

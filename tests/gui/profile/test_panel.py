@@ -1,4 +1,4 @@
-"""The workspace Timing with a timing fed in, side by side."""
+"""The page Profile with profiles fed in, side by side."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
-from gui.profile.panel import TimingPanel
+from gui.profile.panel import ProfilePanel
 from gui.session.orders.studies import StudyView
 from gui.widgets import Button
 
 
-def view_of(timing: Timing) -> StudyView[Timing]:
-    return StudyView.of(Study(id="abc", answer=timing))
+def view_of(profiles: Profiles) -> StudyView[Profiles]:
+    return StudyView.of(Study(id="abc", answer=profiles))
 
 
 @pytest.fixture
-def panel(qtbot: QtBot) -> TimingPanel:
-    panel = TimingPanel()
+def panel(qtbot: QtBot) -> ProfilePanel:
+    panel = ProfilePanel()
     qtbot.addWidget(panel)
     panel.resize(1080, 700)
     with qtbot.waitExposed(panel):
@@ -36,19 +36,19 @@ def panel(qtbot: QtBot) -> TimingPanel:
 
 
 @pytest.fixture
-def begun(timing: Timing) -> StudyView[Timing]:
-    """The timing without its profiles, as it begins."""
-    return replace(view_of(timing.afresh()), is_live=True)
+def begun(profiles: Profiles) -> StudyView[Profiles]:
+    """The sides without their profiles, as it begins."""
+    return replace(view_of(profiles.afresh()), is_live=True)
 
 
-def test_without_a_timing_it_says_what_it_answers(panel: TimingPanel, qtbot: QtBot) -> None:
+def test_without_a_timing_it_says_what_it_answers(panel: ProfilePanel, qtbot: QtBot) -> None:
     assert panel.empty.isVisible() and not panel.head.stop.isVisible() and not panel.again.isVisible()
-    with qtbot.waitSignal(panel.explain_wanted):
+    with qtbot.waitSignal(panel.profile_wanted):
         panel.empty.button.click()
 
 
 def test_sides_appear_as_their_profiles_come(
-    panel: TimingPanel, begun: StudyView[Timing], fp32_profile: StepProfile
+    panel: ProfilePanel, begun: StudyView[Profiles], fp32_profile: StepProfile
 ) -> None:
     panel.show_view(begun.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
@@ -67,21 +67,21 @@ def test_sides_appear_as_their_profiles_come(
     assert panel.answer.isVisible()
 
 
-def test_a_trace_is_offered_where_there_is_one(panel: TimingPanel, timing: Timing) -> None:
-    def trace_action(shown: Timing) -> QAction:
+def test_a_trace_is_offered_where_there_is_one(panel: ProfilePanel, profiles: Profiles) -> None:
+    def trace_action(shown: Profiles) -> QAction:
         panel.show_view(view_of(shown))
         return next(action for action in panel.head.export.actions() if "Traces" in action.text())
 
-    profile = timing.profiles()[1]
-    traced = timing.with_side(1, profile=profile.model_copy(update={"trace": "abc-2.json.gz"}))
-    assert trace_action(traced).isEnabled() and not trace_action(timing).isEnabled()
+    profile = profiles.measured()[1]
+    traced = profiles.with_side(1, profile=profile.model_copy(update={"trace": "abc-2.json.gz"}))
+    assert trace_action(traced).isEnabled() and not trace_action(profiles).isEnabled()
     assert panel.again.isVisible() and not panel.head.stop.isVisible()
 
 
 def test_the_answer_says_what_is_gained_and_what_would_help(
-    panel: TimingPanel, timing: Timing, qtbot: QtBot
+    panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
-    panel.show_view(view_of(timing))
+    panel.show_view(view_of(profiles))
     assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
     assert "Memory bounds it" in panel.answer.text()
     assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
@@ -94,11 +94,11 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
 
 
 def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
-    panel: TimingPanel, timing: Timing, qtbot: QtBot
+    panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
-    baseline, faster = timing.sides
+    baseline, faster = profiles.sides
     slower = faster.model_copy(update={"experiment": faster.experiment.model_copy(update={"batch_size": 16})})
-    shown = Timing(sides=(baseline, slower, faster, faster, faster))
+    shown = Profiles(sides=(baseline, slower, faster, faster, faster))
     panel.show_view(view_of(shown))
     assert panel.answer.large.text().count("times as fast as") == 1
     assert panel.answer.text().count("times as fast as") == 4
@@ -112,8 +112,8 @@ def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
     qtbot.waitUntil(are_whole)
 
 
-def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(view_of(timing))
+def test_every_view_opens_its_page_of_the_guide(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(view_of(profiles))
     pages: list[str] = []
     panel.guide_wanted.connect(pages.append)
     for tab in ("bars", "rows", "roofline", "advice"):
@@ -124,26 +124,26 @@ def test_every_view_opens_its_page_of_the_guide(panel: TimingPanel, timing: Timi
     assert set(pages) <= {page.name for page in guide_pages()}
 
 
-def test_a_view_is_filled_when_it_is_looked_at(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(view_of(timing))
+def test_a_view_is_filled_when_it_is_looked_at(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(view_of(profiles))
     assert panel.bars.bars is not None and panel.roofline.roofline is None
     panel.tabs.open("roofline")
     assert panel.roofline.roofline is not None
-    of_one = Timing(sides=timing.sides[:1])
+    of_one = Profiles(sides=profiles.sides[:1])
     panel.show_view(view_of(of_one))
     panel.tabs.open("bars")
     assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
 
 
-def test_a_note_names_its_side_unless_it_is_of_all(panel: TimingPanel, timing: Timing) -> None:
-    panel.show_view(view_of(timing))
+def test_a_note_names_its_side_unless_it_is_of_all(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(view_of(profiles))
     assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
-    noted = timing.profiles()[1].model_copy(update={"notes": ("It was short.",)})
-    panel.show_view(view_of(timing.with_side(1, profile=noted)))
+    noted = profiles.measured()[1].model_copy(update={"notes": ("It was short.",)})
+    panel.show_view(view_of(profiles.with_side(1, profile=noted)))
     assert panel.notes.whole_text().endswith("FP16 AMP: It was short.")
 
 
-def test_the_tab_is_remembered(panel: TimingPanel) -> None:
+def test_the_tab_is_remembered(panel: ProfilePanel) -> None:
     panel.tabs.open("advice")
     panel.rows.open_table("modules")
     state = panel.state()

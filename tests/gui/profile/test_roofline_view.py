@@ -6,15 +6,15 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from gui.profile.roofline_view import RooflineView
 
 
-def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, timing: Timing) -> None:
+def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, profiles: Profiles) -> None:
     view = RooflineView()
     qtbot.addWidget(view)
     view.resize(900, 600)
-    view.show_timing(timing)
+    view.show_profiles(profiles)
     assert view.roofline is not None
     spot = view.roofline.stops()[0]
     assert view.roofline.tip(spot).split("\n")[1:] == [
@@ -26,11 +26,11 @@ def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, timing: Timing) -> None:
     assert view.roofline.accessibleDescription().startswith("sm90_xmma_fprop")
 
 
-def test_without_limits_and_flops_it_says_so(qtbot: QtBot, timing: Timing) -> None:
+def test_without_limits_and_flops_it_says_so(qtbot: QtBot, profiles: Profiles) -> None:
     view = RooflineView()
     qtbot.addWidget(view)
-    bare = timing.profiles()[0].model_copy(update={"limits": None, "flops": None, "kernels": ()})
-    view.show_timing(timing.with_side(0, profile=bare).with_side(1, profile=None))
+    bare = profiles.measured()[0].model_copy(update={"limits": None, "flops": None, "kernels": ()})
+    view.show_profiles(profiles.with_side(0, profile=bare).with_side(1, profile=None))
     assert "not known" in view.text() and "No limits were measured" in view.text()
     assert "cannot be counted in FP32" in view.text()
 

@@ -1,4 +1,4 @@
-"""The tables of a timing: its sides side by side, sorted, filtered and copied."""
+"""The tables of profiles: the sides side by side, sorted, filtered and copied."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.protocol.profile.rows import TimeRow
 from gui.profile.rows_view import RowsView
 
 
 @pytest.fixture
-def view(qtbot: QtBot, timing: Timing) -> RowsView:
+def view(qtbot: QtBot, profiles: Profiles) -> RowsView:
     view = RowsView()
     qtbot.addWidget(view)
     view.resize(1060, 500)
-    view.show_timing(timing)
+    view.show_profiles(profiles)
     with qtbot.waitExposed(view):
         view.show()
     return view
@@ -91,11 +91,11 @@ def test_rows_are_copied_below_their_headings(view: RowsView, qtbot: QtBot) -> N
     assert row.split("\t")[0] == view.table.rows()[1].name
 
 
-def test_figures_that_nobody_has_are_left_out(view: RowsView, timing: Timing) -> None:
-    profile = timing.profiles()[0]
+def test_figures_that_nobody_has_are_left_out(view: RowsView, profiles: Profiles) -> None:
+    profile = profiles.measured()[0]
     plain = TimeRow(name="aten::mm", part=StepPart.MATRIX, ms=0.0002, calls=2.5)
     bare = profile.model_copy(update={"matrix_units": None, "kernels": (plain,), "modules": ()})
-    view.show_timing(Timing(sides=(timing.sides[0].model_copy(update={"profile": bare}),)))
+    view.show_profiles(Profiles(sides=(profiles.sides[0].model_copy(update={"profile": bare}),)))
     assert view.table.lines() == [
         ["Kernel", "Share", "ms", "Calls"],
         ["aten::mm", "<\u00a00.01\u00a0%", "< 0.001", "2.50"],
@@ -116,7 +116,7 @@ def test_a_narrow_table_leaves_out_what_its_tooltips_have(view: RowsView) -> Non
     ]
 
 
-def test_without_a_profile_it_offers_one(view: RowsView, timing: Timing, qtbot: QtBot) -> None:
-    view.show_timing(timing.with_side(0, profile=None).with_side(1, profile=None))
+def test_without_a_profile_it_offers_one(view: RowsView, profiles: Profiles, qtbot: QtBot) -> None:
+    view.show_profiles(profiles.with_side(0, profile=None).with_side(1, profile=None))
     with qtbot.waitSignal(view.wanted):
         next(button for button in view.findChildren(QPushButton) if button.isVisible()).click()

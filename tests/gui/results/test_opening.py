@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
-from engine.protocol.profile.profiles import Timing
-from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.profiles import Profiles
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -92,7 +94,7 @@ def add_limit(store: Store) -> None:
     sides = []
     for precision, size in ((Precision.FP32, 100), (Precision.FP16, 150)):
         trial = Trial(batch_size=size, fits=True, seconds=1.0, peak_mib=900.0)
-        result = ProbeResult(
+        result = LimitResult(
             precision=precision, largest_batch=size, verified=True, bound_by="memory", seconds=1.0
         )
         experiment = Experiment(precision=precision)
@@ -101,8 +103,8 @@ def add_limit(store: Store) -> None:
 
 
 def add_numerics(store: Store) -> None:
-    found = Diagnosis(nan=NonfiniteSearch(steps=1, sentence="Every number was finite."))
-    put(store, Numerics(experiment=FP16, parts=("nan",), diagnosis=found))
+    found = NumericsResults(nan=NonfiniteSearch(steps=1, sentence="Every number was finite."))
+    put(store, Numerics(experiment=FP16, parts=("nan",), results=found))
 
 
 def add_tuning(store: Store) -> None:
@@ -194,10 +196,10 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
     qtbot: QtBot,
     store: Store,
     start: Callable[[], MainWindow],
-    timing: Timing,
+    profiles: Profiles,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    put(store, timing)
+    put(store, profiles)
     window = start()
     window.resize(1_440, 900)
     window.show_page("results")
@@ -213,19 +215,34 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
 
 
 def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
-    results: Results, store: Store, pair: tuple[str, str]
+    results: Results, store: Store, pair: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    comparison = store.add_comparison("Broken")
+    comparison, file = store.add_comparison("Broken"), tmp_path / "net.py"
+    file.write_text("from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n")
+    code = read_code(file)
+    broken = Experiment(model="net.py:Net", code=code.to_json())
+    detail = f'Traceback:\n  File "{file}", line 5, in forward\n    pass\n'
     for label in ("FP32", "BF16 AMP"):
-        run_id = store.add(Experiment(), comparison=comparison, label=label).id
+        run_id = store.add(broken, comparison=comparison, label=label).id
         store.begin(run_id)
-        store.record(run_id, [Failed(problem=FAULT)])
+        store.record(run_id, [Failed(problem=FAULT, detail=detail)])
     results.window.experiments.runs.reload()
     item = next(item for item in results.window.runs.model.items() if item.is_failed)
-    assert item.result == "failed" and results.window.runs.model.is_folded(item)
+    assert item.result == "failed, net.py:5" and results.window.runs.model.is_folded(item)
     results.open(item)
     page = results.controller.page
     assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.accessibleName()
+    file.write_text(f"{code.text}\n# mended\n")
+    again: list[tuple[str, Experiment]] = []
+    monkeypatch.setattr(
+        results.window.experiments, "submit", lambda _, sides: again.extend(sides) or ("a", "b")
+    )
+    page.failure.again.click()
+    assert [label for label, _ in again] == ["FP32", "BF16 AMP"]
+    assert all("# mended" in str(experiment.code) for _, experiment in again)
+    page.failure.check.click()
+    assert results.window.place == "experiment"
+    results.window.show_page("results")
     results.compare(next(item for item in results.window.runs.model.items() if not item.is_failed))
     assert not page.failure.isVisibleTo(page)
 
@@ -234,7 +251,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results: Results, store: Store
 ) -> None:
     add_limit(store)
-    results.window.experiments.searches.ended.emit("")
+    results.window.experiments.limits.ended.emit("")
     results.item("limit")
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
@@ -252,7 +269,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
 
 def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
     add_numerics(store)
-    results.window.experiments.searches.ended.emit("")
+    results.window.experiments.limits.ended.emit("")
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")

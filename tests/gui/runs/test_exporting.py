@@ -150,6 +150,7 @@ def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
     assert desk.exporting.state()["folder"] == str(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_race_is_saved_in_the_windows_colours(
     desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -298,6 +298,7 @@ def test_a_ticked_run_that_is_gone_is_no_longer_ticked(panel: RunsPanel, qtbot: 
     assert signal.args == [(rows.runs[1].id,)]
 
 
+@pytest.mark.slow
 def test_random_updates_keep_the_model_sound(
     panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
 ) -> None:
@@ -324,6 +325,7 @@ def test_random_updates_keep_the_model_sound(
 FOUR = (Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16)
 
 
+@pytest.mark.slow
 def test_thousands_of_runs_are_sorted_and_filtered_and_progress_touches_one_row(
     qtbot: QtBot, record: Callable[..., RunRecord]
 ) -> None:

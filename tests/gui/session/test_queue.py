@@ -20,7 +20,7 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
@@ -203,22 +203,22 @@ def test_a_sweep_that_is_deleted_leaves_the_queue(window: Experiments) -> None:
 
 def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
     a, b = submit(window, "a", "b")
-    key = window.timings.submit(timing_of([Experiment()]))
+    key = window.profiles.submit(profiles_of([Experiment()]))
     window.queue.move(key, before=b)
     before = window.queue.items()
     undone = [window.queue.remove(a), window.queue.remove(key)]
-    assert titles(window) == ["b"] and window.timings.view(key) is None
+    assert titles(window) == ["b"] and window.profiles.view(key) is None
     for undo in reversed(undone):
         assert undo is not None
         undo()
-    assert window.queue.items() == before and window.timings.waiting == 1
+    assert window.queue.items() == before and window.profiles.waiting == 1
     assert window.runs.record(a) is not None
 
 
 def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]) -> None:
     first = opened()
     a, b = submit(first, "a", "b")
-    key = first.timings.submit(timing_of([Experiment(batch_size=7)]))
+    key = first.profiles.submit(profiles_of([Experiment(batch_size=7)]))
     first.queue.move(key, before=a)
     first.queue.hold(b, True)
     second = opened()
@@ -230,7 +230,7 @@ def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]
     second.queue.take_up(left, is_held=True)
     third = opened()
     assert [(item.key, item.is_held) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
-    view = third.timings.view(key)
+    view = third.profiles.view(key)
     assert third.queue.left() == () and view is not None and view.is_waiting
     third.queue.remove(key)
     third.queue.remove(a)
@@ -242,7 +242,7 @@ def test_an_order_that_cannot_be_read_is_told_and_the_others_are_taken_up(
     qtbot: QtBot, opened: Callable[[], Experiments]
 ) -> None:
     first = opened()
-    first.timings.submit(timing_of([Experiment()]))
+    first.profiles.submit(profiles_of([Experiment()]))
     submit(first, "a")
     with closing(sqlite3.connect(first._store.path)) as database, database:
         database.execute("UPDATE waiting SET request = '{' WHERE kind = 'profile'")

@@ -14,8 +14,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Failed, Log, Phase, PhaseName
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
-from engine.protocol.profile.profiles import Timing, timing_of
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.profiles import Profiles, profiles_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
@@ -29,7 +29,7 @@ from gui.session.orders.studies import Studies
 SMALL_CNN = Experiment(model="small-cnn")
 ASKED = Numerics(experiment=SMALL_CNN, parts=("map", "nan"))
 NOTHING = NonfiniteSearch(steps=1, sentence="Every number was finite.")
-KNOWN = ASKED.model_copy(update={"diagnosis": Diagnosis(nan=NOTHING)})
+KNOWN = ASKED.model_copy(update={"results": NumericsResults(nan=NOTHING)})
 CARD = Environment(
     device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
 )
@@ -48,7 +48,7 @@ def studies(saved: Store, thread: EngineThread) -> Studies[Numerics]:
     return Studies("numerics", saved, thread)
 
 
-def put(store: Store, answer: Numerics | Timing) -> str:
+def put(store: Store, answer: Numerics | Profiles) -> str:
     return store.studies.end(store.studies.begin(Study(answer=answer, device_name="A card"))).id
 
 
@@ -66,7 +66,7 @@ def test_saved_ones_are_listed_newest_first_without_those_of_which_nothing_is_kn
     studies: Studies[Numerics], saved: Store
 ) -> None:
     first, second, empty = (put(saved, answer) for answer in (KNOWN, KNOWN, ASKED))
-    other_kind = put(saved, timing_of([SMALL_CNN]))
+    other_kind = put(saved, profiles_of([SMALL_CNN]))
     assert studies.saved() == [second, first] and studies.newest() == second
     assert studies.view(empty) is None and studies.view(other_kind) is None
     view = studies.view(first)
@@ -84,7 +84,7 @@ def test_one_in_progress_is_shown_as_its_snapshots_come_and_kept_as_it_ended(
     key = studies.submit(ASKED)
     thread.order_began.emit(key)
     study = Study(id=key, answer=ASKED, number=1, device_name="A card")
-    told = (study, Log(message="Begun."), Phase(name=PhaseName.DIAGNOSING, fraction=0.5))
+    told = (study, Log(message="Begun."), Phase(name=PhaseName.NUMERICS, fraction=0.5))
     for known in told:
         thread.order_event.emit(key, known)
     view = studies.view(key)
@@ -123,21 +123,21 @@ def experiments(saved: Store, qtbot: QtBot) -> Iterator[Experiments]:
 
 
 def test_a_profile_is_of_exactly_its_runs_in_their_order(
-    experiments: Experiments, saved: Store, trained: Callable[..., RunRecord], timing: Timing
+    experiments: Experiments, saved: Store, trained: Callable[..., RunRecord], profiles: Profiles
 ) -> None:
     half, single = trained("fp16", 200.0), trained("fp32", 100.0)
     runs = baseline_first([half, single])
     assert runs == (single, half)
     ids = [run.id for run in runs]
-    asked = timing_of([run.experiment for run in runs], ids)
-    _, kept = (put(saved, asked.with_side(0, profile=timing.sides[0].profile)) for _ in range(2))
+    asked = profiles_of([run.experiment for run in runs], ids)
+    _, kept = (put(saved, asked.with_side(0, profile=profiles.sides[0].profile)) for _ in range(2))
     experiments.runs.reload()
     assert experiments.profile_of(ids) == kept
     assert experiments.profile_of(ids[:1]) is None and experiments.profile_of(ids[::-1]) is None
-    assert experiments.why_not_explained(ids) is None, "a saved profile can always be opened"
+    assert experiments.why_not_profiled(ids) is None, "a saved profile can always be opened"
     saved.studies.delete(kept)
     assert experiments.profile_of(ids) not in (None, kept)
-    waiting = experiments.timings.submit(asked)
+    waiting = experiments.profiles.submit(asked)
     assert experiments.profile_of(ids) == waiting
 
 

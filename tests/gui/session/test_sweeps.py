@@ -31,6 +31,7 @@ def grid(base: Experiment, *steps: int) -> Grid:
     return grid_of(base.model_dump(mode="json"), [Axis(key="steps", values=steps)])
 
 
+@pytest.mark.slow
 def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
     qtbot: QtBot, experiments: Experiments, store: Store, tiny: Experiment
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
     assert live is not None and live.step == 20 and experiments.runs.group(run.id) == (run.id,)
 
 
+@pytest.mark.slow
 def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     qtbot: QtBot, experiments: Experiments, store: Store, tiny: Experiment
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_run_that_waited_elsewhere_is_asked_about_before_it_waits_here(
     assert asked == [CODE] and experiments.waiting == ()
 
 
+@pytest.mark.slow
 def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     tiny_window: MainWindow, store: Store, tmp_path: Path, qtbot: QtBot
 ) -> None:

@@ -66,6 +66,7 @@ def test_findings_come_with_their_place_and_remedy(report: CheckReport) -> None:
     assert "There is no model." in report.text() and not report.tree.isVisibleTo(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "close",
     [

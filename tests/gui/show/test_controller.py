@@ -61,6 +61,7 @@ def until_raced(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(lambda: window.others.show_panel.page == "race")
 
 
+@pytest.mark.slow
 def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
@@ -76,6 +77,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot.waitUntil(lambda: window._body.sizes() == sizes)
 
 
+@pytest.mark.slow
 def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_was(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord], trained: Callable[..., RunRecord]
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     qtbot.waitUntil(lambda: again._body.sizes()[0] == side)
 
 
+@pytest.mark.slow
 def test_compare_hands_its_pair_to_show_and_takes_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
@@ -141,6 +144,7 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
     qtbot.waitUntil(lambda: window.others.show_panel.race.race.full.run.id == pair[0].id)
 
 
+@pytest.mark.slow
 def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
@@ -209,6 +213,7 @@ def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
     assert button.accessibleName() == "Leave full screen", "a page made late knows where it stands"
 
 
+@pytest.mark.slow
 def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
@@ -222,6 +227,7 @@ def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured
     assert clock._timer.interval() < 20
 
 
+@pytest.mark.slow
 def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
     window = open_window()
     window.resize(window.minimumSize())
@@ -234,6 +240,7 @@ def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> 
 BUSY = "other programs took 69 % of the processor meanwhile"
 
 
+@pytest.mark.slow
 def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compare(
     qtbot: QtBot,
     open_window: Open,

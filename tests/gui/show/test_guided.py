@@ -114,6 +114,7 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
     assert not workspace.show_me.is_at_work and workspace.show_me.owns(full)
 
 
+@pytest.mark.slow
 def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
     workspace: Workspace, tiny: Experiment, endless: Experiment
 ) -> None:
@@ -173,6 +174,7 @@ def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
     workspace.assert_nothing_left()
 
 
+@pytest.mark.slow
 def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     workspace: Workspace, endless: Experiment
 ) -> None:
@@ -185,6 +187,7 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     assert workspace.statuses() == {"before": Status.RUNNING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["its button", "the run's", "a deletion"])
 def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, endless: Experiment
@@ -280,6 +283,7 @@ def once(better: Showcase, case: Showcase) -> Showcase | None:
     return None if case == better else better
 
 
+@pytest.mark.slow
 def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_else(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
@@ -312,6 +316,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
     assert len(paces) == 2 and min(map(min, paces)) > 0 and workspace.store.deleted() == ()
 
 
+@pytest.mark.slow
 def test_a_machine_on_which_each_race_is_too_short_shows_none(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +367,7 @@ def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
     assert workspace.statuses() == {"Show me, FP32": Status.STOPPED}
 
 
+@pytest.mark.slow
 def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> None:
     workspace.until(lambda: workspace.experiments.catalog is not None)
     assert workspace.experiments.catalog is not None

@@ -19,6 +19,7 @@ def window(tiny_window: MainWindow) -> MainWindow:
     return tiny_window
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot: QtBot, window: MainWindow, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +67,7 @@ def _done(window: MainWindow) -> int:
     return 0 if results is None else sum(cell.status == "done" for cell in results.cells)
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:

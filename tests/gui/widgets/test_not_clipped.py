@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Phase, PhaseName
 from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
 from gui.compare.headline import VerdictLabel
-from gui.limit.panel import MemoryLimitPanel
+from gui.limit.panel import LimitPanel
 from gui.runs.table.columns import Column
 from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
@@ -70,7 +70,7 @@ def test_a_runs_name_has_room_in_the_table(room: int, least: int) -> None:
 
 
 def test_the_multiples_are_whole_in_their_box(qtbot: QtBot) -> None:
-    panel = MemoryLimitPanel()
+    panel = LimitPanel()
     qtbot.addWidget(panel)
     panel.show()
     edit = panel.granularity_box.findChild(QLineEdit) or panel.granularity_box

@@ -73,5 +73,5 @@ def test_the_solid_button_is_in_the_page_while_that_is_empty(window: MainWindow,
     assert foot.run_button.property("kind") == "primary"
     window.show_page("limit")
     assert foot.run_button.property("kind") == "secondary"
-    assert window.others.memory_limit.empty.button.text() == "Find the largest batch"
+    assert window.others.limit_panel.empty.button.text() == "Find the largest batch"
     window.close_without_asking()

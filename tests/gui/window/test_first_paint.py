@@ -60,6 +60,7 @@ def stops(window: QWidget) -> list[QWidget]:
     return found
 
 
+@pytest.mark.slow
 def test_the_window_loads_only_what_its_first_view_needs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
@@ -67,6 +68,7 @@ def test_the_window_loads_only_what_its_first_view_needs() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_what_is_made_later_takes_its_place_in_the_order_of_tab(start: Callable[[], MainWindow]) -> None:
     window = start()
     before = stops(window)
@@ -91,6 +93,7 @@ def test_the_other_workspaces_are_made_once_the_window_was_painted(
     assert [stop for stop in stops(window) if stop in before] == before
 
 
+@pytest.mark.slow
 def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
     unpainted: Callable[..., MainWindow],
 ) -> None:
@@ -100,17 +103,18 @@ def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
     assert window.others.head.isVisibleTo(window) and not window.setup.isVisibleTo(window)
 
 
+@pytest.mark.slow
 def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.MEMORY_LIMIT: state})
-    assert window.others.memory_limit.state() == state
+    window = unpainted(**{Key.LIMIT: state})
+    assert window.others.limit_panel.state() == state
 
 
 def test_a_window_that_was_never_painted_forgets_nothing(
     unpainted: Callable[..., MainWindow], home: Path
 ) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.MEMORY_LIMIT: state})
+    window = unpainted(**{Key.LIMIT: state})
     window.close_without_asking()
     (saved,) = (json.loads(path.read_text()) for path in home.rglob("window.json"))
-    assert saved[Key.MEMORY_LIMIT] == state
+    assert saved[Key.LIMIT] == state

@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from engine.store.backup import backups
 from engine.store.store import Store
 
@@ -29,6 +31,7 @@ sys.exit(app.run())
 """
 
 
+@pytest.mark.slow
 def test_the_copy_is_removed_by_the_first_window_that_is_closed(tmp_path: Path) -> None:
     with zipfile.ZipFile(Path(__file__).with_name("home_of_0_1.zip")) as older:
         older.extractall(tmp_path)

@@ -77,4 +77,4 @@ def test_its_preset_and_its_window_come_back(
     assert window.runs.checked() == (FP32, BF16)
     values = window.setup.state()["settings"]
     assert values["batch_size"] == "96"
-    assert window.others.memory_limit.state()["margin"] == 0.1
+    assert window.others.limit_panel.state()["margin"] == 0.1

@@ -57,6 +57,7 @@ def open_window(qtbot: QtBot, store: Store, no_engine: Path, performed: Performe
             window.close_without_asking()
 
 
+@pytest.mark.slow
 def test_the_first_start_tells_one_story_which_ends_with_a_run(
     qtbot: QtBot, open_window: Open, no_engine: Path, performed: Performed, tiny: Experiment
 ) -> None:
@@ -93,7 +94,7 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
         ask_in_help,
         window.others.shows.begin,
         window.others.find_limit,
-        window.others.memory_limit.find_wanted.emit,
+        window.others.limit_panel.find_wanted.emit,
         window.setup.foot.engine_button.click,
     )
     for ask in asked:
@@ -141,6 +142,7 @@ def test_a_worker_that_died_has_the_engines_files_looked_at(
     qtbot.waitUntil(lambda: ("Repair",) in [message.offers for message in window.notice.messages()])
 
 
+@pytest.mark.slow
 def test_an_engine_that_was_set_up_elsewhere_is_taken_when_the_window_is_back_in_front(
     qtbot: QtBot, open_window: Open, no_engine: Path
 ) -> None:
@@ -151,6 +153,7 @@ def test_an_engine_that_was_set_up_elsewhere_is_taken_when_the_window_is_back_in
     assert window.experiments.engine.state is State.READY and not window.engine.page.isVisible()
 
 
+@pytest.mark.slow
 def test_an_installation_waits_for_what_is_measured_and_what_is_queued_waits_for_it(
     qtbot: QtBot, open_window: Open, no_engine: Path, performed: Performed, tiny: Experiment
 ) -> None:

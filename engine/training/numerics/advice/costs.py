@@ -45,7 +45,7 @@ def _slow_format(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _casts(evidence: Evidence) -> Iterator[Advice]:
-    whole, cost, fp32 = evidence.diagnosis.map, evidence.cost, evidence.fp32_cost
+    whole, cost, fp32 = evidence.results.map, evidence.cost, evidence.fp32_cost
     if whole is None or cost is None or fp32 is None or not _takes(evidence, _SLOWER):
         return
     spent = sum(row.seconds for row in whole.operations)
@@ -95,7 +95,7 @@ def _sizes(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _share_of(evidence: Evidence, modules: tuple[str, ...]) -> str:
-    operations = () if evidence.diagnosis.map is None else evidence.diagnosis.map.operations
+    operations = () if evidence.results.map is None else evidence.results.map.operations
     spent = _seconds(operations)
     theirs = _seconds(tuple(row for row in operations if row.module in modules))
     return f"{100 * theirs / spent:.0f} % of the time of the map's operations is theirs." if spent else ""

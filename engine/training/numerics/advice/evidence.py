@@ -1,4 +1,4 @@
-"""The evidence that advice rests on: a diagnosis' parts, and what a few steps in two precisions cost."""
+"""The evidence that advice rests on: the results of numerics, and what a few steps in two precisions cost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event
-from engine.protocol.numerics.numerics import Diagnosis
+from engine.protocol.numerics.numerics import NumericsResults
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
 from engine.training.measuring.ranges import in_fp32
 from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
-from engine.training.numerics.bench import Bench, Trainee, diagnosing
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 
@@ -48,7 +48,7 @@ class Evidence:
 
     experiment: Experiment
     device: DeviceEntry
-    diagnosis: Diagnosis
+    results: NumericsResults
     total_steps: int
     cost: Cost | None = None
     fp32_cost: Cost | None = None
@@ -57,11 +57,11 @@ class Evidence:
     epsilon: float | None = None
 
 
-def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidence | None]:
+def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence | None]:
     """The evidence; costs are measured where a precision map was asked for. None if it was stopped."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
-    yield diagnosing("Cost of the precision", 0.0)
+    yield numerics_phase("Cost of the precision", 0.0)
     group = next(bench.groups(1))
     with bench.trainee() as trainee:
         weights = trainee.model.named_parameters()
@@ -71,17 +71,17 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
             (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),
             default=None,
         )
-        if diagnosis.map is not None and settings.precision.is_autocast:
+        if results.map is not None and settings.precision.is_autocast:
             cost = _cost_of(trainee, group, bench)
     if cost is not None and not bench.is_stopped:
-        yield diagnosing("Cost of FP32", 0.5)
+        yield numerics_phase("Cost of FP32", 0.5)
         fp32_cost = _cost_in_fp32(bench, group)
     if bench.is_stopped:
         return None
     return Evidence(
         experiment=plan.experiment,
         device=plan.device_entry,
-        diagnosis=diagnosis,
+        results=results,
         total_steps=plan.total_steps,
         cost=cost,
         fp32_cost=fp32_cost,

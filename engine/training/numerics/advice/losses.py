@@ -40,7 +40,7 @@ def loss_advice(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _clipping(evidence: Evidence) -> Iterator[Advice]:
-    experiment, cost, search = evidence.experiment, evidence.cost, evidence.diagnosis.nan
+    experiment, cost, search = evidence.experiment, evidence.cost, evidence.results.nan
     if experiment.step.clip_norm is None:
         return
     if cost is not None and cost.infinite_norms:
@@ -64,7 +64,7 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
-    search = evidence.diagnosis.nan
+    search = evidence.results.nan
     if search is None or not search.skipped:
         return
     first = search.first
@@ -90,7 +90,7 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _overflow(evidence: Evidence) -> Iterator[Advice]:
-    ranges = evidence.diagnosis.range
+    ranges = evidence.results.range
     if ranges is None:
         return
     row = ranges.first_overflow
@@ -109,7 +109,7 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
 
 def _underflow(evidence: Evidence) -> Iterator[Advice]:
     """Gradients that FP16 rounds to 0: without a loss scaler, or at a scale that grows too late."""
-    experiment, ranges = evidence.experiment, evidence.diagnosis.range
+    experiment, ranges = evidence.experiment, evidence.results.range
     rows = () if ranges is None else ranges.of("gradient")
     total = sum(row.exponents.total for row in rows)
     lost = sum(row.became_zero for row in rows)
@@ -145,7 +145,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
 
 def _half_sums(evidence: Evidence) -> Iterator[Advice]:
     """Losses and normalisations in 16 bits; on a CPU autocast itself leaves those of modules there."""
-    whole = evidence.diagnosis.map
+    whole = evidence.results.map
     found = [] if whole is None else [row for row in whole.operations if _is_half_sum(row)]
     in_loss = [row for row in found if row.module == LOSS]
     if in_loss:

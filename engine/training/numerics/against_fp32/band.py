@@ -22,7 +22,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
-from engine.training.numerics.bench import Bench, Trainee, diagnosing, with_precision
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
 
 REPEATS = 4
 """Beside the run itself, for each size of rounding error."""
@@ -158,7 +158,7 @@ class Trials:
         runs = max(self.runs, self.done + 1)
         fraction = min(1.0, (self.done + step / self.steps) / runs)
         which = f"run {self.done + 1}" + (f" of {runs}" if self.is_known else "")
-        return diagnosing(f"{title}: step {step} of {self.steps}, {which}", fraction)
+        return numerics_phase(f"{title}: step {step} of {self.steps}, {which}", fraction)
 
 
 def in_precision(experiment: Experiment, precision: Precision) -> Experiment:

@@ -27,7 +27,7 @@ from engine.training.numerics.against_fp32.band import (
     in_precision,
 )
 from engine.training.numerics.against_fp32.outputs import first_step
-from engine.training.numerics.bench import Bench, diagnosing, with_precision
+from engine.training.numerics.bench import Bench, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -183,7 +183,7 @@ class _Search:
         return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
 
 
-def find_islands(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Islands | None]:
+def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Islands | None]:
     """Searches the module tree; None if it was stopped.
 
     Raises ProblemError for a precision without autocast.
@@ -235,7 +235,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     """The search with FP32's band, or None if it was stopped."""
     experiment = bench.experiment
     precision = experiment.precision
-    yield diagnosing(f"the first step in FP32 and {precision.label}", 0.0)
+    yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
     plain = in_precision(experiment, Precision.FP32)
     seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
     seconds += _USUAL_TRIALS * first_step(bench, with_precision(experiment, fp32_modules=()))[1]
@@ -266,7 +266,7 @@ def _costs(
         for is_kept in (False, True):
             if bench.is_stopped:
                 return None, None
-            yield diagnosing("what the FP32 modules cost", 1.0)
+            yield numerics_phase("what the FP32 modules cost", 1.0)
             timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
             seconds[is_kept] += timed
     with_modules, without = peaks[True], peaks[False]

@@ -22,7 +22,7 @@ from engine.training.numerics.against_fp32.band import (
     in_precision,
 )
 from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
-from engine.training.numerics.bench import Bench, diagnosing
+from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
@@ -56,7 +56,7 @@ class _Look:
         return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
-def climb_ladder(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Ladder | None]:
+def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder | None]:
     """Trains FP32's repeats and the precisions of the device from equal weights; None if it was stopped."""
     offered = [rung for rung in RUNGS if bench.plan.device_entry.precision(rung).available]
     look = yield from _look(bench, offered)
@@ -97,7 +97,7 @@ def climb_ladder(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Lad
 
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look | None]:
     """One step from equal weights in every precision; None if it was stopped."""
-    yield diagnosing("the first step in every precision", 0.0)
+    yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step(bench, settings)
     errors: dict[Precision, Mapping[str, float]] = {}
@@ -112,7 +112,7 @@ def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, 
             by_rounding[size] = _explained(bench, reference, size)
             seconds += float32_seconds * REPEATS
         explained[precision] = by_rounding[size]
-        yield diagnosing(f"{precision.label}: the first step", 0.0)
+        yield numerics_phase(f"{precision.label}: the first step", 0.0)
         outputs, one_step = first_step(bench, in_precision(bench.experiment, precision))
         errors[precision] = errors_between(outputs, reference)
         seconds += one_step

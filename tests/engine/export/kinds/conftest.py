@@ -18,11 +18,11 @@ from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis, Numerics, PartResult
+from engine.protocol.numerics.numerics import Numerics, NumericsResults, PartResult
 from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.protocol.profile.profiles import Timing, TimingSide
-from engine.protocol.trials import Limit, LimitSide, ProbeResult, Trial
+from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -132,13 +132,13 @@ PARTS: tuple[PartResult, ...] = (
 
 @pytest.fixture
 def saved() -> Study[Numerics]:
-    diagnosis = Diagnosis()
+    results = NumericsResults()
     for part in PARTS:
-        diagnosis = diagnosis.with_part(part)
+        results = results.with_part(part)
     answer = Numerics(
         experiment=Experiment(precision=Precision.FP16),
         parts=("map", "range", "nan", "ladder", "islands"),
-        diagnosis=diagnosis,
+        results=results,
     )
     created = datetime(2026, 1, 1, tzinfo=UTC)
     return Study(id="0123456789ab", created=created, device_name="a card", answer=answer)
@@ -147,23 +147,25 @@ def saved() -> Study[Numerics]:
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message=f"No room {MARKUP}.", remedy="Use a smaller batch.")
 
 
-def record_of(timing: Timing, folder: Path) -> Study[Timing]:
+def record_of(profiles: Profiles, folder: Path) -> Study[Profiles]:
     created = datetime(2026, 1, 1, tzinfo=UTC)
-    return Study(id="0123456789ab", created=created, device_name="a card", answer=timing, folder=folder)
+    return Study(id="0123456789ab", created=created, device_name="a card", answer=profiles, folder=folder)
 
 
 @pytest.fixture
-def profiled(timing: Timing, tmp_path: Path) -> Study[Timing]:
+def profiled(profiles: Profiles, tmp_path: Path) -> Study[Profiles]:
     """Two sides with traces, and one that failed."""
     folder = tmp_path / "traces"
     folder.mkdir()
     for place in range(2):
-        profile = timing.sides[place].profile
+        profile = profiles.sides[place].profile
         assert profile is not None
-        timing = timing.with_side(place, profile=profile.model_copy(update={"trace": f"{place}.json.gz"}))
+        profiles = profiles.with_side(place, profile=profile.model_copy(update={"trace": f"{place}.json.gz"}))
         (folder / f"{place}.json.gz").write_text(f"trace {place}")
-    failed = TimingSide(experiment=timing.sides[0].experiment.model_copy(update={"seed": 3}), problem=PROBLEM)
-    return record_of(Timing(sides=(*timing.sides, failed)), folder)
+    failed = ProfileSide(
+        experiment=profiles.sides[0].experiment.model_copy(update={"seed": 3}), problem=PROBLEM
+    )
+    return record_of(Profiles(sides=(*profiles.sides, failed)), folder)
 
 
 @pytest.fixture
@@ -207,7 +209,7 @@ def _side(precision: Precision, batch: int) -> LimitSide:
         experiment=Experiment(precision=precision, batch_size=1),
         budget_mib=1_000.0,
         trials=trials,
-        result=ProbeResult(
+        result=LimitResult(
             precision=precision,
             largest_batch=batch,
             verified=True,

@@ -1,4 +1,4 @@
-"""A diagnosis in words and tables: what matters most comes first, and what is left out is counted."""
+"""Numerics in words and tables: what matters most comes first, and what is left out is counted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.numerics import Diagnosis, Numerics
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 
 
 def by_title(saved: Study[Numerics]) -> dict[str, Section]:
-    return {section.title: section for section in sections(saved.answer.diagnosis)}
+    return {section.title: section for section in sections(saved.answer.results)}
 
 
 def test_every_known_part_has_its_section_and_no_other(saved: Study[Numerics]) -> None:
     assert list(by_title(saved)) == [
         *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
     ]
-    assert sections(Diagnosis()) == ()
-    assert [one.title for one in sections(Diagnosis(map=saved.answer.diagnosis.map))] == ["Precision map"]
+    assert sections(NumericsResults()) == ()
+    assert [one.title for one in sections(NumericsResults(map=saved.answer.results.map))] == ["Precision map"]
 
 
 def test_the_map_is_by_module_the_slowest_first(saved: Study[Numerics]) -> None:
@@ -42,9 +42,9 @@ def test_gradients_are_held_against_formats_at_the_loss_scale(saved: Study[Numer
 
 
 def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: Study[Numerics]) -> None:
-    found = Diagnosis(nan=saved.answer.diagnosis.nan, advice=Advices())
+    found = NumericsResults(nan=saved.answer.results.nan, advice=Advices())
     assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
-    assert sections(Diagnosis(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
+    assert sections(NumericsResults(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
 
 
 def test_csv_has_the_figures_in_full(saved: Study[Numerics], tmp_path: Path) -> None:

@@ -12,18 +12,18 @@ from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
 from engine.profile.names import failures
 from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Timing
+from engine.protocol.profile.profiles import Profiles
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 from tests.engine.export.kinds.test_kinds import rows_in
 
 
-def by_title(timing: Timing, *, brief: bool = False) -> dict[str, Section]:
-    return {section.title: section for section in sections(timing, brief=brief)}
+def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
+    return {section.title: section for section in sections(profiles, brief=brief)}
 
 
-def test_the_sections_hold_the_sides_against_each_other(timing: Timing) -> None:
-    parts = by_title(timing)
+def test_the_sections_hold_the_sides_against_each_other(profiles: Profiles) -> None:
+    parts = by_title(profiles)
     assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
     assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
     assert parts[BAR].rows[1][:2] == ("Matrix work without Tensor Cores", "58.0")
@@ -34,14 +34,14 @@ def test_the_sections_hold_the_sides_against_each_other(timing: Timing) -> None:
     assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
 
 
-def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(timing: Timing) -> None:
-    alone, both = (by_title(Timing(sides=timing.sides[:count]))["Kernels"].headings for count in (1, 2))
+def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(profiles: Profiles) -> None:
+    alone, both = (by_title(Profiles(sides=profiles.sides[:count]))["Kernels"].headings for count in (1, 2))
     assert {"Share", "Calls"} < set(alone)
     assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
 
 
-def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(timing: Timing) -> None:
-    whole, brief = (by_title(timing, brief=is_brief)["Kernels"] for is_brief in (False, True))
+def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(profiles: Profiles) -> None:
+    whole, brief = (by_title(profiles, brief=is_brief)["Kernels"] for is_brief in (False, True))
     assert whole.first_rows(2) == (whole.rows[:2], 1) and len(whole.rows) == len(brief.rows) == 3
     assert set(brief.headings) < set(whole.headings) and "FP16 AMP TC" in brief.headings
     assert {row[1] for row in brief.rows} == {"aten::cudnn_convolution", "aten::cudnn_batch_norm"}
@@ -49,21 +49,21 @@ def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(timing: Timing
 
 
 def test_what_a_cpu_reaches_is_in_gflops_and_nothing_launches_its_kernels(
-    fp32_profile: StepProfile, timing: Timing
+    fp32_profile: StepProfile, profiles: Profiles
 ) -> None:
     slow = tuple(
         row.model_copy(update={"ms": 1e3 * row.ms, "operation": None}) for row in fp32_profile.kernels
     )
-    side = timing.sides[0].model_copy(update={"profile": fp32_profile.model_copy(update={"kernels": slow})})
-    kernels = by_title(Timing(sides=(side,)), brief=True)["Kernels"]
+    side = profiles.sides[0].model_copy(update={"profile": fp32_profile.model_copy(update={"kernels": slow})})
+    kernels = by_title(Profiles(sides=(side,)), brief=True)["Kernels"]
     assert kernels.headings == ("Kernel", "ms", "TC", "GFLOP/s")
     assert kernels.rows[0][1:] == ("34,800", "no", "27.6")
 
 
 def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
-    fp32_profile: StepProfile, timing: Timing
+    fp32_profile: StepProfile, profiles: Profiles
 ) -> None:
-    alone = Timing(sides=timing.sides[:1])
+    alone = Profiles(sides=profiles.sides[:1])
     parts = by_title(alone)
     assert parts[BAR].sentences[0].startswith("Matrix work") and parts["Advice"].headings[0] == "Advice"
     assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
@@ -71,12 +71,12 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")
 
 
-def test_a_timing_without_a_profile_is_a_page_all_the_same(timing: Timing, tmp_path: Path) -> None:
-    failed = timing.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
-    assert "No part of the timing was finished." in document(record_of(failed, tmp_path)).nothing
+def test_a_timing_without_a_profile_is_a_page_all_the_same(profiles: Profiles, tmp_path: Path) -> None:
+    failed = profiles.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
+    assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 
 
-def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Timing], tmp_path: Path) -> None:
+def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Profiles], tmp_path: Path) -> None:
     PROFILE.export(profiled, tmp_path / "x.csv")
     sides = rows_in(tmp_path / "x-sides.csv")
     assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
@@ -91,7 +91,7 @@ def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Timing
     assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
 
 
-def test_traces_are_copied_the_second_beside_the_first(profiled: Study[Timing], tmp_path: Path) -> None:
+def test_traces_are_copied_the_second_beside_the_first(profiled: Study[Profiles], tmp_path: Path) -> None:
     path = TRACES.export(profiled, tmp_path / "x.json.gz")
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()

@@ -80,6 +80,7 @@ def test_fake_pictures_are_torchvisions() -> None:
         assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
 
 
+@pytest.mark.slow
 def test_processes_make_what_the_training_process_makes():
     # both kinds of process in one test: each of them takes seconds to import torch
     here = source()
@@ -101,6 +102,7 @@ def test_processes_make_what_the_training_process_makes():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_processes_that_are_not_persistent_end_with_their_epoch() -> None:
     pictures = source(data={"workers": 1, "persistent_workers": False})
     assert not multiprocessing.active_children()
@@ -140,6 +142,7 @@ def test_the_global_generator_draws_what_it_would_have_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(folder):
     # both in one test: the process takes seconds to import torch
     pictures = FolderPictures(read_image_folder(str(folder)), SIZE, 0, augment=False)
@@ -161,6 +164,7 @@ def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_i
     assert "loader process" in problem.message and "loader workers" in problem.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a test of signals")
 def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
     source = (

@@ -69,6 +69,7 @@ def capped() -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 @on_linux
 def test_running_out_under_a_cap_is_told_as_that(capped: list[dict[str, Any]]) -> None:
     assert capped[1] == {"kind": "out-of-memory", "message": "The device ran out of memory."}

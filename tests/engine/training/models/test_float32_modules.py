@@ -151,6 +151,7 @@ def test_a_copy_has_weights_of_its_own() -> None:
     assert not torch.equal(model(inputs), other(inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_it_compiles_as_one_graph_and_trains_the_same(recomputed: bool) -> None:
     def kept() -> nn.Module:

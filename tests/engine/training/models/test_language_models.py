@@ -125,6 +125,7 @@ assert "transformers" in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_library_is_loaded_when_a_model_is_built_and_says_nothing() -> None:
     command = [sys.executable, "-W", "error", "-c", LOOK]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, check=False)

@@ -50,6 +50,7 @@ assert not {"timm", "transformers"} & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_catalog_with_all_of_them_imports_neither_library() -> None:
     done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

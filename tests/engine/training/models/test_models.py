@@ -27,6 +27,7 @@ def smallest_forward(entry: ModelEntry, image_size: int) -> torch.Size:
     return logits.shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_smallest_picture_of_the_catalog_is_taken(name: str) -> None:
     entry = ENTRIES[name]

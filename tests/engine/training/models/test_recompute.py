@@ -63,6 +63,7 @@ def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settin
     assert states_equal(model, recomputed)
 
 
+@pytest.mark.slow
 def test_it_compiles_as_one_graph_and_updates_statistics_once():
     # a block in each layer, half of ResNet-18: the compiler takes long over each
     model, recomputed = (ResNet(BasicBlock, [1] * 4, num_classes=10) for _ in range(2))

@@ -11,11 +11,11 @@ import pytest
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed
+from engine.protocol.events import PartMeasured
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan
 from tests.benchmarks.planted import Planted
@@ -55,9 +55,9 @@ def make_bench() -> Iterator[MakeBench]:
 
 
 def searched(experiment: Experiment, control: Control | None = None, **job: Any) -> NonfiniteSearch:
-    asked = jobs.Diagnose(experiment=experiment, parts=("nan",), **job)
-    events = diagnose(asked, control or Control())
-    results = [event.result for event in events if isinstance(event, Diagnosed)]
+    asked = jobs.StudyNumerics(experiment=experiment, parts=("nan",), **job)
+    events = study_numerics(asked, control or Control())
+    results = [event.result for event in events if isinstance(event, PartMeasured)]
     (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
     return search
 

@@ -15,7 +15,7 @@ from engine.experiment.own.code import with_code
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.numerics import Diagnosis
+from engine.protocol.numerics.numerics import NumericsResults
 from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
@@ -55,7 +55,7 @@ def evidence(capability: tuple[int, int] = (8, 0), **known: Any) -> Evidence:
     """An FP16 experiment on a card, of which nothing gives cause for advice."""
     settings = {"precision": "fp16", "device": "cuda:0", "batch_size": 32, **known.pop("settings", {})}
     everything = {
-        "diagnosis": Diagnosis(map=PrecisionMap(operations=(operation(),)), nan=SEARCH, range=ranges()),
+        "results": NumericsResults(map=PrecisionMap(operations=(operation(),)), nan=SEARCH, range=ranges()),
         "cost": Cost(pass_seconds=0.01, breakdown=MEMORY, issue_seconds=0.001),
         "fp32_cost": Cost(
             pass_seconds=0.02, breakdown=replace(MEMORY, activations_mib=100.0), issue_seconds=0.001
@@ -80,12 +80,12 @@ def row(quantity: Quantity, exponent: int = -10, **lost: int) -> ModuleRange:
     return ModuleRange(module="fc", quantity=quantity, dtype="float16", exponents=exponents, **lost)
 
 
-def mapped(*operations: Operation) -> Diagnosis:
-    return Diagnosis(map=PrecisionMap(operations=operations))
+def mapped(*operations: Operation) -> NumericsResults:
+    return NumericsResults(map=PrecisionMap(operations=operations))
 
 
-def searched(**found: Any) -> Diagnosis:
-    return Diagnosis(nan=SEARCH.model_copy(update=found))
+def searched(**found: Any) -> NumericsResults:
+    return NumericsResults(nan=SEARCH.model_copy(update=found))
 
 
 def slow(ratio: float, **more: Any) -> Cost:
@@ -113,32 +113,32 @@ CASES = {
     ),
     "sinking scale": (
         AdviceKind.SCALE_SINKS,
-        evidence(diagnosis=searched(least_scale=0.25, skipped=20)),
+        evidence(results=searched(least_scale=0.25, skipped=20)),
         "came down to 0.25",
     ),
     "overflow at every scale": (
         AdviceKind.SCALE_SINKS,
-        evidence(diagnosis=searched(skipped=1, first=OVERFLOW)),
+        evidence(results=searched(skipped=1, first=OVERFLOW)),
         "In step 3 gradients overflow in fc",
     ),
     "scale that grows too late": (
         AdviceKind.SCALE_NEVER_GROWS,
-        evidence(diagnosis=Diagnosis(range=ranges(row("gradient", -44, became_zero=100)))),
+        evidence(results=NumericsResults(range=ranges(row("gradient", -44, became_zero=100)))),
         "100 % of the gradients",
     ),
     "casts": (
         AdviceKind.CASTS,
-        evidence(cost=slow(1.2), diagnosis=mapped(CAST, operation())),
+        evidence(cost=slow(1.2), results=mapped(CAST, operation())),
         "Casts take 50 %",
     ),
     "half in the loss": (
         AdviceKind.HALF_IN_LOSS,
-        evidence(diagnosis=mapped(operation(LOSS, "aten._log_softmax"))),
+        evidence(results=mapped(operation(LOSS, "aten._log_softmax"))),
         "log_softmax in the loss",
     ),
     "half in a normalisation": (
         AdviceKind.HALF_IN_LOSS,
-        evidence(diagnosis=mapped(operation("norm", "aten.native_layer_norm"))),
+        evidence(results=mapped(operation("norm", "aten.native_layer_norm"))),
         "native_layer_norm there",
     ),
     "clipping without a scaler": (
@@ -148,7 +148,7 @@ CASES = {
     ),
     "clipping with a scaler": (
         AdviceKind.CLIPPING,
-        evidence(diagnosis=searched(skipped=20), settings=CLIPPED),
+        evidence(results=searched(skipped=20), settings=CLIPPED),
         "20 of 100 steps were skipped",
     ),
     "epsilon": (
@@ -163,13 +163,13 @@ CASES = {
     ),
     "overflow": (
         AdviceKind.RANGE,
-        evidence(diagnosis=Diagnosis(range=ranges(row("activation", 17, became_nonfinite=4)))),
+        evidence(results=NumericsResults(range=ranges(row("activation", 17, became_nonfinite=4)))),
         "4 of its 100 outputs",
     ),
     "underflow": (
         AdviceKind.RANGE,
         evidence(
-            diagnosis=Diagnosis(range=ranges(row("gradient", -30, became_zero=50), scale=1.0)),
+            results=NumericsResults(range=ranges(row("gradient", -30, became_zero=50), scale=1.0)),
             settings={"precision": "fp16-unscaled"},
         ),
         "50 % of the gradients",
@@ -199,7 +199,7 @@ def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
 
 def test_without_evidence_there_is_no_advice() -> None:
     assert advice_on(evidence()) == ()
-    assert advice_on(evidence(cost=None, fp32_cost=None, diagnosis=Diagnosis())) == ()
+    assert advice_on(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
     # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
     assert advice_on(evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),))) == ()
 
@@ -207,12 +207,12 @@ def test_without_evidence_there_is_no_advice() -> None:
 @pytest.mark.parametrize(
     "known",
     [
-        evidence(diagnosis=searched(skipped=2), settings=CLIPPED),
-        evidence(diagnosis=searched(least_scale=1.0, skipped=20)),
-        evidence(diagnosis=mapped(operation(LOSS, "aten._log_softmax", "float32"))),
-        evidence(cost=slow(0.9), diagnosis=mapped(CAST, operation())),
+        evidence(results=searched(skipped=2), settings=CLIPPED),
+        evidence(results=searched(least_scale=1.0, skipped=20)),
+        evidence(results=mapped(operation(LOSS, "aten._log_softmax", "float32"))),
+        evidence(cost=slow(0.9), results=mapped(CAST, operation())),
         evidence(half_parameters=("fc.weight",), epsilon=1e-6, fp32_cost=None),
-        evidence(diagnosis=Diagnosis(range=ranges(row("gradient", -44, became_zero=0)))),
+        evidence(results=NumericsResults(range=ranges(row("gradient", -44, became_zero=0)))),
     ],
     ids=[
         "few skips",
@@ -257,7 +257,7 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     mine, full = known.cost.breakdown, known.fp32_cost.breakdown
     assert mine.optimizer_state_mib == pytest.approx(2 * mine.parameters_mib, rel=0.1)
     assert mine.activations_mib and full.activations_mib
-    assert gathered(bench, Diagnosis()).cost is None
+    assert gathered(bench, NumericsResults()).cost is None
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
 
 
@@ -272,8 +272,8 @@ def test_without_room_for_fp32_there_is_still_advice(make_bench: MakeBench, tmp_
     assert known.cost is not None and known.fp32_cost is None
 
 
-def gathered(bench: Bench, diagnosis: Diagnosis) -> Evidence:
-    gathering = gather(bench, diagnosis)
+def gathered(bench: Bench, results: NumericsResults) -> Evidence:
+    gathering = gather(bench, results)
     while True:
         try:
             next(gathering)

@@ -10,9 +10,9 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed
+from engine.protocol.events import PartMeasured
 from engine.protocol.numerics.nonfinite import Cause
-from engine.training.numerics.diagnose import diagnose
+from engine.training.numerics.parts import study_numerics
 from engine.training.runs.control import Control
 from tests.benchmarks.planted import PLANTED
 
@@ -171,5 +171,5 @@ def test_a_step_of_the_files_own_is_searched_too(planted: Plant) -> None:
 def test_it_can_be_stopped() -> None:
     control = Control()
     control.stop_requested.set()
-    job = jobs.Diagnose(experiment=of_catalog(), parts=("nan",))
-    assert not any(isinstance(event, Diagnosed) for event in diagnose(job, control))
+    job = jobs.StudyNumerics(experiment=of_catalog(), parts=("nan",))
+    assert not any(isinstance(event, PartMeasured) for event in study_numerics(job, control))

@@ -20,7 +20,7 @@ MakeBench = Callable[..., Bench]
 
 
 def mapped(bench: Bench) -> PrecisionMap | None:
-    making = map_precision(bench, jobs.Diagnose(experiment=bench.experiment))
+    making = map_precision(bench, jobs.StudyNumerics(experiment=bench.experiment))
     while True:
         try:
             next(making)

@@ -22,7 +22,7 @@ from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
 from engine.training.measuring.ranges import ExponentCount, read, watched
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.diagnose import measure_ranges
+from engine.training.numerics.parts import measure_ranges
 from engine.training.runs.control import Control
 from tests.benchmarks.planted import Planted
 
@@ -78,7 +78,7 @@ def test_the_ends_of_a_format_are_counted_where_they_are(dtype: torch.dtype) -> 
 
 def measured(bench: Bench) -> tuple[list[Event], Ranges | None]:
     measuring: Generator[Event, None, Ranges | None] = measure_ranges(
-        bench, jobs.Diagnose(experiment=bench.experiment)
+        bench, jobs.StudyNumerics(experiment=bench.experiment)
     )
     events = []
     while True:

@@ -60,12 +60,27 @@ def failure_of(own, text: str, **settings: object) -> BaseException:
         ("return nn.functional", "return undefined.functional", "undefined", "NameError"),
         (ITEM, "return undefined", "undefined", "NameError"),
         (ITEM, "sys.exit()", "sys.exit", "ends the process"),
+        ("return 8", "return 0", None, "a dataset of length 0 from dataset()"),
+        (MODEL, "return 3", None, "an int from model(), but it must be an nn.Module"),
+        ("def model():", "def network():", None, "has no function model()"),
+        (
+            "torch.randn(size, 4)",
+            "torch.randn(size + 1, 4)",
+            None,
+            "inputs of 5 samples and targets of 4 from batch(4)",
+        ),
+        (
+            "return nn.functional.cross_entropy(outputs, targets)",
+            "return outputs",
+            None,
+            "must be a scalar tensor of floats",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said):
     if part == "os.fork" and not hasattr(os, "fork"):
         pytest.skip("this system does not fork")
-    text = SOUND + (DATA if before == ITEM else "")
+    text = SOUND + (DATA if before in DATA else "")
     assert before in text
     text = text.replace(before, after, 1)
     error = failure_of(own, text)
@@ -77,6 +92,7 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
         assert "site-packages" not in details_of(error) and "engine" not in details_of(error)
 
 
+@pytest.mark.slow
 def test_a_loader_process_that_is_told_to_exit_says_where(own):
     text = (SOUND + DATA).replace(ITEM, f"if index == 7: sys.exit()\n        {ITEM}")
     problem = problem_of(failure_of(own, text, data={"workers": 1}))

@@ -211,6 +211,7 @@ def test_a_traceback_has_the_users_frames_only(own) -> None:
     assert "net.py" in error.detail and "torch/nn" not in error.detail and "engine" not in error.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "severity"),
     [

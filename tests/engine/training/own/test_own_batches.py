@@ -120,6 +120,7 @@ def test_memory_is_forecast_for_batches_of_a_dataclass(own):
     assert forecast(own.experiment(own.write(text))).per_sample_mib > 0
 
 
+@pytest.mark.slow
 def test_batches_of_a_dataclass_train(own):
     text = f"{HEAD}def dataset():\n    return list(range(16))\n"
     text += "def collate(samples):\n    return Parts(torch.randn(len(samples), 3)), labels[: len(samples)]\n"

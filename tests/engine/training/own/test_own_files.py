@@ -45,6 +45,7 @@ def test_a_file_of_ten_lines_trains(own):
     assert isinstance(events[-1], Finished) and events[-1].summary.steps == 6
 
 
+@pytest.mark.slow
 def test_the_catalogs_model_written_by_hand_has_the_same_losses_to_the_last_bit(own):
     path = own.write(
         "import torchvision\ndef model():\n    return torchvision.models.resnet18(num_classes=10)\n"
@@ -125,6 +126,7 @@ def test_inputs_may_be_nested_and_outputs_may_hold_their_own_loss(own):
         assert all(map(math.isfinite, own.losses(own.experiment(path, **settings))))
 
 
+@pytest.mark.slow
 def test_datasets_are_collated_validated_and_read_by_loader_processes_alike(own):
     path = own.write(
         HEAD

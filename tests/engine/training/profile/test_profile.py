@@ -64,6 +64,7 @@ def marks_in(trace: Path) -> Counter[str]:
     return Counter(name.removeprefix("ammeter.") for name in names if name.startswith("ammeter."))
 
 
+@pytest.mark.slow
 def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> None:
     sent = list(events(tmp_path / "trace.json.gz"))
     phases = [event.name for event in sent if isinstance(event, Phase)]
@@ -81,6 +82,7 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
 
 
+@pytest.mark.slow
 def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_name(tmp_path, monkeypatch):
     folder, here, opened = (
         tmp_path / "J\N{LATIN SMALL LETTER U WITH DIAERESIS}rgen \u65e5\u672c",
@@ -102,6 +104,7 @@ def test_the_profilers_file_has_a_name_that_windows_can_open_whatever_the_users_
     assert list(folder.iterdir()) == [folder / "trace.json.gz"]
 
 
+@pytest.mark.slow
 def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(monkeypatch):
     monkeypatch.setattr(f"{__name__}.LIMITS", LIMITS.with_peak("fp32", 1e-9))
     monkeypatch.setattr(profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e3))
@@ -115,6 +118,7 @@ def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(monkey
     assert withheld.mfu is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"precision": "bf16", "step": {"recipe": "fused", "clip_norm": 1.0}}]
 )
@@ -167,6 +171,7 @@ def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
     assert found.bar.ms(StepPart.OPTIMIZER) > 0
 
 
+@pytest.mark.slow
 def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     losses: list[float] = []
     take = Run.take
@@ -201,6 +206,7 @@ def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tmp_path / "trace.json.gz"
     profiled(trace, **LINEAR)

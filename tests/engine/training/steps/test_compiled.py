@@ -73,6 +73,7 @@ def losses(step: TrainingStep, *groups: list[tuple[torch.Tensor, torch.Tensor]])
     return [step(group)[0].item() for group in groups]
 
 
+@pytest.mark.slow
 def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
     groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(5, 4)], [batch(8, 5)], [batch(8, 6)] * 2]
     plain, compiled = step_of("plain", dropout=0.0), step_of("compile", dropout=0.0)
@@ -86,6 +87,7 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
         torch.testing.assert_close(other[1], one[1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     drawn = batch(drawn_samples(8), 1)
     step = step_of("compile")

@@ -11,7 +11,7 @@ from day.work import StepError, Work
 from engine.experiment.experiment import experiment_from, layered
 from engine.experiment.problem import ProblemError
 from engine.limit.driver import LimitDriver
-from engine.protocol.trials import ProbeResult, Tried
+from engine.protocol.trials import LimitResult, Tried
 from engine.runner import Runner
 from engine.store.store import Store
 
@@ -49,7 +49,7 @@ def limit(work: Work) -> None:
         _tell_limit(work, "fp16", result)
 
 
-def _tell_limit(work: Work, precision: str, result: ProbeResult) -> None:
+def _tell_limit(work: Work, precision: str, result: LimitResult) -> None:
     verified = "proven" if result.verified else "NOT proven"
     tried = ", ".join(f"{each.batch_size:,}{'' if each.fits else ' x'}" for each in result.trials)
     work.tell(

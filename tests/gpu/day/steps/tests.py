@@ -50,7 +50,7 @@ def tests_slow(work: Work) -> None:
 
     def of(which: str) -> Outcome:
         name = which.replace(" ", "-")
-        return run_tests(work, name, _FOLDER, "-m", "slow_compile", "-k", which, own_seconds=_SLOW_SECONDS)
+        return run_tests(work, name, _FOLDER, "-m", "slow", "-k", which, own_seconds=_SLOW_SECONDS)
 
     kinds = work.small(_SLOW, _SLOW[:1])
     with ThreadPoolExecutor(len(kinds)) as pool:
@@ -59,7 +59,7 @@ def tests_slow(work: Work) -> None:
 
 def _of_files(work: Work, name: str, files: Sequence[str]) -> Outcome:
     paths = [_FOLDER / f"test_{each}_cuda.py" for each in files]
-    return run_tests(work, name, *paths, "-m", "not slow_compile")
+    return run_tests(work, name, *paths, "-m", "not slow")
 
 
 def _tell(work: Work, key: str, outcomes: Sequence[Outcome]) -> None:

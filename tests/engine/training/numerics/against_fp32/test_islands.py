@@ -79,7 +79,7 @@ def end_of(making: Generator[Event, None, Result]) -> Result:
 
 
 def islands_of(bench: Bench) -> Islands:
-    islands = end_of(find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",))))
+    islands = end_of(find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",))))
     assert islands is not None
     return islands
 
@@ -127,7 +127,7 @@ def test_a_module_that_is_not_there_is_named(make_bench: MakeBench) -> None:
 def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -> None:
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
-    search = find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",)))
+    search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
     for _ in range(5):
         next(search)
     control.stop_requested.set()
@@ -137,7 +137,7 @@ def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -
 def test_modules_that_were_found_outlast_a_stop(make_bench: MakeBench, tmp_path: Path) -> None:
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
-    search = find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",)))
+    search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
     for event in search:
         if isinstance(event, Phase) and event.detail == "what the FP32 modules cost":
             break

@@ -71,7 +71,9 @@ def losses_of(made: Iterable[Made]) -> list[float]:
 
 
 def climb(bench: Bench) -> Ladder:
-    ladder, _ = end_of(climb_ladder(bench, jobs.Diagnose(experiment=bench.experiment, parts=("ladder",))))
+    ladder, _ = end_of(
+        climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
+    )
     assert ladder is not None
     return ladder
 
@@ -148,7 +150,7 @@ def test_where_fp32_is_not_finite_nothing_parts() -> None:
 def test_a_stopped_ladder_has_no_result(make_bench: MakeBench) -> None:
     control = Control()
     bench = make_bench(control)
-    climbing = climb_ladder(bench, jobs.Diagnose(experiment=bench.experiment, parts=("ladder",)))
+    climbing = climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
     phases = [next(climbing) for _ in range(3)]
     control.stop_requested.set()
     result, _ = end_of(climbing)

@@ -137,6 +137,7 @@ def groups_of(*sizes: int | tuple[int, ...], infinite: int = -1) -> list[list[Ba
     return groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize(
     ("optimizer", "clip_norm", "sizes"),

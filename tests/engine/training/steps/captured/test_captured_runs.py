@@ -73,6 +73,7 @@ def pilot_in(events: list[Event]) -> Pilot:
     return pilot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [0, 5, 10])
 @pytest.mark.parametrize("samples", [160, 152, 56, 40, 24], ids=lambda samples: f"{samples / 16:g} an epoch")
 def test_the_shortest_run_with_a_speed_captures_in_its_warm_up(run: Run, warmup: int, samples: int) -> None:
@@ -83,6 +84,7 @@ def test_the_shortest_run_with_a_speed_captures_in_its_warm_up(run: Run, warmup:
     assert summary.steps == max(warmup, 7) + LEAST_BLOCKS * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [0, 10])
 def test_a_pilot_and_the_shortest_trial_of_a_captured_candidate_have_its_speed(run: Run, warmup: int) -> None:
     whole = captured(measure={"warmup_steps": warmup}, steps=1_000)
@@ -92,6 +94,7 @@ def test_a_pilot_and_the_shortest_trial_of_a_captured_candidate_have_its_speed(r
         assert pilot_in(run(experiment)).samples_per_second == pytest.approx(16e3 / STEP_MS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [2, 10])
 def test_both_sides_of_a_proof_as_long_as_a_short_experiment_have_a_speed(run: Run, warmup: int) -> None:
     whole = captured(step={"recipe": "plain"}, measure={"warmup_steps": warmup, "block_steps": 10}, steps=60)

@@ -1,4 +1,4 @@
-"""A diagnosis: the parts that were asked for, one after another, each an event."""
+"""A study of numerics: the parts asked for, one after another, each an event."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import partial
 import torch
 
 from engine.protocol import jobs
-from engine.protocol.events import Diagnosed, Event, Finished, Summary
-from engine.protocol.numerics.numerics import Diagnosis, Part, PartResult
+from engine.protocol.events import Event, Finished, PartMeasured, Summary
+from engine.protocol.numerics.numerics import NumericsResults, Part, PartResult
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
@@ -19,27 +19,27 @@ from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_rang
 from engine.training.numerics.advice.advise import advise_on_numerics
 from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.against_fp32.ladder import climb_ladder
-from engine.training.numerics.bench import Bench, Trainee, diagnosing, open_bench
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase, open_bench
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, take_device
 
 
-def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Ranges | None]:
+def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges | None]:
     """The ranges of the experiment's first step; None if it was stopped.
 
     A loss scale that overflows there comes down as the scaler would bring it down in the run's first steps.
     """
     experiment, group = bench.experiment, next(bench.groups(1))
-    yield diagnosing("Ranges in FP32", 0.0)
+    yield numerics_phase("Ranges in FP32", 0.0)
     with bench.trainee(in_fp32(experiment)) as trainee:
         true = watched_pass(trainee.model, partial(trainee.go_back, group))
     if not (experiment.precision.is_autocast or experiment.uses_scaler):
         return measured_ranges(true)
     if bench.is_stopped:
         return None
-    yield diagnosing(f"Ranges in {experiment.precision.label}", 0.5)
+    yield numerics_phase(f"Ranges in {experiment.precision.label}", 0.5)
     first_scale = experiment.scaler.init_scale if experiment.uses_scaler else 1.0
     with bench.trainee() as trainee:
         own, scale = _settled_pass(bench, trainee, group, first_scale)
@@ -71,7 +71,7 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
         return watched_pass(trainee.model, partial(trainee.go_back, group))
 
 
-Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
+Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult | None]]
 """Reports its progress as phases and returns its part; None if it was stopped."""
 
 _MAKERS: Mapping[Part, Make] = {
@@ -83,8 +83,8 @@ _MAKERS: Mapping[Part, Make] = {
 }
 
 
-def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:
-    """The parts of the job's diagnosis; the last event is `Finished`.
+def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]:
+    """The parts that the job asks for; the last event is `Finished`.
 
     Raises ProblemError of kind `REQUEST` where the experiment cannot run here or its model cannot be watched,
     and any error of a step; the parts before it are known by then.
@@ -99,17 +99,17 @@ def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:
     yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
 
 
-def _parts(bench: Bench, job: jobs.Diagnose) -> Iterator[Event]:
-    diagnosis = Diagnosis()
+def _parts(bench: Bench, job: jobs.StudyNumerics) -> Iterator[Event]:
+    results = NumericsResults()
     for part in job.parts:
         if bench.is_stopped:
             return
         result = yield from _MAKERS[part](bench, job)
         if result is not None:
-            diagnosis = diagnosis.with_part(result)
-            yield Diagnosed(result=result)
+            results = results.with_part(result)
+            yield PartMeasured(result=result)
     if bench.is_stopped:
         return
-    advices = yield from advise_on_numerics(bench, diagnosis)
+    advices = yield from advise_on_numerics(bench, results)
     if advices is not None:
-        yield Diagnosed(result=advices)
+        yield PartMeasured(result=advices)
