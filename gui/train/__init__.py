@@ -1,1 +1,1 @@
-"""The page of runs in progress."""
+"""The page of a comparison: live, then its answer."""

@@ -1,4 +1,4 @@
-"""The page of runs in progress: those in view, or what to do while there are none."""
+"""The page of a comparison: the runs in view, or what to do while there are none."""
 
 from __future__ import annotations
 
