@@ -36,7 +36,7 @@ from gui.window.remembered import Settings
 
 ROOT = Path(__file__).parent.parent
 GRANULARITY, LIMIT_GIB = 32, "0.25"
-"""Of the pictured search: few trials, so that it takes a minute and not ten."""
+"""Of the pictured limit: few trials, so that it takes a minute and not ten."""
 GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
 SWEEP_STEPS = 60
@@ -177,7 +177,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A search for the largest batch on a small limit, to its end."""
+    """A limit under a small memory cap, to its end."""
     window.show_page("limit")
     window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
     window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
@@ -189,7 +189,7 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
 
 
 def study_numerics(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A diagnosis of the form's model in half precision, with its precision map in front."""
+    """The numerics of the form's model in half precision, with the precision map in front."""
     window.setup.set_memory_cap("")
     window.show_page("numerics")
     numerics, panel = window.experiments.numerics, window.others.numerics_panel
@@ -208,7 +208,7 @@ def explain(application: QApplication, window: MainWindow, folder: Path, seconds
     window.setup.run_action.trigger()
     run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: profiles.running is None, within_seconds=seconds)
-    grab(application, window, folder, "timing")
+    grab(application, window, folder, "profile")
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:

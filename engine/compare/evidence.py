@@ -159,7 +159,7 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
 def is_disturbed(doubts: Iterable[Doubt]) -> bool:
     """Whether any of the doubts spoils the measurement, so that nothing may be concluded from its times.
 
-    This is the one rule of comparisons, sweeps and searches for the fastest settings.
+    This is the one rule of comparisons, sweeps and tunings.
     """
     return any(doubt.spoils for doubt in doubts)
 

@@ -50,7 +50,7 @@ _LABELS = {
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]
-"""The parts of a diagnosis; advice comes with any of them."""
+"""The parts of numerics; advice comes with any of them."""
 
 Task = Literal["classification", "regression", "language", "own"]
 """The task of a model; "own": only its file, or a file of arrays, tells."""

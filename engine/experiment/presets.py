@@ -61,7 +61,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `kind` is what the window's button does with it, `parts` those of a diagnosis.
+    """A named experiment; `kind` is what the window's button does with it, `parts` those of its numerics.
 
     `sweep` has the values of the settings that are swept. Without a GPU `without_gpu` overrides `experiment`;
     its list `variants` and its table `sweep`, if any, replace the preset's, and its text `about` says how the

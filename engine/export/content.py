@@ -55,7 +55,7 @@ class Content:
     `samples` have a row for each step, `curves` as many as a page can show.
 
     `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
-    user chose one. `pictures` gives those of the first of these runs that has any, and `timing` the profiles
+    user chose one. `pictures` gives those of the first of these runs that has any, and `profiles` those
     of these runs, if there are any; `published` are the published figures that were chosen to stand beside
     them. Valid while the store that it was read from is open.
     """
@@ -130,7 +130,7 @@ def content_of(
 
 
 def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
-    """The newest timing of runs of the comparison and no others, the baseline's first."""
+    """The newest profile of runs of the comparison and no others, the baseline's first."""
     baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
     for entry in store.studies.newest("profile"):
         first, *rest = entry.run_ids

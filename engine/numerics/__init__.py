@@ -1,1 +1,1 @@
-"""Diagnoses of numerics, carried out by a worker and kept in the store."""
+"""Studies of numerics, carried out by a worker and kept in the store."""

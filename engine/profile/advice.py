@@ -1,4 +1,4 @@
-"""The advice on a timing, with the sides that it is for."""
+"""The advice on profiles, with the sides that it is for."""
 
 from __future__ import annotations
 

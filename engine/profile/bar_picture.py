@@ -1,4 +1,4 @@
-"""The bars of a timing, one above the other on one scale, with a table of their parts below.
+"""The bars of profiles, one above the other on one scale, with a table of their parts below.
 
 The colour is the precision's; a part is told by its fill, which the table repeats beside its figures.
 """

@@ -1,4 +1,4 @@
-"""The columns of a timing's tables: the name, every side's figures, and the ratio."""
+"""The columns of profiles' tables: the name, every side's figures, and the ratio."""
 
 from __future__ import annotations
 

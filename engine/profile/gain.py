@@ -1,4 +1,4 @@
-"""What a side of a timing gains over the first: how many times as fast it is, and which part made it so."""
+"""The gain of a side over the first: how many times as fast it is, and which part made it so."""
 
 from __future__ import annotations
 

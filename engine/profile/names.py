@@ -1,4 +1,4 @@
-"""What the sides of a timing and the parts of a step are called, in window, exports and command line."""
+"""The names of sides and of the parts of a step, in window, exports and command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a timing's tables, side by side: kernels, operations or modules of the same name."""
+"""The rows of profiles' tables, side by side: kernels, operations or modules of the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tuning: the search for the fastest settings of an experiment, as far as it has come."""
+"""A tuning: the fastest settings of an experiment, as far as they are known."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Tuning(Answer):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
-    that make sense here; once the search is over `leaders` has the changes of the last, the fastest first.
+    that make sense here; once it is over `leaders` has the changes of the last, the fastest first.
     `proofs` has those that broke the guard before the `proof` that counts. `not_tried` says what was left out
     and why, in sentences; `left_out` has the parts of the recipe that were not possible before anything was
     trained. `runs` counts every process that trained.

@@ -1,1 +1,1 @@
-"""The saved runs and searches, in SQLite."""
+"""The saved runs and studies, in SQLite."""

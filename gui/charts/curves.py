@@ -117,6 +117,7 @@ class CurveItems(PlotItems):
         self._precision, self._is_beneath, self.colour = curve.precision, curve.is_beneath, curve.colour
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
+        self._width = 1.0
         super().__init__(plot, (self._dim, self._line, self._markers), -3 if curve.is_beneath else 0)
         self.restyle()
 
@@ -139,6 +140,12 @@ class CurveItems(PlotItems):
         sizes = np.append(np.full(len(shown), _MARKER_SIZE), _LAST_MARKER_SIZE)
         self._markers.setData(x[rows], line[rows], size=sizes)
 
+    def set_final(self, is_final: bool) -> None:
+        """Draws a curve that no longer grows: twice as wide, and antialiased."""
+        self._width = 2.0 if is_final else 1.0
+        self._line.opts["antialias"] = is_final
+        self.restyle()
+
     def restyle(self) -> None:
         """Takes the colours of the theme."""
         palette = theme().palette
@@ -146,7 +153,7 @@ class CurveItems(PlotItems):
         dim = QPen(QColor(look.dim), 1)
         dim.setCosmetic(True)
         self._dim.setPen(dim)
-        line = precision_pen(self._precision, color=look.color)
+        line = precision_pen(self._precision, self._width, look.color)
         if self._is_beneath:
             # a lighter ink and not a translucent one, which would cost frames
             line.setColor(QColor(look.dim))
@@ -188,8 +195,13 @@ class Shown:
         return [self.line[window], dim]
 
 
-def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> Shown:
-    """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added."""
+def prepared(
+    curve: Curve, scale: Scale, smooth: int, before: Shown | None, *, has_trace: bool = True
+) -> Shown:
+    """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added.
+
+    With `has_trace` the single steps are drawn, dim, under what is smoothed.
+    """
     same = before is not None and (
         (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
     )
@@ -202,7 +214,7 @@ def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> S
         values = curve.averaged(extended(curve.averaged(before.values), noisy, smooth))
     else:
         values = curve.averaged(local_line(noisy, smooth))
-    raw = curve.y if smooth else None
+    raw = curve.y if smooth and has_trace else None
     dim = curve.shadow if curve.shadow is not None else raw
     return Shown(
         curve, scale, smooth, values, scale.to_view(values), scale.to_view(dim) if dim is not None else None

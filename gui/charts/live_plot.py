@@ -55,8 +55,8 @@ def with_capacity(
     return (low, high + (high - low) * _CAPACITY_HEADROOM), Capacity(text)
 
 
-LEAST_HEIGHT, MOST_HEIGHT = 150, 260
-"""Lower, its curves could not be read; higher, four plots would not fit a window."""
+LEAST_HEIGHT, MOST_HEIGHT = 150, 480
+"""Lower, its curves could not be read; higher, they would look steeper than they are."""
 _COMPACT_BELOW = 170
 
 
@@ -106,7 +106,7 @@ class LivePlot(QFrame):
         self._warmup: float | None = None
         self._capacity: tuple[float, str] | None = None
         self._hint = ""
-        self._stale = True
+        self._stale, self._is_final = True, False
         self._lay_out()
         self._connect()
 
@@ -136,6 +136,15 @@ class LivePlot(QFrame):
         """Takes the data to draw. A curve that keeps its key has only grown."""
         self._curves = tuple(curves)
         self._mark()
+
+    def set_final(self, is_final: bool) -> None:
+        """Draws curves that no longer grow: wide, without the single steps, read at their end."""
+        if is_final != self._is_final:
+            self._is_final = is_final
+            for items in self._items.values():
+                items.set_final(is_final)
+            self._show_follow()
+            self._redraw()
 
     def set_total(self, total: float | None) -> None:
         """Sets how far x will reach at the end of the runs; None where that is unknown."""
@@ -185,6 +194,7 @@ class LivePlot(QFrame):
         self.header.set_follow(chosen is None)
         if chosen != self._chosen:
             self._chosen = chosen
+            self._show_follow()
             self._mark()
 
     def set_crosshair(self, place: float | None) -> None:
@@ -201,7 +211,8 @@ class LivePlot(QFrame):
         x_range = self._x_range()
         scale, smooth = self._scale(), smoothing().steps if self.spec.smooths else 0
         for curve in self._curves:
-            shown = prepared(curve, scale, smooth, self._shown.get(curve.key))
+            before = self._shown.get(curve.key)
+            shown = prepared(curve, scale, smooth, before, has_trace=not self._is_final)
             if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
                 self._shown[curve.key] = shown
                 self._draw(shown, x_range)
@@ -237,6 +248,10 @@ class LivePlot(QFrame):
         self.canvas.show_frame(replace(frame, skips=self._skips(frame.x_range)), self._drawn())
         self.legend.update()
 
+    def _show_follow(self) -> None:
+        # there is nothing to follow at the end, but the whole run to come back to
+        self.header.follow.setVisible(not self._is_final or self._chosen is not None)
+
     def _switch_follow(self, follow: bool) -> None:
         self.x_range_chosen.emit(None if follow else self._x_range())
 
@@ -256,6 +271,7 @@ class LivePlot(QFrame):
         if curve.key not in self._items:
             item = self.canvas.getPlotItem()
             self._items[curve.key] = CurveItems(item, curve)
+            self._items[curve.key].set_final(self._is_final)
         elif self._items[curve.key].colour != curve.colour:
             self._items[curve.key].colour = curve.colour
             self._items[curve.key].restyle()
@@ -331,7 +347,8 @@ class LivePlot(QFrame):
     def _place_text(self, place: float | None) -> str:
         if not self._curves:
             return ""
-        return "latest" if place is None else place_text(place, self._by)
+        latest = "at the end" if self._is_final else "latest"
+        return latest if place is None else place_text(place, self._by)
 
 
 def _extra(curve: Curve, row: int | None, decimals: int) -> str:

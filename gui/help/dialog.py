@@ -84,7 +84,7 @@ def _places() -> GuidePage:
         ("Settings and your presets", str(config_folder())),
         ("Whose code may run here", str(trust_path())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
-        ("Traces of timings", str(traces_folder(store_path()))),
+        ("Traces of profiles", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
         ("The engine, where it is set up", str(engines_folder())),
     )

@@ -81,8 +81,8 @@ _ORDER = (
         "Numerics",
         ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice"),
     ),
-    ("Timing and energy", ("step-time", "kernels", "roofline", "energy")),
-    ("Many runs", ("results", "sweeps", "queue", "fastest")),
+    ("Time and energy", ("step-time", "kernels", "roofline", "energy")),
+    ("Many runs", ("results", "sweeps", "queue", "tune")),
     ("This machine", ("engine",)),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )

@@ -175,7 +175,8 @@ class EngineSetup(QObject):
         if self._thread is not None:
             return
         self.drop_plan()
-        self._thread = _InstallThread(self._means.installer(), wanted, self)
+        # without a parent, as in `Background`
+        self._thread = _InstallThread(self._means.installer(), wanted)
         self._thread.progressed.connect(self.progressed)
         self._thread.finished.connect(self._end)
         self._is_waiting = True
@@ -228,7 +229,6 @@ class EngineSetup(QObject):
         thread.wait()
         self._thread = None
         self._is_waiting = False
-        thread.deleteLater()
         if self._is_paused:
             self._is_paused = False
             self.paused_changed.emit(False)
@@ -241,8 +241,8 @@ class EngineSetup(QObject):
 class _InstallThread(QThread):
     progressed = Signal(object)
 
-    def __init__(self, installer: Installs, wanted: Wanted, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, installer: Installs, wanted: Wanted) -> None:
+        super().__init__()
         self.setObjectName("installation")
         self.installer = installer
         self._wanted = wanted

@@ -1,1 +1,1 @@
-"""The workspace Memory limit."""
+"""The page of the limit: the largest batch that fits."""

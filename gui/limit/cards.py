@@ -1,4 +1,4 @@
-"""The choice of a memory limit for the search: a smaller card's, the device's own, or a typed size."""
+"""The choice of the memory to fill: a smaller card's, the device's own, or a typed size."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _shown(most_gib: float) -> float:
 WHOLE = ""
 OTHER = "other"
 _GPU_TIP = (
-    "Search as on a card of this size: tensors may take as much memory as it has in total. On a real card "
+    "As on a card of this size: tensors may take as much memory as it has in total. On a real card "
     "CUDA itself takes a few hundred MiB, so leave a margin. The rest of this card stays free."
 )
 _CPU_TIP = "How much memory the batch may take: a CPU has no card memory as a limit"

@@ -1,4 +1,4 @@
-"""Connects the form, the workspace Memory limit and the engine's searches."""
+"""Connects the form, the page of the limit and the session's limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gui.setup.panel import SetupPanel
 
 
 class LimitController(StudyController[StudyView[Limit]]):
-    """Queues searches and shows them; forecasts what the form describes."""
+    """Queues limits and shows them; forecasts what the form describes."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._show_need()
 
     def submit(self, request: Request) -> None:
-        """Queues a search in each precision of the form, and shows it."""
+        """Queues a limit in each precision of the form, and shows it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def export(self, path: Path) -> None:
-        """Writes the search that is shown, in the format of the path's ending."""
+        """Writes the limit that is shown, in the format of the path's ending."""
         view = self._limits.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
@@ -121,7 +121,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         return catalog.device(self._setup.text("device")) if catalog is not None else None
 
     def _cpu_limit(self) -> float | None:
-        """The limit chosen for searches on a CPU, if the form's device is one with that much memory."""
+        """The memory chosen for limits on a CPU, if the form's device is one with that much memory."""
         device, limit = self._device(), self._panel.cpu_limit_gib
         if device is None or device.name != "cpu" or limit is None:
             return None
@@ -134,7 +134,7 @@ class LimitController(StudyController[StudyView[Limit]]):
 
 
 def _distinct(sides: Sequence[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
-    """The sides that differ in more than batch and length, which a search ignores."""
+    """The sides that differ in more than batch and length, which a limit ignores."""
     labels: dict[Experiment, str] = {}
     for label, experiment in sides:
         searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})

@@ -1,4 +1,4 @@
-"""The workspace Memory limit: the largest batch that fits, by precision, on this card or a smaller one."""
+"""The page of the limit: the largest batch that fits, by precision, on this card or a smaller one."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _NOTHING_YET = (
     "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
     "proven: it passed, and the next one failed.",
     "Find my memory limit",
-    "Searches in each precision ticked in the form (Ctrl+M)",
+    "In each precision ticked in the form (Ctrl+M)",
 )
 
 
 class LimitPanel(QFrame):
-    """Shows a search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
+    """Shows a limit. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
     sentence.
@@ -76,9 +76,9 @@ class LimitPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.result = ResultPanel()
         self.trials = TrialTable()
-        self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
+        self.stop = Button("Stop", "strip", "Stop; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.view, self)
-        self.menu = StudyMenu("search", "trials")
+        self.menu = StudyMenu("limit", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
@@ -86,7 +86,7 @@ class LimitPanel(QFrame):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Limit] | None) -> None:
-        """Shows a search so far; None for the empty state."""
+        """Shows a limit so far; None for the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
         self._note.set_whole_text(progress(view) if view is not None else "")
@@ -113,7 +113,7 @@ class LimitPanel(QFrame):
             self.show_view(self._view)
 
     def show_alone(self) -> None:
-        """Hides what is about another search than the one that is shown."""
+        """Hides what is about another limit than the one shown."""
         for part in (self.cards, self._heading, self._note):
             part.hide()
 
@@ -229,7 +229,7 @@ def _granularity_box() -> SearchBox:
 
 
 def _shown(view: StudyView[Limit]) -> tuple[object, ...]:
-    """What the result and the table show of a search."""
+    """The parts of a limit that the result and the table show."""
     sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.answer.sides)
     return (view.key, view.answer.cap_gib, sides)
 
@@ -240,7 +240,7 @@ class LimitExport(ExportMenu):
     copied = Signal(str)
 
     def __init__(self, table: ResultTable[TrialRow], parent: QWidget) -> None:
-        super().__init__(parent, "search", LIMIT.formats)
+        super().__init__(parent, "limit", LIMIT.formats)
         self._table = table
         self.addSeparator()
         self.addAction("Copy table").triggered.connect(lambda: self.copy())
@@ -279,7 +279,7 @@ class MemoryChart(Painted):
 
 
 def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
-    """The chart's content; empty without a search."""
+    """The chart's content; empty without a limit."""
     if view is None:
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)

@@ -1,4 +1,4 @@
-"""The result of a search: the ratio, a bar for each precision, and the proof."""
+"""The result of a limit: the ratio, a bar for each precision, and the proof."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ResultPanel(QFrame):
         self._refresh()
 
     def show_view(self, view: Limit | None, *, on_gpu: bool) -> None:
-        """Shows what a search has found so far."""
+        """Shows the result so far."""
         self._view, self._on_gpu = view, on_gpu
         self._refresh()
 

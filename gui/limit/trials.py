@@ -1,4 +1,4 @@
-"""The table of a search's trials, in the order in which they were made."""
+"""The table of a limit's trials, in the order in which they were made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 _MARGIN = 8
-_EXPORT = "Save the search in any format, or copy the table"
+_EXPORT = "Save the limit in any format, or copy the table"
 _NONE = "Each trial appears here as it is made."
 
 
@@ -53,7 +53,7 @@ class TrialRow(NamedTuple):
 
 
 def rows_of(view: Limit | None) -> list[TrialRow]:
-    """The trials of a search."""
+    """The trials of a limit."""
     return [TrialRow(side, trial) for side in view.sides for trial in side.trials] if view else []
 
 
@@ -123,7 +123,7 @@ class TrialTable(QFrame):
         bar.rangeChanged.connect(self._keep_newest)
 
     def show_view(self, view: Limit | None, key: str | None) -> None:
-        """Shows a search's trials, scrolled to the newest unless the user has scrolled up or sorted."""
+        """Shows a limit's trials, scrolled to the newest unless the user has scrolled up or sorted."""
         bar, follows = self.view.verticalScrollBar(), self._follows or key != self._key
         self._key, place = key, bar.value()
         rows = rows_of(view)

@@ -1,4 +1,4 @@
-"""The sentences of the workspace Memory limit."""
+"""The sentences of the page of the limit."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple
 
 
 def progress(view: StudyView[Limit]) -> str:
-    """How far a search has come, for the line beside the title."""
+    """The progress in words, for the line beside the title."""
     if view.is_waiting:
         return "waiting for its turn"
     limit = view.answer
@@ -78,7 +78,7 @@ def progress(view: StudyView[Limit]) -> str:
 
 
 def card(view: Limit, on_gpu: bool) -> str:
-    """The device of a search in a heading: "a 24 GiB card"."""
+    """The device in a heading: "a 24 GiB card"."""
     cap = view.cap_gib
     if cap is None:
         return "this GPU" if on_gpu else "this machine"

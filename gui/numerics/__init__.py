@@ -1,1 +1,1 @@
-"""The workspace Numerics: which module computes in which precision, and where precision is lost."""
+"""The page Numerics: which module computes in which precision, and where precision is lost."""

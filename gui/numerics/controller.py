@@ -1,4 +1,4 @@
-"""Connects the form, the workspace Numerics and the engine's diagnoses."""
+"""Connects the form, the page Numerics and the session's studies of numerics."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gui.session.orders.controller import StudyController
 from gui.session.orders.studies import StudyView
 from gui.setup.panel import SetupPanel
 
-_NO_PARTS = "Tick what to diagnose."
+_NO_PARTS = "Tick what to examine."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
 
 
 class NumericsController(StudyController[StudyView[Numerics]]):
-    """Queues diagnoses, shows and exports them."""
+    """Queues studies of numerics, shows and exports them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self._show_kept()
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
-        """Queues a diagnosis and shows it."""
+        """Queues a study of these parts and shows it."""
         if not parts:
             self._refuse(_NO_PARTS)
             return
@@ -76,7 +76,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self.page_wanted.emit()
 
     def export(self, path: Path) -> None:
-        """Writes the diagnosis that is shown, in the format of the path's ending."""
+        """Writes the numerics that are shown, in the format of the path's ending."""
         view = self._numerics.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name
@@ -96,7 +96,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self._panel.head.export.asked.connect(self.export)
 
     def _go_deeper(self) -> None:
-        """Diagnoses the chosen parts of what is shown."""
+        """Examines the chosen parts of what is shown."""
         if (view := self._panel.view()) is not None:
             self.submit(view.study.experiments[0], self._panel.parts())
 

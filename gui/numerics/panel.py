@@ -1,4 +1,4 @@
-"""The workspace Numerics: a diagnosis, part by part, and the choice of the parts of the next one."""
+"""The page Numerics: the parts that are known, and the choice of those to examine next."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (
     "Where does this model lose precision, and what makes a NaN?",
-    "A diagnosis trains a few steps of what the form describes and watches every operation: which number "
-    "format it computes in, which numbers do not fit into it, and which module makes the first NaN or Inf.",
+    "A few steps of what the form describes are trained with every operation watched: which number format it "
+    "computes in, which numbers do not fit into it, and which module makes the first NaN or Inf.",
     "Examine",
     "Examines the form's first half-precision run",
 )
@@ -81,16 +81,16 @@ _TITLES = {
 
 
 class _PartView(NamedTuple):
-    """A view, and how it shows its part of a diagnosis."""
+    """A view, and the method that shows its part."""
 
     view: MapView | RangeView | LadderView | AnswerPage
     show: Callable[[Any], object]
 
 
 class NumericsPanel(QFrame):
-    """Shows a diagnosis.
+    """Shows the numerics of an experiment.
 
-    `diagnose_wanted` asks for one of what the form describes; `changes_wanted` carries Changes for the form,
+    `study_wanted` asks for those of what the form describes; `changes_wanted` carries Changes for the form,
     `guide_wanted` the page on the view in front.
     """
 
@@ -103,7 +103,7 @@ class NumericsPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: StudyView[Numerics] | None = None
         self._shown: dict[str, object] = {}
-        self.head = StudyHead("Numerics", "diagnosis", "parts", NUMERICS.formats)
+        self.head = StudyHead("Numerics", "numerics study", "parts", NUMERICS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
         self.parts_choice = QWidget()
@@ -124,7 +124,7 @@ class NumericsPanel(QFrame):
         }
         self._tab_pages = {name: _page(name, part.view) for name, part in self._views.items()}
         self.tabs = ViewTabs(
-            "Parts of the diagnosis",
+            "Parts of the numerics",
             [ViewTab(name, *_TITLES[name], page) for name, page in self._tab_pages.items()],
         )
         self._connect()
@@ -132,7 +132,7 @@ class NumericsPanel(QFrame):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Numerics] | None) -> None:
-        """Shows a diagnosis so far; None for the empty state."""
+        """Shows the parts known so far; None for the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
         if view is None:
@@ -158,7 +158,7 @@ class NumericsPanel(QFrame):
         return self._view
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts that are chosen for the next diagnosis."""
+        """The parts chosen for the next study."""
         chosen = zip(_CHOICES, self.boxes, strict=True)
         return tuple(part for choice, box in chosen if box.isChecked() for part in choice.parts)
 
@@ -228,7 +228,7 @@ class NumericsPanel(QFrame):
 
 def _check_box(choice: _Choice) -> QCheckBox:
     box = QCheckBox(choice.text)
-    box.setAccessibleName(f"Diagnose: {choice.text}")
+    box.setAccessibleName(f"Examine: {choice.text}")
     box.setToolTip(choice.tip)
     return box
 
@@ -249,24 +249,21 @@ def _awaited(name: str) -> QLabel:
 
 _WORDS = AdviceWords(
     question="What would make this training faster, smaller or safer?",
-    hint="Advice comes with every part of a diagnosis, together with the figures that it rests on.",
-    action="Diagnose",
-    tooltip="Diagnose the form's experiment",
-    none=(
-        "Advice is given only where figures support it, and none do here. Other parts of a diagnosis may "
-        "find more."
-    ),
+    hint="Advice comes with every part of the numerics, together with the figures that it rests on.",
+    action="Examine",
+    tooltip="Examine the numerics of the form's experiment",
+    none=("Advice is given only where figures support it, and none do here. Other parts may find more."),
 )
 
 
 class NumericsAdvice(AdviceView):
-    """Shows what a diagnosis advises."""
+    """Shows the advice on numerics."""
 
     def __init__(self) -> None:
         super().__init__(_WORDS)
 
     def show_advices(self, advices: Advices | None) -> None:
-        """Shows the advice of a diagnosis; None for the empty state."""
+        """Shows the advice; None for the empty state."""
         self.show_advice(None if advices is None else [("", advice) for advice in advices.items])
 
 
@@ -278,17 +275,17 @@ AWAITED = {
     "islands": "The fewest FP32 modules are being looked for.",
     "advice": "Advice comes with the other parts.",
 }
-"""What a view says while its part is still to come."""
+"""The text of a view whose part is still to come."""
 
 
 def facts(view: StudyView[Numerics]) -> str:
-    """What was diagnosed, where and when."""
+    """The experiment, the device and the date."""
     when = date_text(view.created)
     return ", ".join(part for part in (_what(view.answer.experiment), view.device_name, when) if part)
 
 
 def progress(view: StudyView[Numerics]) -> str:
-    """How far a diagnosis has come."""
+    """The progress, in words."""
     if view.is_waiting:
         return "waiting for its turn"
     what = f"{view.answer.experiment.model}, {view.answer.experiment.precision.label}"
@@ -297,7 +294,7 @@ def progress(view: StudyView[Numerics]) -> str:
 
 
 def is_awaited(view: StudyView[Numerics], part: str) -> bool:
-    """Whether a part is still to come; advice comes with the others."""
+    """True if a part is still to come; advice comes with the others."""
     return view.is_unfinished and part in (*view.answer.parts, "advice") and not view.answer.has(part)
 
 

@@ -1,1 +1,1 @@
-"""The workspace Timing: where a step's time goes, side by side."""
+"""The page Profile: where a step's time goes, side by side."""

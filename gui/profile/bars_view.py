@@ -1,4 +1,4 @@
-"""The bars of a timing: what the device does in a step, side above side."""
+"""The bars of profiles: the parts of a step, side above side."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NOTHING_YET = (
     "Where does a step's time go?",
     "A profile records some steps after the warm-up, and tells computing on Tensor Cores and elsewhere from "
     "moving data and from waiting, for every precision on one scale.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _LARGEST = 3
 
 
 class Bars(Picture[PartPlace]):
-    """The picture of a timing with a profile; its spots are the parts."""
+    """The picture of profiles; its spots are the parts."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Where a step's time goes")
@@ -67,7 +67,7 @@ class BarsView(OfferedView):
         self.bars: Bars | None = None
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the bars of a timing; None for what they would answer."""
+        """Shows the bars of profiles; None for what they would answer."""
         old, self.bars = self.bars, None
         if profiles is not None and profiles.measured():
             self.bars = Bars(profiles)

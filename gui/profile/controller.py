@@ -1,4 +1,4 @@
-"""Connects the form, the runs, the workspace Timing and the engine's timings."""
+"""Connects the form, the runs, the page Profile and the session's profiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gui.setup.panel import SetupPanel
 
 
 class ProfileController(StudyController[StudyView[Profiles]]):
-    """Queues timings, shows and exports them."""
+    """Queues profiles, shows and exports them."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         """Queues profiles of experiments, or of runs, and shows them."""
         self._enqueue(experiments, lambda: self._profiles.submit(profiles_of(experiments, run_ids)))
 
-    def explain(self, run_ids: Sequence[str]) -> None:
-        """Shows the newest timing of these runs side by side, or makes one."""
+    def profile_runs(self, run_ids: Sequence[str]) -> None:
+        """Shows the newest profile of these runs side by side, or makes one."""
         known = self._experiments.profile_of(run_ids)
         if known is not None:
             self._show(known)
@@ -66,7 +66,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
             self.submit([run.experiment for run in runs], run_ids)
 
     def export(self, path: Path) -> None:
-        """Writes the timing that is shown, in the format of the path's ending."""
+        """Writes the profile that is shown, in the format of the path's ending."""
         view = self._profiles.view(self._key or "")
         if view is not None:
             # the dialog has asked whether to replace a file of that name

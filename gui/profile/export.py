@@ -1,4 +1,4 @@
-"""The traces in the menu of a timing's exports."""
+"""The traces in the menu of a profile's exports."""
 
 from __future__ import annotations
 

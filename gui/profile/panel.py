@@ -1,4 +1,4 @@
-"""The workspace Timing: where a step's time goes, side by side, and what would make it shorter."""
+"""The page Profile: where a step's time goes, side by side, and what would make it shorter."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from gui.widgets.shortcuts import tab_after
 _WORDS = AdviceWords(
     question="What would make a step shorter?",
     hint="Advice comes with the profile of a step, together with the figures that it rests on.",
-    action="Explain the time",
+    action="Profile",
     tooltip="Profile some steps of what the form describes",
     none="Advice is given only where figures support it, and none do here.",
 )
 
 
 class ProfileAdvice(AdviceView):
-    """Shows what the profiles of a timing advise."""
+    """Shows the advice on profiles."""
 
     def __init__(self) -> None:
         super().__init__(_WORDS)
@@ -75,10 +75,10 @@ _View = BarsView | RowsView | RooflineView | ProfileAdvice
 
 
 class ProfilePanel(QFrame):
-    """Shows a timing.
+    """Shows profiles side by side.
 
-    `explain_wanted` asks for one of what the form describes, `again` for the same once more; `changes_wanted`
-    carries Changes for the form, `guide_wanted` a page of the guide.
+    `profile_wanted` asks for those of what the form describes, `again` for the same once more;
+    `changes_wanted` carries Changes for the form, `guide_wanted` a page of the guide.
     """
 
     profile_wanted = Signal()
@@ -91,7 +91,7 @@ class ProfilePanel(QFrame):
         self._view: StudyView[Profiles] | None = None
         self._shown: Profiles | None = None
         self._stale: set[str] = set()
-        self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
+        self.again = Button("Profile again", "strip", "Profile the same once more; this profile is kept")
         self.head = StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again)
         self._traces = offer_viewer(self.head.export)
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
@@ -107,7 +107,7 @@ class ProfilePanel(QFrame):
             "advice": self.advice,
         }
         self.tabs = ViewTabs(
-            "Views of the timing",
+            "Views of the profile",
             (
                 ViewTab("bars", "Step", "step-time", self._step()),
                 ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
@@ -120,7 +120,7 @@ class ProfilePanel(QFrame):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Profiles] | None) -> None:
-        """Shows a timing so far; None for the empty state."""
+        """Shows the profiles known so far; None for the empty state."""
         self._view = view
         profiles = None if view is None else view.answer
         if view is None:
@@ -217,8 +217,7 @@ _GAP = 4
 
 
 class ProfileAnswer(QWidget):
-    """What each side gains, what bounds it, and what would help; `large`, which the workspace places, is the
-    largest gain.
+    """Each side's gain, bound and remedy; `large`, which the page places, is the largest gain.
 
     `changes_wanted` carries Changes for the form.
     """
@@ -235,7 +234,7 @@ class ProfileAnswer(QWidget):
         self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the answer of a timing as far as it is known."""
+        """Shows the answer as far as it is known."""
         measured = () if profiles is None else profiles.measured()
         for part in (self, self.large):
             part.setVisible(bool(measured))
@@ -265,7 +264,7 @@ class ProfileAnswer(QWidget):
         gains: Sequence[Gain | None],
         told: str,
     ) -> None:
-        """Shows what each side gains, what bounds it, unless that is `told` above, and what would help."""
+        """Shows each side's gain, its bound unless `told` above, and its remedy."""
         sides, self._texts = QWidget(), []
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -310,7 +309,7 @@ class ProfileAnswer(QWidget):
 
 
 def _is_beside(verdict: Verdict, profiles: Profiles) -> bool:
-    """Whether what would help is a precision that another side has already."""
+    """True if the remedy is a precision that another side has already."""
     precisions = {side.experiment.precision.value for side in profiles.sides}
     return bool(verdict.changes) and all(
         key == "precision" and text in precisions for key, text in verdict.changes
@@ -324,13 +323,13 @@ def _name(name: str, side: ProfileSide) -> QWidget:
 
 
 def facts(view: StudyView[Profiles]) -> str:
-    """What was profiled, where and when."""
+    """The experiments, the device and the date."""
     when = date_text(view.created)
     return ", ".join(part for part in (_what(view.answer), view.device_name, when) if part)
 
 
 def progress(view: StudyView[Profiles]) -> str:
-    """How far a timing has come."""
+    """The progress, in words."""
     if view.is_waiting:
         return "waiting for its turn"
     names = side_names(view.answer)
@@ -348,7 +347,7 @@ def figures(profile: StepProfile) -> str:
 
 
 def figures_tip(profile: StepProfile) -> str:
-    """What the figures mean, and what they count."""
+    """The meaning of the figures."""
     parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
     if (energy := profile.energy) is not None:
         parts.append(ENERGY_COUNTERS[energy.source])
@@ -358,7 +357,7 @@ def figures_tip(profile: StepProfile) -> str:
 
 
 def notes(profiles: Profiles) -> str:
-    """What was noted of the profiles, with the sides' names where it is not of all."""
+    """The notes on the profiles, with the sides' names where they are not of all."""
     sides: dict[str, list[str]] = {}
     for name, side in zip(side_names(profiles), profiles.sides, strict=True):
         for note in side.profile.notes if side.profile is not None else ():

@@ -1,4 +1,4 @@
-"""How close a timing comes to the device's limits: the roofline, how to read it, and the MFU."""
+"""The roofline of profiles: how close kernels come to the device's limits, and the MFU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING_YET = (
     "How close do the kernels come to what this device can do?",
     "A profile measures the device's bandwidth and its matrix throughput in every format within seconds, and "
     "holds what every kernel reaches against them.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _HOW_TO_READ = (
@@ -39,7 +39,7 @@ _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 
 
 class Roofline(Picture[Mark]):
-    """The picture of a timing with a profile; its spots are the kernels."""
+    """The picture of profiles; its spots are the kernels."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Roofline")
@@ -82,7 +82,7 @@ class RooflineView(AnswerPage):
         self.roofline: Roofline | None = None
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows how close a timing comes to the limits; None for what it would answer."""
+        """Shows the roofline of profiles; None for what it would answer."""
         if profiles is None or not profiles.measured():
             self.roofline = None
             self.show_empty()

@@ -1,4 +1,4 @@
-"""The tables of a timing: its kernels, operations or modules, the sides side by side."""
+"""The tables of profiles: their kernels, operations or modules, the sides side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTHING_YET = (
     "Which kernels, operations and modules take a step's time?",
     "A profile records some steps after the warm-up, and adds up what every kernel, operation and module "
     "takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
-    "Explain the time",
+    "Profile",
     "Profile some steps of what the form describes",
 )
 _FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has these words."
@@ -52,7 +52,7 @@ class RowsView(OfferedView):
         self.show_profiles(None)
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the tables of a timing; None for what they would answer."""
+        """Shows the tables of profiles; None for what they would answer."""
         self._profiles = profiles if profiles is not None and profiles.measured() else None
         self.show_page(is_known=self._profiles is not None)
         self._show()

@@ -9,10 +9,11 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
-from engine.experiment.own.code import Code
-from engine.experiment.problem import Problem
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code, read_code
+from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord, Status
-from engine.words.numbers import date_text
+from engine.words.numbers import counted, date_text
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
@@ -25,7 +26,7 @@ from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
-from gui.train.failure import FailureCard
+from gui.train.failure import FailureCard, open_file
 from gui.widgets.boxes import Stretch, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
@@ -41,7 +42,7 @@ _TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
 """Beside figures, beside curves, and beside studies."""
 _CONTENTS = {
     "limit": "this limit with its trials",
-    "numerics": "this diagnosis with its parts",
+    "numerics": "this numerics study with its parts",
     "profile": "this profile",
     "sweep": "this sweep with its pilots; its runs stay",
     "tune": "this tuning with its trials; its runs stay",
@@ -119,6 +120,10 @@ class ResultsController(QObject):
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
         self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
         self.comparisons.page_wanted.connect(self.wanted)
+        failure = self.page.failure
+        failure.open_wanted.connect(open_file)
+        failure.check_wanted.connect(self._check_failed)
+        failure.again_wanted.connect(self._try_again)
         self.maker.reported.connect(self._notice.tell)
         self.maker.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self.maker.guide_wanted.connect(self.guide_wanted)
@@ -216,6 +221,25 @@ class ResultsController(QObject):
         self._place.want_width(WIDE)
         self._tell_sight()
 
+    def _check_failed(self) -> None:
+        self._use_settings()
+        self._setup.check_action.trigger()
+
+    def _try_again(self) -> None:
+        """Queues what failed once more, with the model's file as it is now."""
+        opened = self._opened
+        if opened is None:
+            return
+        runs = [line.run for line in ((opened,) if isinstance(opened, Line) else opened.lines)]
+        sides = {run.label or run.experiment.precision.label: run.experiment for run in runs}
+        try:
+            again = [(label, _read_anew(experiment)) for label, experiment in sides.items()]
+            added = self._experiments.submit("Again", again)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        self._notice.tell(f"{counted(len(added), 'run')} queued: {'; '.join(sides)}.")
+
     def _mark(self, run_ids: Iterable[str]) -> None:
         """Marks the rows of these runs, and of a comparison all of whose runs are among them."""
         ids = set(run_ids)
@@ -246,6 +270,14 @@ class ResultsController(QObject):
     def _delete(self, study: StudyRow) -> None:
         if may_delete(self._runs, _CONTENTS[study.kind]):
             self._experiments.orders[study.kind].delete(study.id)
+
+
+def _read_anew(experiment: Experiment) -> Experiment:
+    """The experiment with the code that its model's file has now. Raises ProblemError."""
+    code = experiment.own_code
+    if code is None:
+        return experiment
+    return experiment.model_copy(update={"code": read_code(code.place).to_json()})
 
 
 def _code_of(run: RunRecord) -> Code | None:

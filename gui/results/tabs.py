@@ -166,7 +166,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "A few steps are watched, operation by operation: which format each computes in, and which"
             " numbers do not fit into it.",
             lambda pair: f"Watch {pair.headline.precision.label}",
-            "Diagnoses the numerics of the side that the sentence is about",
+            "Examines the numerics of the side that the sentence is about",
             lambda pair: newest("numerics", [pair.headline]),
             lambda pair: experiments.numerics.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
             lambda pair: _why_not(experiments),
@@ -176,7 +176,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "How large a batch fits into memory?",
             "Trials of at least three whole steps find the largest batch that fits, in each precision.",
             lambda pair: f"Find the limit of {pair.sides}",
-            "Searches for the largest batch with the settings of the compared runs",
+            "Finds the largest batch with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
             lambda pair: experiments.limits.submit(_limit_of(pair)),
             lambda pair: _why_not(experiments),

@@ -274,7 +274,7 @@ class RunsPanel(QFrame):
     def _profile_entry(self, marked: Sequence[RunRecord]) -> Entry:
         run_ids = tuple(run.id for run in baseline_first(marked))
         against = self._profile_obstacle(run_ids)
-        return Entry("Explain the time", lambda: self.profile_requested.emit(run_ids), against)
+        return Entry("Profile", lambda: self.profile_requested.emit(run_ids), against)
 
     def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         if run.status is Status.RUNNING:

@@ -1,1 +1,1 @@
-"""The window's state and work: the engine's thread, runs, and orders such as searches."""
+"""The window's state and work: the engine's thread, runs, and studies and sweeps in order."""

@@ -61,7 +61,9 @@ class Background(QObject):
 
     def _begin_next(self) -> None:
         if self._thread is None and self._waiting:
-            self._thread = _Worker(self._waiting.popleft(), self)
+            # without a parent: Python deletes it with the last reference. Of a child that Qt deletes,
+            # PySide 6.11 may use the wrapper after it was freed, and the program crashes
+            self._thread = _Worker(self._waiting.popleft())
             self._thread.finished.connect(self._end)
             self._thread.start(QThread.Priority.LowPriority)
 
@@ -72,7 +74,6 @@ class Background(QObject):
         self._thread = None
         # `finished` is emitted just before the thread has ended
         thread.wait()
-        thread.deleteLater()
         try:
             thread.report()
         finally:
@@ -80,8 +81,8 @@ class Background(QObject):
 
 
 class _Worker(QThread):
-    def __init__(self, task: _Task, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, task: _Task) -> None:
+        super().__init__()
         self.setObjectName("background")
         self._task = task
         self._result: Any = None

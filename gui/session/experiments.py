@@ -42,12 +42,12 @@ from gui.session.trust import CodeTrust
 WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {
     "run": "A run is training; add this one to the queue.",
-    "limit": "A search is running; add this to the queue.",
-    "numerics": "A diagnosis is running; add this to the queue.",
-    "profile": "Steps are being profiled; add this to the queue.",
+    "limit": "A limit is being measured; add this to the queue.",
+    "numerics": "A numerics study is running; add this to the queue.",
+    "profile": "A profile is being recorded; add this to the queue.",
     "sweep": "A sweep is running; add this to the queue.",
     "installation": "The engine is being set up; add this to the queue.",
-    "tune": "The fastest settings are being searched for; add this to the queue.",
+    "tune": "A tuning is running; add this to the queue.",
 }
 
 
@@ -232,7 +232,7 @@ class Experiments(QObject):
         return self.sweeps.carry_on(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
-        """Queues the search for the fastest settings of an experiment; its id. Raises ProblemError."""
+        """Queues a tuning of an experiment; its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._launcher, self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
@@ -305,7 +305,7 @@ class Experiments(QObject):
         return None if problem is None else problem.message
 
     def why_not_profiled(self, run_ids: Sequence[str]) -> str | None:
-        """Why there can be no timing of these runs, in a sentence; None if there is or can be."""
+        """The reason, in a sentence, that these runs cannot be profiled; None if they are or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
         unfinished = next((run.name for run in runs if not run.status.is_over), None)
         against = why_not_profiled(runs, self.catalog)

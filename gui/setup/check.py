@@ -1,4 +1,4 @@
-"""Whether a draft can be trained or searched for its largest batch: the plan, or what is wrong. No Qt."""
+"""The check of a draft: its plan, or what is wrong with it. No Qt."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
 def limit_request(
     draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None = None
 ) -> Request:
-    """The search for the largest batch of a sound draft.
+    """The limit of a sound draft.
 
     `cpu_limit_gib` replaces the usual limit on a CPU if the form has no memory cap.
     """
@@ -291,7 +291,7 @@ def limit_request(
 
 
 def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) -> Outcome:
-    # for the search alone: a run under a cap has no speed on a CPU
+    # for the limit alone: a run under a cap has no speed on a CPU
     pairs = []
     for label, experiment in outcome.experiments:
         usual = usual_gib(catalog.device(experiment.device))

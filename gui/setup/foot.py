@@ -188,7 +188,7 @@ class NeedLine(QWidget):
         self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_cap(self, budget_mib: float | None, device_mib: float | None) -> None:
-        """Shows how much memory a search for the largest batch may use."""
+        """Shows the memory that a limit may use."""
         if budget_mib is None or device_mib is None:
             self.hide()
             return

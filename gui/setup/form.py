@@ -90,7 +90,7 @@ class SetupForm(QWidget):
         self.batch_size = NumberEdit(
             setting_title("batch_size"), tip_of("batch_size", setting_help("batch_size"))
         )
-        self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
+        self.find_max = _link("Find max", "Find the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", tip_of("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()

@@ -165,7 +165,7 @@ class SetupPanel(QFrame):
             self.draft_changed.emit()
 
     def use_batch(self, batch_size: int) -> None:
-        """Puts a batch size that a search found into the form."""
+        """Puts the batch size of a limit into the form."""
         self.use_changes((("batch_size", f"{batch_size}"),))
 
     def use_changes(self, changes: Changes) -> None:
@@ -181,7 +181,7 @@ class SetupPanel(QFrame):
         self._change(Draft.with_change, "memory_cap_gib", text)
 
     def set_cpu_limit(self, size_gib: float | None) -> None:
-        """Sets the limit of a search on a CPU without a memory cap; None for the usual limit."""
+        """Sets the memory of a limit on a CPU without a cap; None for the usual."""
         self._cpu_limit_gib = size_gib
 
     def text(self, key: str) -> str:

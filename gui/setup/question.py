@@ -59,9 +59,9 @@ def profiled(outcome: Outcome) -> tuple[Experiment, ...]:
 def ordered(
     question: Question, draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None
 ) -> Request | Experiment | tuple[Experiment, ...] | None:
-    """The request of a search for the largest batch, or the experiments to examine, profile or tune.
+    """The request of a limit, or the experiments to examine, profile or tune.
 
-    `cpu_limit_gib` replaces the usual limit of a search on a CPU.
+    `cpu_limit_gib` replaces the usual limit on a CPU.
     """
     if question == "limit":
         return limit_request(draft, outcome, catalog, cpu_limit_gib)
@@ -106,7 +106,7 @@ def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) ->
         case "sweep":
             return sweep_words(draft, cells) if cells else _SWEEP_BUTTON
         case "tune":
-            return "Find the fastest settings"
+            return "Tune"
     experiment = examined(outcome)
     return "Examine the numerics" if experiment is None else f"Examine {experiment.precision.label}"
 

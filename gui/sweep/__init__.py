@@ -1,1 +1,1 @@
-"""The workspace Sweep: several values of settings trained in a grid, and the fastest settings found."""
+"""The page Sweep: several values of settings, trained in a grid."""

@@ -1,4 +1,4 @@
-"""Connects the form, the runs, the workspace Sweep and the engine's sweeps."""
+"""Connects the form, the runs, the page Sweep and the session's sweeps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SweepController(StudyController[SweepView]):
             self._write(lambda: _export(store_path, key, path))
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible."""
+        """Sets if the page is visible."""
         self.reader.set_in_sight(is_in_sight)
 
     def stop(self) -> None:
@@ -177,7 +177,7 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
 
 
 class SweepReader(QObject):
-    """Reads a sweep in a thread while the workspace is visible, and again after `refresh`.
+    """Reads a sweep in a thread while the page is visible, and again after `refresh`.
 
     `read` carries a ReadSweep, `failed` the Problem if the store could not be read.
     """
@@ -199,7 +199,7 @@ class SweepReader(QObject):
             self.refresh()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
+        """Sets if the page is visible; else nothing is read: that takes a core from a run."""
         self._is_in_sight = is_in_sight
         self._begin()
 

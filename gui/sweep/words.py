@@ -1,4 +1,4 @@
-"""The sentences of the workspace Sweep."""
+"""The sentences of the page Sweep."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))
 
 
 def counts(results: Results) -> str:
-    """How many cells are done and how many runs there are: "7 of 12 cells, 14 runs"."""
+    """The cells done and the runs: "7 of 12 cells, 14 runs"."""
     done = sum(cell.status in _FINAL for cell in results.cells)
     runs = sum(len(cell.run_ids) for cell in results.cells)
     return f"{done:,} of {counted(len(results.cells), 'cell')}, {counted(runs, 'run')}"
 
 
 def fraction_done(results: Results) -> float:
-    """How many of the cells are done, 0 to 1."""
+    """The share of cells done, 0 to 1."""
     return sum(cell.status in _FINAL for cell in results.cells) / len(results.cells)
 
 
 def state(view: SweepView) -> str:
-    """What a sweep does now, or that it is over."""
+    """A sweep's state, in words."""
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
@@ -50,7 +50,7 @@ def _turn(view: SweepView) -> str:
 
 
 def time_left(view: SweepView, now: datetime) -> str:
-    """How long a sweep in progress still takes, and the clock time of its end; empty if unknown."""
+    """The time left of a sweep in progress, and the clock time of its end; empty if unknown."""
     estimate = view.estimate
     if estimate is None or not view.is_live:
         return ""
@@ -82,7 +82,7 @@ def _interval(interval: tuple[float, float] | None, digits: int | None = None) -
 
 
 def status_of(cell: CellResult) -> str:
-    """What a cell's state is, and why."""
+    """A cell's state, with its reason."""
     disturbed = ", disturbed" if cell.is_disturbed else ""
     runs = f", {counted(len(cell.run_ids), 'run')}" if cell.run_ids else ""
     return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.compare.sides import Side
@@ -21,7 +23,8 @@ _QUIET_LINES = 2
 class Answer:
     """What a comparison found: `lines` about `side`, and in the `quiet` line the interval and the cautions.
 
-    `run_ids` are all its runs; `when` says when it ended and how long it took.
+    `run_ids` are all its runs; `alike` names the figures that do not differ by more than repeats do; `when`
+    says when it ended and how long it took.
     """
 
     run_ids: tuple[str, ...]
@@ -29,11 +32,7 @@ class Answer:
     side: Side | None
     quiet: tuple[str, ...]
     when: str
-
-    @property
-    def quiet_text(self) -> str:
-        """The quiet line."""
-        return " · ".join(self.quiet)
+    alike: frozenset[str] = frozenset()
 
 
 class AnswerView(QWidget):
@@ -46,7 +45,7 @@ class AnswerView(QWidget):
         self._quiet = label("", "body")
         self._quiet.setWordWrap(True)
         self._quiet.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._quiet.setMaximumHeight(_QUIET_LINES * self._quiet.fontMetrics().lineSpacing() + 4)
+        self._clauses: tuple[str, ...] = ()
         in_column(self._large, self._quiet, parent=self, margins=(0, 0, 0, 6), spacing=6)
         self.hide()
 
@@ -55,14 +54,35 @@ class AnswerView(QWidget):
         self.setVisible(answer is not None)
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)
-            set_text(self._quiet, answer.quiet_text)
+            self._clauses = answer.quiet
             self._quiet.setToolTip(plain_tip("\n".join(answer.quiet)))
+            self._quiet.setAccessibleName(_line(answer.quiet))
             self._quiet.setVisible(bool(answer.quiet))
+            self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shows as many clauses as two lines hold, the first at least, and how many more there are."""
+        metrics, room = self._quiet.fontMetrics(), QRect(0, 0, self.width(), 1_000)
+        for count in range(len(self._clauses), 0, -1):
+            more = len(self._clauses) - count
+            words = _line((*self._clauses[:count], *([f"{more} more"] if more else [])))
+            height = metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height()
+            if height <= _QUIET_LINES * metrics.lineSpacing() or count == 1:
+                set_text(self._quiet, words)
+                return
 
     def set_low(self, is_low: bool) -> None:
         """Takes a smaller size in a low window."""
         self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_low else LARGE)
 
     def text(self) -> str:
-        """The sentence and the quiet line."""
-        return f"{self._large.accessibleName()} {self._quiet.text()}".strip()
+        """The sentence and all that the quiet line has to say."""
+        return f"{self._large.accessibleName()} {_line(self._clauses)}".strip()
+
+
+def _line(clauses: Sequence[str]) -> str:
+    return " · ".join(clauses)

@@ -13,7 +13,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import ACCURACY, LOSS
+from engine.compare.figures import ACCURACY, LOSS, Figure
 from engine.compare.sides import differing_work
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
@@ -60,6 +60,7 @@ class LiveCards(QWidget):
         self.quality.add_corner(self.loss_switch)
         self._shows_loss = False
         self._runs: Sequence[LiveRun] = ()
+        self._alike: frozenset[str] = frozenset()
         self._columns = 0
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -88,9 +89,12 @@ class LiveCards(QWidget):
         for card in (*self._shared, *self._of_scaler, *self._of_others, self.tensor_cores):
             card.set_compact(compact)
 
-    def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Fills the cards; ratios are against the first run."""
-        self._runs = runs
+    def show_runs(self, runs: Sequence[LiveRun], alike: frozenset[str] = frozenset()) -> None:
+        """Fills the cards; ratios are against the first run.
+
+        `alike` names the figures whose difference is no larger than that between repeats.
+        """
+        self._runs, self._alike = runs, alike
         has_scaler = not runs or any(map(figures.uses_scaler, runs))
         self._choose(has_scaler, any(gauge(run, TENSOR_CORES) is not None for run in runs))
         self._show_speed(runs)
@@ -153,6 +157,7 @@ class LiveCards(QWidget):
             self.quality.set_title("Epoch loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
             losses = [figures.train_loss(run) for run in runs]
             _fill(self.quality, runs, losses, digits=LOSS.digits, has_ratio=False)
+            self._show_difference(self.quality, losses, LOSS)
         else:
             self.quality.set_title("Accuracy", "%")
             self._show_accuracy(self.quality, runs)
@@ -164,6 +169,20 @@ class LiveCards(QWidget):
             for run, share in zip(runs, shares, strict=True)
         ]
         card.set_rows(rows)
+        self._show_difference(card, [None if share is None else share * 100.0 for share in shares], ACCURACY)
+
+    def _show_difference(self, card: StatCard, values: Sequence[float | None], figure: Figure) -> None:
+        """Shows how far the second of two runs that are over is above the first, or "same"."""
+        is_over = len(values) == 2 and all(run.is_over for run in self._runs)
+        if not is_over or values[0] is None or values[1] is None:
+            card.set_ratio("")
+            return
+        if figure.name in self._alike:
+            card.set_ratio("same", "The runs differ by no more than repeats of one of them", is_sound=False)
+            return
+        text = figure.difference_text(values[1], values[1] - values[0])
+        first, second = (run.label for run in self._runs)
+        card.set_ratio(text, f"{second} against {first}", is_sound=False)
 
     def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
         shares = [data_wait_percent(run) for run in runs]

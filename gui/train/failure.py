@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+import sys
+from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
 
 from engine.experiment.own.code import Code
+from engine.experiment.own.place import AFTER, BEFORE, Place, place_of
 from engine.experiment.problem import Problem
 from gui.theme.fonts import font
 from gui.theme.icons import pixmap
@@ -17,36 +18,13 @@ from gui.theme.theme import theme
 from gui.widgets import Button, label, set_property, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
-"""A frame of a traceback, as Python writes it."""
-_BEFORE, _AFTER, _MESSAGE_HEIGHT = 6, 2, 220
+_MESSAGE_HEIGHT = 220
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
-
-    path: Path
-    line: int
-    function: str
-    first: int
-    lines: tuple[str, ...]
-
-
-def place_of(detail: str, code: Code | None) -> Place | None:
-    """The innermost frame of a traceback that is in the user's own code; None where there is none."""
-    if code is None:
-        return None
-    texts = {code.file: code.text, **code.beside}
-    for path, number, function in reversed(_FRAME.findall(detail)):
-        name = next((name for name in texts if PurePath(path).as_posix().endswith(f"/{name}")), None)
-        name = path if name is None and path in texts else name
-        if name is not None:
-            lines, line = texts[name].splitlines(), int(number)
-            first = max(1, line - _BEFORE)
-            around = tuple(lines[first - 1 : line + _AFTER])
-            return Place(Path(code.folder, name), line, function, first, around)
-    return None
+def open_file(path: Path) -> None:
+    """Opens a file of code to be read; Windows would run it, and shows its folder."""
+    shown = path.parent if sys.platform == "win32" else path
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
 
 
 class FailureCard(QFrame):
@@ -59,11 +37,9 @@ class FailureCard(QFrame):
     check_wanted = Signal()
     again_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, offers: bool = False) -> None:
-        """With `offers` it has its buttons."""
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
-        self._has_offers = offers
         self._place: Place | None = None
         self._sign = QLabel()
         self._message, self._remedy = label("", "pageTitle"), label("", "body")
@@ -84,7 +60,7 @@ class FailureCard(QFrame):
         self.whole.toggled.connect(self.detail.setVisible)
         self.open = Button("Open the file", "primary", "Opens the file to mend it")
         self.check = Button("Check", "strip", "Sends one batch through the model; it takes seconds", "check")
-        self.again = Button("Try again", "strip", "Asks once more what the form says now")
+        self.again = Button("Try again", "strip", "Trains the same once more, with the file as it is now")
         for button in (self.open, self.again):
             button.setProperty("low", "true")
         self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
@@ -101,16 +77,14 @@ class FailureCard(QFrame):
         self._remedy.setVisible(bool(problem.remedy))
         self._place = place = place_of(detail, code)
         function = f"  in {place.function}" if place is not None and place.function else ""
-        set_text(self._where, "" if place is None else f"{place.path.name}:{place.line}{function}")
+        set_text(self._where, "" if place is None else f"{place.short}{function}")
         self._where.setVisible(place is not None)
         self._code.show_place(place)
         if self.detail.toPlainText() != detail:
             self.detail.setPlainText(detail)
         self.whole.setVisible(bool(detail))
         can_open = place is not None and place.path.is_file()
-        self.open.setVisible(self._has_offers and can_open)
-        for button in (self.check, self.again):
-            button.setVisible(self._has_offers)
+        self.open.setVisible(can_open)
         set_property(self.again, "kind", "strip" if can_open else "primary")
         self.setAccessibleName(f"{problem.message} {problem.remedy}")
         self.setAccessibleDescription(self._where.text())
@@ -139,7 +113,7 @@ class _CodeBlock(QFrame):
         super().__init__()
         self.setProperty("surface", "chip")
         self.setAccessibleName("The code around it")
-        self._rows = [label("", "code") for _ in range(_BEFORE + _AFTER + 1)]
+        self._rows = [label("", "code") for _ in range(BEFORE + AFTER + 1)]
         for row in self._rows:
             row.setTextFormat(Qt.TextFormat.PlainText)
         in_column(*self._rows, parent=self, margins=(0, 8, 0, 8), spacing=0)

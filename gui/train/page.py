@@ -30,7 +30,7 @@ class RunsPage(QScrollArea):
         self.strip, self.cards = LiveStrip(page), LiveCards(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.plots = LivePlots(page)
-        self.answer, self.failure = AnswerView(page), FailureCard(page, offers=True)
+        self.answer, self.failure = AnswerView(page), FailureCard(page)
         self.failure.hide()
         self.details.hide()
         self._column = in_column(

@@ -257,7 +257,8 @@ class LivePanel(QFrame):
             against = self.why_not_profiled(self._answered()) if self._is_over else None
             is_over, has_curves = self._is_over and failure is None, failure is None
             self.strip.show_answer(is_over, when, against, has_curves=has_curves)
-            self.cards.show_runs(self._runs)
+            alike = frozenset[str]() if self._answer is None else self._answer.alike
+            self.cards.show_runs(self._runs, alike)
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()

@@ -105,6 +105,9 @@ class LivePlots(QWidget):
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Hands the runs' buffers to the plots; `refresh()` draws them."""
+        is_final = bool(runs) and all(run.is_over for run in runs)
+        for plot, *_ in self._grid_places():
+            plot.set_final(is_final)
         self._show_loss(runs)
         self._show_second(runs)
         self._show_memory(runs)

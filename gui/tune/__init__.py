@@ -1,1 +1,1 @@
-"""Find the fastest in the workspace Sweep: what may be changed, the search as it goes on, and its outcome."""
+"""The page Tune: what may be changed, the tuning as it goes on, and its outcome."""

@@ -1,4 +1,4 @@
-"""Connects the form, the page Tune and the engine's tunings."""
+"""Connects the form, the page Tune and the session's tunings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
-        head.menu.offer("Search again", self._repeat)
+        head.menu.offer("Tune again", self._repeat)
         head.export.asked.connect(self.export)
         if follows:
             setup.take_orders("tune", self.submit, self._refuse)
@@ -55,7 +55,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         page.script_wanted.connect(self._ask_for_script)
 
     def submit(self, experiment: Experiment) -> None:
-        """Queues the search for the fastest settings of an experiment, and shows it."""
+        """Queues a tuning of an experiment, and shows it."""
         options = self._panel.options
         plan, cap = options.plan(), options.memory_cap_gib()
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
@@ -87,6 +87,6 @@ class TuneController(StudyController[StudyView[Tuning]]):
             self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
 
     def _ask_for_script(self) -> None:
-        path = ask_where(self._panel, "Write the script", "fastest.py", "Script of the winner")
+        path = ask_where(self._panel, "Write the script", "tuned.py", "Script of the winner")
         if path is not None:
             self.export(path)

@@ -1,4 +1,4 @@
-"""The page of the question Tune: the search for the fastest settings, and its outcome."""
+"""The page Tune: a tuning as it goes on, and its outcome."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_SHOWN = 20
 
 
 def state(view: StudyView[Tuning]) -> str:
-    """What a tuning does now, or that it is over."""
+    """The tuning's state, in words."""
     if view.is_waiting:
         return "waiting for its turn"
     if not view.is_live:
@@ -109,8 +109,8 @@ class TunePanel(QFrame):
         self._view: StudyView[Tuning] | None = None
         self.options = TuneOptions()
         self.options.guide_wanted.connect(self.guide_wanted)
-        self.go_on = Button("Go on", "strip", "Goes on with the search", "play")
-        self.head = StudyHead("Tune", "search", "trials", TUNE.formats, self.go_on)
+        self.go_on = Button("Go on", "strip", "Goes on with the tuning", "play")
+        self.head = StudyHead("Tune", "tuning", "trials", TUNE.formats, self.go_on)
         self.page = TunePage()
         panel = QFrame()
         panel.setProperty("surface", "panel")
@@ -134,7 +134,7 @@ class TunePanel(QFrame):
         return self._view
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered choices, as plain JSON values."""
         return self.options.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "batch": ("Batch", "How an optimizer step is split into batches"),
     "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
 }
-_GUIDE = "fastest"
+_GUIDE = "tune"
 _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
@@ -174,7 +174,7 @@ class TuneOptions(QWidget):
         self.cap.addItem("all", None)
         for size in _CAPS_GIB:
             self.cap.addItem(f"{size:g} GiB", size)
-        guide = Button("How it is found", "link", "How the fastest is found and proven")
+        guide = Button("How it works", "link", "How the fastest settings are found and proven")
         guide.clicked.connect(lambda: self.guide_wanted.emit(_GUIDE))
         grid = QGridLayout()
         grid.setContentsMargins(0, 2, 0, 14)
@@ -198,7 +198,7 @@ class TuneOptions(QWidget):
         return size
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered choices, as plain JSON values."""
         return {**self.plan().model_dump(mode="json"), "cap": self.memory_cap_gib()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -222,7 +222,7 @@ _LEAST_WIDTH = 360
 
 
 class Waterfall(Painted):
-    """What each change gained, as wide as the page."""
+    """The waterfall of gains, as wide as the page."""
 
     def __init__(self, tuning: Tuning) -> None:
         super().__init__()
@@ -242,8 +242,8 @@ class Waterfall(Painted):
 _NOTHING_YET = (
     "Which settings train the form's model fastest here?",
     "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
-    "Find the fastest",
-    "Searches with the choices above",
+    "Tune",
+    "Tunes with the choices above",
 )
 
 

@@ -161,10 +161,10 @@ _PROFILE = "Profile a few steps: where does their time go, and what would make t
 
 
 class ProfileButton(Button):
-    """The button that asks where the time of some runs goes."""
+    """The button that profiles some runs."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__("Explain the time", kind, _PROFILE)
+        super().__init__("Profile", kind, _PROFILE)
 
     def set_obstacle(self, against: str | None) -> None:
         """Enables it unless something is against it, which its tooltip then says."""

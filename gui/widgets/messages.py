@@ -25,15 +25,15 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
 _STOPPED = {
     "run": ("A run is training. Closing stops it; what it recorded so far is kept.", "Keep training"),
     "limit": (
-        "A search for the largest batch is running. Closing stops it; the trials made so far are kept.",
-        "Keep searching",
+        "A limit is being measured. Closing stops it; the trials made so far are kept.",
+        "Keep measuring",
     ),
     "numerics": (
-        "A diagnosis is running. Closing stops it; the parts that are done are kept.",
-        "Keep diagnosing",
+        "A numerics study is running. Closing stops it; the parts that are done are kept.",
+        "Keep it running",
     ),
     "profile": (
-        "Steps are being profiled. Closing stops it; the profiles that are done are kept.",
+        "A profile is being recorded. Closing stops it; what is done is kept.",
         "Keep profiling",
     ),
     "sweep": (
@@ -41,8 +41,8 @@ _STOPPED = {
         "Keep sweeping",
     ),
     "tune": (
-        "The fastest settings are being searched for. Closing stops that; it can go on later.",
-        "Keep searching",
+        "A tuning is running. Closing stops it; it can go on later.",
+        "Keep tuning",
     ),
 }
 
@@ -58,7 +58,7 @@ def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
-    """Asks whether to delete something: "this search with its trials"."""
+    """Asks whether to delete something: "this limit with its trials"."""
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
 
 

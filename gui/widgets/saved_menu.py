@@ -1,4 +1,4 @@
-"""The menus of saved work: what can be done with what is shown, and how to export it."""
+"""The menus of a saved study: what can be done with it, and its exports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gui.widgets.buttons import IconButton
 
 
 class StudyMenu(QMenu):
-    """What can be done with the work that is shown, as deleting it: `delete_asked` carries its key."""
+    """Further actions on the study that is shown; `delete_asked` carries its key."""
 
     delete_asked = Signal(str)
 
     def __init__(self, noun: str, contents: str) -> None:
-        """`noun` is what the work is called, as "search"; "trials" are its `contents`."""
+        """`noun` names the study, as "limit"; "trials" are its `contents`."""
         super().__init__()
         self.whole = f"this {noun} with its {contents}"
         self._shown: str | None = None
@@ -34,13 +34,13 @@ class StudyMenu(QMenu):
         self.set_shown(None)
 
     def offer(self, text: str, do: Callable[[], object]) -> None:
-        """Adds something to do with the work that is shown."""
+        """Adds an action on the study that is shown."""
         action = QAction(text, self)
         action.triggered.connect(lambda: do())
         self.insertAction(self._delete, action)
 
     def set_shown(self, key: str | None) -> None:
-        """Sets which work is shown; None for none that is over."""
+        """Sets the study that is shown; None for none that is over."""
         self._shown = key
         self.button.setVisible(key is not None)
 
@@ -67,7 +67,7 @@ class ExportMenu(QMenu):
             self.addAction(f"{form.title}…").triggered.connect(partial(self._ask, form))
 
     def _ask(self, form: Format, _checked: bool = False) -> None:
-        title, name = f"Export the {self._noun}", f"{self._noun}{form.suffix}"
+        title, name = f"Export the {self._noun}", f"{self._noun.replace(' ', '-')}{form.suffix}"
         path = ask_where(self.parentWidget(), title, name, form.title)
         if path is not None:
             self.asked.emit(path)

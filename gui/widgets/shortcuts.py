@@ -29,7 +29,7 @@ SHORTCUTS = (
     Shortcut("results", "Ctrl+2", "Go to Results"),
     Shortcut("show", "Ctrl+3", "Go to Show"),
     Shortcut("present", "F11", "Show full screen, or leave it (Escape)"),
-    Shortcut("limit", "Ctrl+M", "Search for the largest batch that fits"),
+    Shortcut("limit", "Ctrl+M", "Find the largest batch that fits"),
     Shortcut("save", "Ctrl+S", "Save the form as your own preset"),
     Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
     Shortcut("export", "Ctrl+E", "Export the ticked runs"),

@@ -17,6 +17,7 @@ from gui.widgets.markers import Marker
 
 _ROW, _LOW_ROW = 26, 20
 _NARROW = 170
+_MOST_WIDTH = 280
 _LARGE = font(18, 600, display=True)
 _GAP, _MARKER = 6, 24
 """Pixels between the parts of a row, and of a marker with the gaps on both sides of the name."""
@@ -101,7 +102,7 @@ class StatCard(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         narrow = event.size().width() < _NARROW
-        if narrow != self._narrow:
+        if narrow != self._narrow or max(event.size().width(), event.oldSize().width()) > _MOST_WIDTH:
             self._narrow = narrow
             self._apply_size()
         self._fit_head()
@@ -110,7 +111,9 @@ class StatCard(QFrame):
     def _apply_size(self) -> None:
         side = 8 if self._narrow else 11
         above, below = (5, 4) if self._compact else (8, 7)
-        self._column.setContentsMargins(side, above, side, below)
+        # in a wide card the figures stay beside their names
+        right = max(side, self.width() - _MOST_WIDTH)
+        self._column.setContentsMargins(side, above, right, below)
         self._head.setSpacing(4 if self._narrow else 6)
         self._title.setFixedHeight(18 if self._compact else 24)
         self.setMinimumHeight(72 if self._compact else 96)

@@ -38,7 +38,7 @@ class VerdictLabel(QLabel):
         theme().changed.connect(self._refresh)
 
     def show_lines(self, lines: tuple[Pieces, ...], side: Side | None = None) -> None:
-        """Shows lines of pieces; the facts in them are about `side`, and have its colour."""
+        """Shows lines of pieces; the figures in them are about `side`, and have its colour."""
         self._lines, self._hint, self._side = lines, "", side
         self.setAccessibleName(" ".join(map(joined, lines)))
         self._refresh()
@@ -96,7 +96,8 @@ def _markup(piece: Piece, size: tuple[int, int], about: Side | None) -> str:
         text = text.replace(" ", "&nbsp;").replace("&nbsp;", " ", 1)
         return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
     style = f"font-size:{size[0]}px"
-    side = about if piece.role == "strong" and piece.side is None else piece.side
+    is_figure = piece.role == "strong" and any(map(str.isdigit, piece.text))
+    side = about if is_figure and piece.side is None else piece.side
     if side is not None:
         style += f";color:{palette.look(side.precision, side.colour).color}"
     elif piece.role == "plain":

@@ -1,1 +1,1 @@
-"""The window around the workspaces."""
+"""The window around the three places."""

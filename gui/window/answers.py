@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.verdict import joined
+from engine.compare.verdict import Piece, joined
 from engine.experiment.problem import Problem
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
@@ -73,8 +73,11 @@ def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) 
         return None
     report = max(reports, key=lambda report: report.verdict.speedup or 0.0)
     lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
+    if report.verdict.outcome == "ratio" and len(lines) > 1:
+        lines = ((*lines[0], Piece(",")), *lines[1:])
     ids = tuple(run.id for run in runs)
-    return Answer(ids, lines, report.side, _quiet(report), _when(runs, now))
+    alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
+    return Answer(ids, lines, report.side, _quiet(report), _when(runs, now), alike)
 
 
 def _quiet(report: SideReport) -> tuple[str, ...]:

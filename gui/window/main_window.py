@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QCloseEvent, QDesktopServices, QPaintEvent
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
@@ -31,6 +30,7 @@ from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
+from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
@@ -56,12 +56,6 @@ FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
-
-
-def _open_file(path: Path) -> None:
-    """Opens a file of code to be read; Windows would run it, and shows its folder."""
-    shown = path.parent if sys.platform == "win32" else path
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
 
 
 class MainWindow(QMainWindow):
@@ -207,7 +201,7 @@ class MainWindow(QMainWindow):
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.live.check_wanted.connect(self.setup.check_action.trigger)
-        self.live.file_wanted.connect(_open_file)
+        self.live.file_wanted.connect(open_file)
         self.runs.checked_changed.connect(self._followed.set_ticked)
         self.runs.resume_requested.connect(self._resume)
         self.runs.open_requested.connect(self._open_run)
@@ -218,7 +212,7 @@ class MainWindow(QMainWindow):
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
-            panel.profile_requested.connect(lambda run_ids: self.others.profiles.explain(run_ids))
+            panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)

@@ -111,7 +111,7 @@ class OtherPages(QObject):
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
-        """The workspaces' remembered states."""
+        """The pages' remembered states."""
         return {
             Key.LIMIT: self.limit_panel,
             Key.NUMERICS: self.numerics_panel,
@@ -137,7 +137,7 @@ class OtherPages(QObject):
         return (*(page.button for page in empty), self.tune_panel.page.offer)
 
     def find_limit(self) -> None:
-        """Searches for the largest batch of what the form describes."""
+        """Queues the limit of what the form describes."""
         self._setup.order("limit")
 
     def stop(self) -> None:

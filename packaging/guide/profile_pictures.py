@@ -1,4 +1,4 @@
-"""The guide's pictures of a timing: where a step's time goes, its limits, and its energy."""
+"""The guide's pictures of a profile: where a step's time goes, its limits, and its energy."""
 
 from __future__ import annotations
 

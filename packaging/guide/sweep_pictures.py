@@ -1,4 +1,4 @@
-"""The guide's pictures of several runs at once: results, a grid, the queue, and the fastest settings."""
+"""The guide's pictures of several runs at once: results, a grid, the queue, and a tuning."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def results() -> Drawing:
 
 
 def queue() -> Drawing:
-    drawing = Drawing(210, "A queue: a run in progress, a sweep and a search that wait, and one that is held")
+    drawing = Drawing(210, "A queue: a run in progress, a sweep and a limit that wait, and one that is held")
     rows = (
         ("running", "FP16 AMP, batch 64", "until 22:14"),
         ("waiting", "Sweep of 12 cells", "22:14 to 01:40"),
-        ("waiting", "Search for the largest batch", "01:40 to 01:55"),
+        ("waiting", "Largest batch", "01:40 to 01:55"),
         ("held", "ResNet-50, 5 repeats", "–"),
     )
     for place, (state, name, time) in enumerate(rows):
@@ -104,7 +104,7 @@ def queue() -> Drawing:
     return drawing
 
 
-def fastest() -> Drawing:
+def tune() -> Drawing:
     drawing = Drawing(254, "What each change gained in order: precision, recipe, batch, loader")
     steps = (
         ("plain FP32", 1.0),
@@ -136,5 +136,5 @@ SWEEP_PICTURES: dict[str, Callable[[], Drawing]] = {
     "results": results,
     "sweeps": sweeps,
     "queue": queue,
-    "fastest": fastest,
+    "tune": tune,
 }

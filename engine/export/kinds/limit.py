@@ -27,7 +27,7 @@ def document(study: Study[Limit]) -> Document:
     limit, first = study.answer, study.experiments[0]
     return document_of(
         study,
-        "search",
+        "limit",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
         [_result(limit), *trial_sections(limit)] if limit.is_known else [],

@@ -43,7 +43,7 @@ def document(study: Study[Numerics]) -> Document:
     experiment, results = answer.experiment, answer.results
     return document_of(
         study,
-        "diagnosis",
+        "numerics",
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
         sections(results),

@@ -48,7 +48,7 @@ def document(study: Study[Profiles]) -> Document:
     experiments = [side.experiment for side in profiles.sides]
     return document_of(
         study,
-        "timing",
+        "profile",
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(profiles))}",
         experiments,
         sections(profiles),
@@ -91,7 +91,7 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
     """
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
-        message = "There is no trace of this timing, or none any more."
+        message = "There is no trace of this profile, or none any more."
         raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"

@@ -68,7 +68,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
     tuning = study.answer
     if tuning.winner is None:
         message = "There is no winner yet."
-        raise ProblemError(request_problem(message, "Carry the search on.", key="to", value=path.name))
+        raise ProblemError(request_problem(message, "Carry the tuning on.", key="to", value=path.name))
     run = RunRecord(
         id=study.id,
         number=study.number,
@@ -95,7 +95,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
 
 def _why_no_gains(tuning: Tuning) -> str:
     if tuning.proof is None:
-        return "the search is not over"
+        return "the tuning is not over"
     return "the proof shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
 
 
@@ -137,7 +137,7 @@ def _trials(tuning: Tuning) -> Section | None:
 
 
 def _in_order(tuning: Tuning) -> Iterator[TuningTrial]:
-    """The trials of the search, then those of the gains."""
+    """The trials of the tuning, then those of the gains."""
     yield from sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
 
 

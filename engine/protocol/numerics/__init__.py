@@ -1,1 +1,1 @@
-"""Results of a diagnosis of an experiment's numerics, part by part."""
+"""Results of an experiment's numerics, part by part."""

@@ -82,7 +82,7 @@ class Advice(Message):
 
 
 class Advices(Message):
-    """All advice of a diagnosis, the most useful first."""
+    """All advice, the most useful first."""
 
     part: Literal["advice"] = "advice"
     items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()

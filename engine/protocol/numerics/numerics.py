@@ -1,4 +1,4 @@
-"""A diagnosis: the parts that were asked for, as far as they are known."""
+"""The numerics of an experiment: the parts asked for, as far as they are known."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PartResult = Annotated[
 
 
 class PartMeasured(Message):
-    """A part of a diagnosis is done; the job itself ends with `Finished`."""
+    """A part is measured; the job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
 class NumericsResults(Message):
-    """The parts of a diagnosis that are known."""
+    """The parts that are known."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None
@@ -46,11 +46,11 @@ class NumericsResults(Message):
     advice: Advices | None = None
 
     def with_part(self, result: PartResult) -> NumericsResults:
-        """The diagnosis with this part in place of an earlier one of its kind."""
+        """The results with this part in place of an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The diagnosis as plain JSON values, in the shape that `ammeter diagnose --json` prints.
+        """The results as plain JSON values, in the shape that `ammeter diagnose --json` prints.
 
         Parts that are unknown are empty or null; NaN and infinity are text.
         """

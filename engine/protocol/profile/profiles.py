@@ -1,4 +1,4 @@
-"""A timing: the profiles of one or several experiments, set side by side."""
+"""The profiles of one or several experiments, side by side."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Profiles(Answer):
         return tuple(_with_limits(side, shared[side.experiment.device]) for side in sides)
 
     def with_side(self, place: int, **changes: Any) -> Profiles:
-        """The timing with these fields of a side changed."""
+        """The profiles with these fields of a side changed."""
         side = self.sides[place].model_copy(update=changes)
         return Profiles(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
 
@@ -68,7 +68,7 @@ class Profiles(Answer):
 
 
 def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Profiles:
-    """A timing of experiments, or of the runs that are named, without profiles yet. Raises ProblemError."""
+    """The sides of experiments, or of the runs that are named, not profiled yet. Raises ProblemError."""
     if not 1 <= len(experiments) <= MOST_SIDES:
         message = f"{len(experiments):,} experiments cannot be profiled side by side."
         remedy = f"Choose from 1 to {MOST_SIDES}."

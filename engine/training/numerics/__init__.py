@@ -1,1 +1,1 @@
-"""Diagnosing an experiment's numerics, in the worker: each part watches steps of short runs."""
+"""An experiment's numerics, in the worker: each part watches steps of short runs."""

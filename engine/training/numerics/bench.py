@@ -1,4 +1,4 @@
-"""Training for a diagnosis: an experiment's initial weights and first batches, under other settings too."""
+"""Training for numerics: an experiment's initial weights and first batches, under other settings too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis: the parts that were asked for, one after another, each an event."""
+"""A study of numerics: the parts asked for, one after another, each an event."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _MAKERS: Mapping[Part, Make] = {
 
 
 def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]:
-    """The parts of the job's diagnosis; the last event is `Finished`.
+    """The parts that the job asks for; the last event is `Finished`.
 
     Raises ProblemError of kind `REQUEST` where the experiment cannot run here or its model cannot be watched,
     and any error of a step; the parts before it are known by then.

@@ -15,7 +15,7 @@ _NOTHING_YET = (
     "Short runs with some of the modules in FP32 find the fewest with which training is as good as in FP32 "
     "alone. This takes minutes.",
     "Find them",
-    "Search with the form's experiment",
+    "Find them for the form's experiment",
 )
 _PROVEN = "None can be left out: for each there is a trial without it that was worse than FP32."
 _NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial."
@@ -48,7 +48,7 @@ class IslandsView(AnswerPage):
         super().__init__("FP32 modules", *_NOTHING_YET)
 
     def show_islands(self, islands: Islands | None) -> None:
-        """Shows how the search ended; None for the empty state."""
+        """Shows the modules that were found; None for the empty state."""
         if islands is None:
             self.show_empty()
             return

@@ -1,4 +1,4 @@
-"""The view of a search for the first NaN or Inf: the operation that made it, and what to do about it."""
+"""The view of the first NaN or Inf: the operation that made it, and the remedy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NonfiniteView(AnswerPage):
         super().__init__("First NaN or Inf", *_NOTHING_YET)
 
     def show_search(self, search: NonfiniteSearch | None) -> None:
-        """Shows how a search ended; None for the empty state."""
+        """Shows the first NaN or Inf; None for the empty state."""
         if search is None:
             self.show_empty()
         elif search.first is None:

@@ -20,8 +20,8 @@ KIND_ICONS: Mapping[str, str] = {
 }
 EMPTY = (
     "Nothing waits.",
-    "While something is in progress, what else you start waits here and begins by itself: runs, searches, "
-    "diagnoses, timings and sweeps. The queue survives the end of the program.",
+    "While something is in progress, what else you start waits here and begins by itself: runs, limits, "
+    "numerics, profiles, sweeps and tunings. The queue survives the end of the program.",
 )
 
 
@@ -73,7 +73,7 @@ def summary_text(schedule: Schedule) -> str:
 
 
 def left_words(left: Sequence[WaitingItem]) -> str:
-    """Says what an earlier window left: "2 runs and a timing are still in the queue from last time."."""
+    """Says what an earlier window left: "2 runs and a profile are still in the queue from last time."."""
     what = counted_work(item.kind for item in left)
     verb = "is" if len(left) == 1 else "are"
     return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

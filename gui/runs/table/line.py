@@ -13,6 +13,7 @@ from engine.compare.evidence import is_spoiled
 from engine.compare.figures import SPEED, Figure
 from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Precision
+from engine.experiment.own.place import place_of
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
 from engine.words.names import dataset_words, recipe_title
@@ -108,6 +109,17 @@ class Line:
         """The same for the repeats of a side of its comparison."""
         overview = self.overview
         return self.run.label, overview.precision, overview.recipe, overview.batch_size
+
+    @cached_property
+    def failure(self) -> str:
+        """How the run failed, in a few words: "failed, net.py:14", "out of memory"."""
+        try:
+            place = place_of(self.run.detail, self.run.experiment.own_code)
+        except ValueError:
+            # code that another version kept
+            place = None
+        words = status_words(self.run).lower()
+        return words if place is None else f"{words}, {place.short}"
 
     @cached_property
     def words(self) -> str:

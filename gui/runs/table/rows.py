@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from gui.runs.table.baselines import Baselines
-from gui.runs.table.line import Line, begun, status_words
+from gui.runs.table.line import Line, begun
 
 StudyKind = Literal["limit", "numerics", "profile", "sweep", "tune"]
 ItemKind = Literal["comparison", "limit", "numerics", "profile", "sweep", "tune"]
@@ -178,7 +178,7 @@ def _comparison(comparison: str, lines: tuple[Line, ...], baselines: Baselines) 
         models[0] if len(models) == 1 else f"{len(models)} models",
         min(begun(line.run) for line in lines),
         lines,
-        failure_words(lines[0].run) if is_failed else "",
+        lines[0].failure if is_failed else "",
         statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None,
         any(baselines.spoiled(line) for line in later),
         is_failed,
@@ -227,11 +227,6 @@ def name_below(line: Line, item: Item) -> str:
     if len(seeds) < 2:
         return run.label
     return f"{run.label}, repeat {seeds.index(line.overview.seed) + 1:,}"
-
-
-def failure_words(run: RunRecord) -> str:
-    """How a run failed, in a few words: "failed", "out of memory"."""
-    return status_words(run).lower()
 
 
 def day_words(day: date, today: date) -> str:

@@ -12,7 +12,7 @@ from gui.runs.table.cells import cell_text, cell_tip
 from gui.runs.table.columns import COMPARED, HEADINGS, PICTURES_HEADING, Column
 from gui.runs.table.line import Line, begun, moment_words
 from gui.runs.table.lines import RunsList
-from gui.runs.table.rows import KINDS, Heading, Item, Row, failure_words, name_below
+from gui.runs.table.rows import KINDS, Heading, Item, Row, name_below
 from gui.widgets.labels import plain_tip
 
 _DEFAULT_BASELINE = "the first run of its own comparison"
@@ -60,7 +60,7 @@ class RowTexts:
         if isinstance(row, Heading) or row.run.status in (Status.FINISHED, Status.STOPPED):
             return ""
         if row.run.status in (Status.FAILED, Status.INTERRUPTED):
-            return failure_words(row.run) if row.overview.samples_per_second is None else ""
+            return row.failure if row.overview.samples_per_second is None else ""
         return self._status(row)
 
     def text(self, row: Row, column: Column) -> str:

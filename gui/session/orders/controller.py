@@ -1,4 +1,4 @@
-"""What the controllers of workspaces that show ordered work have in common."""
+"""The base of the controllers of studies and sweeps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gui.widgets.saved_menu import StudyMenu
 class StudyController(QObject, Generic[View]):
     """Shows work by its key as long as it goes on, and work that has begun in place of other work.
 
-    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the workspace's.
-    `workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
+    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the page's.
+    `page_wanted` asks for the page; `reported` carries what was done, or why nothing was;
     `written` the path of a file.
     """
 

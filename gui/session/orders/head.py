@@ -19,7 +19,7 @@ class StudyHead(QWidget):
     def __init__(
         self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before the menu; the words are as for `WorkMenu`."""
+        """`more` stands before the menu; the words are as for `StudyMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem")

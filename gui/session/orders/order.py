@@ -31,11 +31,11 @@ DRIVERS: Mapping[str, type[Driver[Any]]] = {
 """What answers the studies of each kind."""
 
 _DETAILS = {
-    "limit": "Search for the largest batch",
-    "numerics": "Diagnosis of the numerics",
-    "profile": "Profile of the steps",
+    "limit": "Largest batch",
+    "numerics": "Numerics",
+    "profile": "Profile",
     SWEEP: "Sweep",
-    "tune": "Search for the fastest settings",
+    "tune": "Tuning",
 }
 
 

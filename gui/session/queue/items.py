@@ -22,11 +22,11 @@ from gui.session.saved_runs import SavedRuns
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
-    "limit": ("search", "searches"),
-    "numerics": ("diagnosis", "diagnoses"),
-    "profile": ("timing", "timings"),
+    "limit": ("limit", "limits"),
+    "numerics": ("numerics study", "numerics studies"),
+    "profile": ("profile", "profiles"),
     "sweep": ("sweep", "sweeps"),
-    "tune": ("search for the fastest", "searches for the fastest"),
+    "tune": ("tuning", "tunings"),
 }
 """What the kinds of work are called, one and several."""
 

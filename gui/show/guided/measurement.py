@@ -35,7 +35,7 @@ from gui.show.panel import ShowPanel
 
 _RUN, _SEARCH, _QUEUE = (
     "A run is training.",
-    "A search for the largest batch is running.",
+    "A limit is being measured.",
     "Runs are waiting.",
 )
 _LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="See the log, and try again.")

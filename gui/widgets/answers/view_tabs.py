@@ -1,4 +1,4 @@
-"""The views of a workspace as tabs, with a button for the page of the guide on the view in front."""
+"""The views of a page as tabs, with a button for the page of the guide on the view in front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panel of the workspace Memory limit, and searches to show in it."""
+"""The page of the limit, and limits to show in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trials of a search as a table on the clipboard, and the search as a file."""
+"""The trials of a limit as a table on the clipboard, and the limit as a file."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ def test_a_file_in_any_format_is_asked_for(
     monkeypatch.setattr(saved_menu, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
     with qtbot.waitSignal(panel.export.asked) as asked:
         menu.actions()[0].trigger()
-    assert asked.args == [tmp_path / "search.html"]
+    assert asked.args == [tmp_path / "limit.html"]

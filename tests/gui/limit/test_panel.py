@@ -1,4 +1,4 @@
-"""The workspace Memory limit with a search fed in, event by event, and opened again from the store."""
+"""The page of the limit with one fed in, event by event, and opened again from the store."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_use_puts_one_of_the_chosen_multiples_into_the_form(
     assert "no multiple of 400 fits and leaves 10 % free" in shown_texts(panel)
 
 
-def test_a_search_that_could_not_be_made_says_why(panel: LimitPanel, limits: Any) -> None:
+def test_a_limit_that_could_not_be_made_says_why(panel: LimitPanel, limits: Any) -> None:
     problem = Problem(kind=Kind.REQUEST, message="The folder is gone.", remedy="Choose another.")
     view = known(limits.begun(Precision.FP32), 0, problem=problem)
     panel.show_view(replace(view, is_live=False))
@@ -97,7 +97,7 @@ def test_what_keeps_every_precision_from_being_searched_is_said_once(panel: Limi
     assert panel.result.text() == "granularity is 9."
 
 
-def test_a_saved_search_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
+def test_a_saved_limit_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
     live = limits.both()
     saved = StudyView.of(live.study)
     panel.show_view(live)
@@ -213,7 +213,7 @@ def test_tab_goes_through_the_workspace_in_reading_order(
     assert names == [
         "Multiples of",
         "Forecast",
-        "More about this search",
+        "More about this limit",
         "Margin",
         "Use batch 250, FP32",
         "Use batch 504, FP16 AMP",

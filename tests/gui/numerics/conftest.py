@@ -1,4 +1,4 @@
-"""Parts of a diagnosis as a worker would send them."""
+"""Parts of numerics as a worker would send them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form, the workspace Numerics and the engine together: a real diagnosis, kept, opened and deleted."""
+"""The form, the page Numerics and the engine together: a real study, kept, opened and deleted."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     shown = panel.view()
     assert shown is not None and shown.answer.results.range == view.answer.results.range
     with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
-        panel.head.export.asked.emit(home / "diagnosis.json")
-    assert (home / "diagnosis.json").stat().st_size
+        panel.head.export.asked.emit(home / "numerics.json")
+    assert (home / "numerics.json").stat().st_size
     panel.head.menu.actions()[-1].trigger()
     assert panel.view() is None and not numerics.saved()
 
@@ -100,7 +100,7 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
     assert window.setup.text(KEY) == ""
 
 
-def test_a_preset_chooses_the_parts_of_its_diagnosis(window: MainWindow) -> None:
+def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
     window.setup.choose_preset("debug-ladder")
     panel = window.others.numerics_panel
     assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"

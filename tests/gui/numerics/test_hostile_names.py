@@ -1,4 +1,4 @@
-"""Modules and operations of a diagnosis from elsewhere may have any names, which are shown as written."""
+"""Modules and operations of numerics from elsewhere may have any names, which are shown as written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gui.session.orders.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 
-def test_no_name_of_a_diagnosis_is_rendered(qtbot: QtBot, results: NumericsResults) -> None:
+def test_no_name_of_numerics_is_rendered(qtbot: QtBot, results: NumericsResults) -> None:
     panel = NumericsPanel()
     qtbot.addWidget(panel)
     panel.resize(1080, 600)

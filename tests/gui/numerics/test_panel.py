@@ -1,4 +1,4 @@
-"""The workspace Numerics with a diagnosis fed in, part by part."""
+"""The page Numerics with results fed in, part by part."""
 
 from __future__ import annotations
 

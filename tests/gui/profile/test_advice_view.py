@@ -1,4 +1,4 @@
-"""The advice of a timing names the sides that it is for."""
+"""The advice on profiles names the sides that it is for."""
 
 from __future__ import annotations
 

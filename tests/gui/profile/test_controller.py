@@ -1,4 +1,4 @@
-"""The form, the runs, the workspace Timing and the engine together: real profiles, kept and deleted."""
+"""The form, the runs, the page Profile and the engine together: real profiles, kept and deleted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
 
 
 @pytest.mark.slow
-def test_a_runs_timing_is_made_once_and_then_opened(
+def test_a_runs_profile_is_made_once_and_then_opened(
     qtbot: QtBot, window: MainWindow, goes_on: Event, tiny: Experiment
 ) -> None:
     goes_on.set()
@@ -75,7 +75,7 @@ def test_a_runs_timing_is_made_once_and_then_opened(
     assert made is not None and made.answer.run_ids == (run.id,) and made.answer.is_known
     window.show_page("compare")
     panel.show_view(None)
-    window.others.profiles.explain((run.id,))
+    window.others.profiles.profile_runs((run.id,))
     assert panel.view() == made and not profiles.unfinished()
     panel.again.click()
     assert len(profiles.unfinished()) == 1
@@ -84,7 +84,7 @@ def test_a_runs_timing_is_made_once_and_then_opened(
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explained(
+def test_a_run_that_goes_on_or_trained_elsewhere_says_why_it_is_not_profiled(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
@@ -109,7 +109,7 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explai
 
 def profile_entry(window: MainWindow, run: RunRecord) -> QAction:
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
-    return entries["Explain the time"]
+    return entries["Profile"]
 
 
 @pytest.mark.slow

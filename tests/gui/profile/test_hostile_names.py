@@ -1,4 +1,4 @@
-"""Kernels and operations of a timing from elsewhere may have any names, which are shown as written."""
+"""Kernels and operations of a profile from elsewhere may have any names, which are shown as written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 
 @pytest.mark.parametrize("tab", ["bars", "rows", "roofline", "advice"])
-def test_no_name_of_a_timing_is_rendered(qtbot: QtBot, profiles: Profiles, tab: str) -> None:
+def test_no_name_of_a_profile_is_rendered(qtbot: QtBot, profiles: Profiles, tab: str) -> None:
     panel = ProfilePanel()
     qtbot.addWidget(panel)
     panel.resize(1080, 700)

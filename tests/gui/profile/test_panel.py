@@ -1,4 +1,4 @@
-"""The workspace Timing with a timing fed in, side by side."""
+"""The page Profile with profiles fed in, side by side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def panel(qtbot: QtBot) -> ProfilePanel:
 
 @pytest.fixture
 def begun(profiles: Profiles) -> StudyView[Profiles]:
-    """The timing without its profiles, as it begins."""
+    """The sides without their profiles, as it begins."""
     return replace(view_of(profiles.afresh()), is_live=True)
 
 

@@ -1,4 +1,4 @@
-"""The tables of a timing: its sides side by side, sorted, filtered and copied."""
+"""The tables of profiles: the sides side by side, sorted, filtered and copied."""
 
 from __future__ import annotations
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.answer import Answer
@@ -213,19 +215,34 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
 
 
 def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
-    results: Results, store: Store, pair: tuple[str, str]
+    results: Results, store: Store, pair: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    comparison = store.add_comparison("Broken")
+    comparison, file = store.add_comparison("Broken"), tmp_path / "net.py"
+    file.write_text("from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n")
+    code = read_code(file)
+    broken = Experiment(model="net.py:Net", code=code.to_json())
+    detail = f'Traceback:\n  File "{file}", line 5, in forward\n    pass\n'
     for label in ("FP32", "BF16 AMP"):
-        run_id = store.add(Experiment(), comparison=comparison, label=label).id
+        run_id = store.add(broken, comparison=comparison, label=label).id
         store.begin(run_id)
-        store.record(run_id, [Failed(problem=FAULT)])
+        store.record(run_id, [Failed(problem=FAULT, detail=detail)])
     results.window.experiments.runs.reload()
     item = next(item for item in results.window.runs.model.items() if item.is_failed)
-    assert item.result == "failed" and results.window.runs.model.is_folded(item)
+    assert item.result == "failed, net.py:5" and results.window.runs.model.is_folded(item)
     results.open(item)
     page = results.controller.page
     assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.accessibleName()
+    file.write_text(f"{code.text}\n# mended\n")
+    again: list[tuple[str, Experiment]] = []
+    monkeypatch.setattr(
+        results.window.experiments, "submit", lambda _, sides: again.extend(sides) or ("a", "b")
+    )
+    page.failure.again.click()
+    assert [label for label, _ in again] == ["FP32", "BF16 AMP"]
+    assert all("# mended" in str(experiment.code) for _, experiment in again)
+    page.failure.check.click()
+    assert results.window.place == "experiment"
+    results.window.show_page("results")
     results.compare(next(item for item in results.window.runs.model.items() if not item.is_failed))
     assert not page.failure.isVisibleTo(page)
 

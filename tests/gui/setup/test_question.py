@@ -19,7 +19,7 @@ from gui.setup.question import QUESTIONS, Question
         ("numerics", "Examine BF16 AMP", {"batch_size", "length"}),
         ("profile", "Profile 2 precisions", {"batch_size"}),
         ("sweep", "Start the sweep", {"batch_size", "length", "repeat", "within", "hours"}),
-        ("tune", "Find the fastest settings", {"batch_size"}),
+        ("tune", "Tune", {"batch_size"}),
     ],
 )
 def test_a_question_has_its_fields_and_its_verb(

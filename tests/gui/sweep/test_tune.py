@@ -1,4 +1,4 @@
-"""Find the fastest in the window: options, the search as it goes on, and what is done with its outcome."""
+"""The page Tune: options, the tuning as it goes on, and what is done with its outcome."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
         fastest.export(home / "fastest.py")
     assert "torch" in (home / "fastest.py").read_text()
-    assert [action.text() for action in panel.head.menu.actions()] == ["Search again", "Delete this search…"]
+    assert [action.text() for action in panel.head.menu.actions()] == ["Tune again", "Delete this tuning…"]
     tunings = window.experiments.tunings
     tunings.delete(key)
     assert panel.view() is None and "Which settings" in panel.page.text()

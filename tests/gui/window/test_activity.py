@@ -19,16 +19,16 @@ from gui.window.main_window import MainWindow
 
 NOW = datetime(2026, 11, 23, 12)
 RUN = QueueItem("a", "run", "BF16 AMP", "", is_running=True, progress=0.62, seconds_left=40)
-SEARCH = QueueItem("b", "search", "resnet50", "", seconds_left=200)
+LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
 
 
 @pytest.mark.parametrize(
     ("items", "rests", "words"),
     [
         ((), False, "Nothing running"),
-        ((RUN, SEARCH), False, "BF16 AMP, 62\N{NO-BREAK SPACE}%, 4 min for all, 1 waiting"),
+        ((RUN, LIMIT), False, "BF16 AMP, 62\N{NO-BREAK SPACE}%, 4 min for all, 1 waiting"),
         ((RUN,), False, "BF16 AMP, 62\N{NO-BREAK SPACE}%, 40 s for all"),
-        ((SEARCH,), True, "The queue rests, 1 waiting"),
+        ((LIMIT,), True, "The queue rests, 1 waiting"),
     ],
 )
 def test_it_says_what_runs_how_far_that_is_and_what_waits(
@@ -44,7 +44,7 @@ def test_an_unknown_time_makes_it_the_least(qtbot: QtBot) -> None:
 
 def test_the_form_says_when_what_is_added_would_begin() -> None:
     unknown = QueueItem("c", "sweep", "A sweep", "")
-    times = [begins_text(schedule(items, NOW, rests=False)) for items in ((), (RUN,), (RUN, SEARCH))]
+    times = [begins_text(schedule(items, NOW, rests=False)) for items in ((), (RUN,), (RUN, LIMIT))]
     assert times == ["", "begins in about 1 min", "begins in about 4 min"]
     assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "begins after what is in the queue"
 
@@ -52,7 +52,7 @@ def test_the_form_says_when_what_is_added_would_begin() -> None:
 def test_brief_it_leaves_out_the_name(qtbot: QtBot) -> None:
     chip = ActivityChip()
     qtbot.addWidget(chip)
-    chip.show_activity(activity_of(schedule((RUN, SEARCH), NOW, rests=False), Precision.BF16))
+    chip.show_activity(activity_of(schedule((RUN, LIMIT), NOW, rests=False), Precision.BF16))
     whole = chip.sizeHint().width()
     chip.set_brief(True)
     assert chip.sizeHint().width() < whole and "BF16 AMP" in chip.accessibleName()

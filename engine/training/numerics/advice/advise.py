@@ -14,7 +14,7 @@ from engine.training.numerics.bench import Bench
 
 
 def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices | None]:
-    """The advice on a bench's experiment, given the parts of its diagnosis; None if it was stopped."""
+    """The advice on a bench's experiment, given the results of its numerics; None if it was stopped."""
     evidence = yield from gather(bench, results)
     return None if evidence is None else Advices(items=advice_on(evidence))
 

@@ -1,4 +1,4 @@
-"""The evidence that advice rests on: a diagnosis' parts, and what a few steps in two precisions cost."""
+"""The evidence that advice rests on: the results of numerics, and what a few steps in two precisions cost."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_a_precision_that_has_not_begun_is_left_out_of_a_stopped_limit(
     assert "FP16 AMP" not in LIMIT.export(stopped, tmp_path / "x.md").read_text(encoding="utf-8")
     none = searched.knowing(sides=(waiting,))
     page = LIMIT.export(none, tmp_path / "x.html").read_text(encoding="utf-8")
-    assert "No part of the search was finished." in page
+    assert "No part of the limit was finished." in page
 
 
 def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
     begun = store.studies.begin(Study(answer=Tuning(experiment=WINNER), device_name="a card"))
     with pytest.raises(ProblemError, match="no winner yet"):
         TUNE.export(begun, tmp_path / "y.py")
-    assert "no gains to draw: the search is not over" in TUNE.export(begun, tmp_path / "y.svg").read_text()
+    assert "no gains to draw: the tuning is not over" in TUNE.export(begun, tmp_path / "y.svg").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A diagnosis in words and tables: what matters most comes first, and what is left out is counted."""
+"""Numerics in words and tables: what matters most comes first, and what is left out is counted."""
 
 from __future__ import annotations
 

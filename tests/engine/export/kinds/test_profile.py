@@ -73,7 +73,7 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
 
 def test_a_timing_without_a_profile_is_a_page_all_the_same(profiles: Profiles, tmp_path: Path) -> None:
     failed = profiles.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
-    assert "No part of the timing was finished." in document(record_of(failed, tmp_path)).nothing
+    assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 
 
 def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Profiles], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The report of a comparison has the timing of its runs, if one was saved."""
+"""The report of a comparison has the profile of its runs, if one was saved."""
 
 from __future__ import annotations
 
