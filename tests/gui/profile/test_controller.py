@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
@@ -23,17 +22,6 @@ WAIT_MS = 60_000
 @pytest.fixture
 def window(tiny_window: MainWindow) -> MainWindow:
     return tiny_window
-
-
-@pytest.fixture
-def goes_on(window: MainWindow) -> Iterator[Event]:
-    """A profile has begun, and does nothing until this is set: however fast it is, it can be looked at."""
-    goes_on = Event()
-    window.experiments._thread.order_began.connect(
-        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
-    )
-    yield goes_on
-    goes_on.set()
 
 
 @pytest.mark.slow
