@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 import typer
 
 from engine import __version__
-from engine.cli import check, limit, machine, numerics, output, profile, saved, train, tune
+from engine.cli import check, export, limit, machine, numerics, output, profile, saved, train, tune
 from engine.cli import engine as engine_verbs
 from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
@@ -34,17 +34,17 @@ Ended by SIGTERM it is 143, by SIGHUP 129.
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
-    "resume": train.resume,
     "compare": train.compare,
-    "probe": limit.probe,
-    "check": check.check,
-    "diagnose": numerics.diagnose,
+    "limit": limit.limit,
+    "numerics": numerics.numerics,
     "profile": profile.profile,
-    "fastest": tune.fastest,
-    "runs": saved.runs,
-    "sweeps": verbs.sweeps,
+    "sweep": verbs.sweep,
+    "tune": tune.tune,
+    "check": check.check,
+    "resume": train.resume,
+    "results": saved.results,
     "show": saved.show,
-    "export": saved.export,
+    "export": export.export,
     "import": saved.import_,
     "delete": saved.delete,
     "presets": machine.presets,
@@ -53,6 +53,15 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "doctor": machine.doctor,
     "template": machine.template,
 }
+_FORMER: dict[str, Callable[..., int]] = {
+    "probe": limit.limit,
+    "diagnose": numerics.numerics,
+    "fastest": tune.tune,
+    "runs": saved.runs,
+    "sweeps": saved.sweeps,
+}
+"""Verbs of earlier versions; they go on working, but no help names them."""
+
 VERBS = (*_COMMANDS, "engine")
 _WITHOUT_RUNS = (
     machine.presets,
@@ -162,9 +171,13 @@ def _app() -> typer.Typer:
     )
     app.callback()(_program)
     actions = typer.Typer(name="engine", help="Set up, show, check or remove the engine: PyTorch.")
-    for group, commands in ((app, _COMMANDS), (actions, engine_verbs.ACTIONS)):
+    for group, commands, is_former in (
+        (app, _COMMANDS, False),
+        (app, _FORMER, True),
+        (actions, engine_verbs.ACTIONS, False),
+    ):
         for name, function in commands.items():
-            group.command(name, help=_paragraphs(function))(_interruptible(function))
+            group.command(name, help=_paragraphs(function), hidden=is_former)(_interruptible(function))
     app.add_typer(actions)
     return app
 

@@ -1,4 +1,4 @@
-"""The verb `probe`."""
+"""The verb `limit`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from engine.cli import options
 from engine.cli.options import sides_of
 from engine.cli.session import accept_code, has_gpu
 from engine.cli.study import follow, open_desk
-from engine.export.document import Section
 from engine.export.formats import LIMIT
-from engine.export.kinds.limit import trial_sections, values
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
 from engine.protocol.trials import Limit, LimitSide
 from engine.store.saved.study import Study
 
 
 @options.takes_settings("batch_size", "epochs", "steps", "lr", "name")
-def probe(
+def limit(
     ctx: typer.Context,
     precision: Annotated[
         list[str] | None,
         options.flag(
             "--precision",
-            f"A precision to search in. Repeatable. {options.PRECISIONS} {options.DEFAULT_PRECISIONS}",
+            f"A precision to try. Repeatable. {options.PRECISIONS} {options.DEFAULT_PRECISIONS}",
             "NAME",
         ),
     ] = None,
@@ -63,8 +61,5 @@ def probe(
             margin_fraction=margin,
         )
         followed = follow(LimitDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
-        followed.export(LIMIT, to or (), force=force)
-    limit = followed.answer
-    sections = [*trial_sections(limit), Section("Result", (limit.digest,))]
-    most = max(len(side.trials) for side in limit.sides)
-    return followed.tell(sections, values(followed.study), as_json=as_json, most_rows=most)
+        followed.export(to, force=force)
+    return followed.tell(as_json=as_json)

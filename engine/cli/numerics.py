@@ -1,4 +1,4 @@
-"""The verb `diagnose`."""
+"""The verb `numerics`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from engine.cli.session import TargetOption, accept_code, has_gpu
 from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.export.formats import NUMERICS
-from engine.export.kinds.numerics import sections
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
@@ -25,7 +24,7 @@ def _part(name: str, text: str) -> Any:
 
 
 @options.takes_settings("name")
-def diagnose(
+def numerics(
     ctx: typer.Context,
     map_: Annotated[bool, _part("map", "Which operation computes in which format, and the casts.")] = False,
     range_: Annotated[
@@ -46,8 +45,8 @@ def diagnose(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="Diagnose this saved run with its own settings; the search for the first NaN or Inf begins "
-            "at its newest checkpoint from before it went wrong.",
+            help="Look at this saved run with its own settings; the first NaN or Inf is looked for from "
+            "its newest checkpoint before it went wrong.",
         ),
     ] = None,
     to: Annotated[list[str] | None, options.export_option(NUMERICS)] = None,
@@ -59,14 +58,14 @@ def diagnose(
     """Look at an experiment's numerics: formats, ranges, the first NaN or Inf, and what to do about it.
 
     Without a part it makes those of the preset, or the map and the ranges, and looks through one step for a
-    NaN or Inf. The exit status is 1 if one was found, or if the diagnosis failed. It is saved in any case.
+    NaN or Inf. The exit status is 1 if one was found, or if this failed. The study is saved in any case.
     """
     asked = options.asked(ctx.params)
     named = _named({"map": map_, "range": range_, "nan": nan, "ladder": ladder, "islands": islands})
     if not named and asked.preset is not None:
         named = asked.preset.parts
     if run is not None:
-        options.refuse_settings(asked, run, "diagnosed")
+        options.refuse_settings(asked, run, "looked at")
     experiment_from(asked.settings(True))
     NUMERICS.check(to or (), force=force)
     with open_desk(target) as desk:
@@ -81,10 +80,9 @@ def diagnose(
         )
         driver = NumericsDriver(desk.store, desk.launcher, desk.catalog)
         followed = follow(driver, Study(answer=wanted))
-        followed.export(NUMERICS, to or (), force=force)
-    results = followed.answer.results
-    is_found = results.nan is not None and results.nan.first is not None
-    return followed.tell(sections(results), results.as_json(), as_json=as_json, is_failure=is_found)
+        followed.export(to, force=force)
+    nan_part = followed.answer.results.nan
+    return followed.tell(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
 
 
 def _named(flags: dict[Part, bool]) -> tuple[Part, ...]:

@@ -1,4 +1,4 @@
-"""The options that `run`, `compare` and `probe` share, and the layers of settings that they make.
+"""The options that several verbs share, and the layers of settings that they make.
 
 Flags stay text until the experiment validates them, so that every wrong value gets the same kind of answer.
 """
@@ -26,6 +26,7 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.setting import Flag
 from engine.experiment.sweep.axes import AxisValues, values_of_table
 from engine.experiment.text import shortened
@@ -63,6 +64,24 @@ TrustCode = Annotated[
 
 DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
 PRECISIONS = f"One of {', '.join(Precision)}."
+Precisions = Annotated[
+    list[str] | None,
+    flag(
+        "--precision",
+        f"One side of the comparison; the first is the baseline. Repeatable. {PRECISIONS}"
+        f" {DEFAULT_PRECISIONS}",
+        "NAME",
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        min=1,
+        max=MOST_REPEATS,
+        help="How often to train each side; the sides take turns, and each turn has the next seed.",
+    ),
+]
 _SET = flag(
     "--set", "Any setting; overrides all others. Repeatable. `ammeter settings` lists them.", "KEY=VALUE"
 )
@@ -186,10 +205,8 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     config = read_toml(Path(path)) if path is not None else {}
     swept = config.pop("sweep", {})
     if swept and "sweep" not in parameters:
-        message = f"{path} has a table [sweep], which only `ammeter compare` trains."
-        raise ProblemError(
-            request_problem(message, "Use `ammeter compare`, or remove the table.", key="sweep")
-        )
+        message = f"{path} has a table [sweep], which only `ammeter sweep` trains."
+        raise ProblemError(request_problem(message, "Use `ammeter sweep`, or remove the table.", key="sweep"))
     return Asked(
         preset=preset(name) if name is not None else None,
         over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
@@ -244,6 +261,15 @@ def default_precisions(*, on_gpu: bool) -> tuple[str, ...]:
     """The precisions that are compared where none is named, the baseline first."""
     amp = Precision.FP16 if on_gpu else Precision.BF16
     return (Precision.FP32.value, amp.value)
+
+
+def refuse_limit(asked: Asked) -> None:
+    """Raises ProblemError for a preset that finds the largest batch in place of training."""
+    preset = asked.preset
+    if preset is not None and preset.kind == "limit":
+        message = f"The preset {preset.name} finds the largest batch that fits."
+        remedy = f"Use `ammeter limit --preset {preset.name}`."
+        raise ProblemError(request_problem(message, remedy, key="preset", value=preset.name))
 
 
 def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[str] = ()) -> None:

@@ -12,8 +12,6 @@ from engine.cli.session import TargetOption, accept_code, has_gpu, warn_if_busy
 from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE, TRACES
-from engine.export.kinds.profile import sections
-from engine.export.kinds.profile import values as values_of
 from engine.profile.driver import ProfileDriver
 from engine.protocol.profile.profiles import profiles_of
 from engine.store.record import RunRecord
@@ -59,7 +57,7 @@ def profile(
     """Explain where the time of a step goes: matrix products, memory, copies, or waiting for host and data.
 
     Some steps after the warm-up are timed, then a few are recorded. It says what bounds each side, what would
-    help next, and how close it comes to the device's limits, which are measured. The timing is saved.
+    help next, and how close it comes to the device's limits, which are measured. The study is saved.
     """
     asked = options.asked(ctx.params)
     if run:
@@ -75,11 +73,9 @@ def profile(
         warn_if_busy(desk.watch, experiments[0])
         wanted = profiles_of(experiments, [known.id for known in saved])
         followed = follow(ProfileDriver(desk.store, desk.launcher, desk.catalog), Study(answer=wanted))
-        followed.export(PROFILE, (*(to or ()), *traces), force=force)
-    profiles = followed.answer
-    failed = next((side.problem for side in profiles.sides if side.problem is not None), None)
-    rows = sections(profiles, brief=True)
-    return followed.tell(rows, values_of(profiles), as_json=as_json, failed_part=failed)
+        followed.export((*(to or ()), *traces), force=force)
+    problems = (side.problem for side in followed.answer.sides)
+    return followed.tell(as_json=as_json, failed_part=next(filter(None, problems), None))
 
 
 def _experiments(

@@ -1,10 +1,9 @@
-"""The verbs for saved runs: `runs`, `show`, `delete`, `export` and `import`."""
+"""The verbs for what is saved: `results`, `runs`, `show`, `delete` and `import`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,73 +12,176 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.options import AsJson, Published
-from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.cli.lookup import RUN, SWEEP, Found, Id, Ids, find, saved_results
+from engine.cli.options import AsJson
+from engine.cli.study import show_study
+from engine.cli.sweep import shown
+from engine.cli.sweep.verbs import show_sweep
+from engine.compare.evidence import is_spoiled
+from engine.compare.figures import figures
+from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.text import shortened
 from engine.export.archive.reader import Imported, import_archive
-from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, SWEEP, and_beside, files_beside
-from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.trackers.mlflow_client import is_mlflow
 from engine.export.writers.data import json_column
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, UnreadableRun
+from engine.store.saved.study import ANSWERS, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.words.names import dataset_words
+from engine.words.numbers import NONE, counted
 from engine.words.settings import applying_settings, as_typed
-from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
-
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or any unambiguous beginning of it.")]
-RunOrSweepId = Annotated[
-    str, typer.Argument(metavar="ID", help="The id of a run or a sweep, or any unambiguous beginning of it.")
-]
-RunOrSweepIds = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="Ids of runs or sweeps, or their unambiguous beginnings.")
-]
-RunIds = Annotated[
-    list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or their unambiguous beginnings.")
-]
+_KINDS = (RUN, SWEEP, *ANSWERS)
+_Most = Annotated[int | None, typer.Option("--limit", min=1, help="List at most N.", metavar="N")]
+_Result = RunRecord | SweepRecord | StudyEntry
 
 
-def runs(
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="List at most N runs.", metavar="N")
+def results(
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}."),
     ] = None,
+    limit: _Most = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the saved runs, newest first."""
-    with saved_runs() as store:
-        readable, unreadable = store.listing(limit)
+    """List everything saved, newest first: runs, sweeps, and studies (limit, numerics, profile, tune)."""
+    if kind not in (None, *_KINDS):
+        raise ProblemError(unknown_name("kind", kind or "", _KINDS, "kind of result"))
+    with saved_results() as store:
+        runs, unreadable = store.listing()
+        saved: list[_Result] = [*runs, *store.sweeps.bare.newest(), *store.studies.newest()]
+    saved = [each for each in saved if kind in (None, _kind(each))]
+    saved = sorted(saved, key=lambda each: each.created, reverse=True)[:limit]
+    unreadable = unreadable if kind in (None, RUN) else ()
     if as_json:
-        entries = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
-        beside = {"unreadable": entries} if entries else {}
-        output.json_object({"runs": [run.to_dict() for run in readable], **beside})
+        output.json_object(
+            {
+                "runs": [each.to_dict() for each in saved if isinstance(each, RunRecord)],
+                "sweeps": [shown.overview(each) for each in saved if isinstance(each, SweepRecord)],
+                "studies": [_entry(each) for each in saved if isinstance(each, StudyEntry)],
+                **_beside(unreadable),
+            }
+        )
         return 0
+    _warn(unreadable)
+    if saved:
+        output.table(("Id", "Kind", "When", "Title", "Result"), map(_row, saved))
+    elif not unreadable:
+        output.line(f"There are no saved results yet. {_FIRST}")
+    return 0
+
+
+_FIRST = "`ammeter run --preset hello-amp` makes the first one."
+
+
+def _kind(result: _Result) -> str:
+    if isinstance(result, RunRecord):
+        return RUN
+    return SWEEP if isinstance(result, SweepRecord) else result.kind
+
+
+def _row(result: _Result) -> tuple[str, ...]:
+    if isinstance(result, RunRecord):
+        title, told = f"{shortened(result.name)}: {_words(result.experiment)}", _outcome(result)
+    elif isinstance(result, SweepRecord):
+        title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
+        told = f"{counted(result.grid.size, 'cell')}, {shown.status(result)}"
+    else:
+        title, told = result.title, result.digest or (NONE if result.is_over else "unfinished")
+    when = result.created.astimezone().strftime("%Y-%m-%d %H:%M")
+    return result.id, _kind(result), when, title, told
+
+
+def _words(experiment: Experiment) -> str:
+    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
+
+
+def _outcome(run: RunRecord) -> str:
+    """The speed and accuracy of a run, or else its status."""
+    found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
+    known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
+    told = ", ".join(figure.text_with_unit(value) for figure, value in known)
+    return f"{told}, not clean" if told and is_spoiled(run.summary) else told or run.status.value
+
+
+def _entry(study: StudyEntry) -> dict[str, Any]:
+    values = asdict(study)
+    return {**values, "created": study.created.isoformat(), "run_ids": [*study.run_ids]}
+
+
+def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
+    entries = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
+    return {"unreadable": entries} if entries else {}
+
+
+def _warn(unreadable: Iterable[UnreadableRun]) -> None:
     for run in unreadable:
         output.warning(f"{run.name} ({run.id}) is left out. {run.why}")
+
+
+def runs(limit: _Most = None, as_json: AsJson = False) -> int:
+    """List the saved runs, newest first."""
+    with saved_results() as store:
+        readable, unreadable = store.listing(limit)
+    if as_json:
+        output.json_object({"runs": [run.to_dict() for run in readable], **_beside(unreadable)})
+        return 0
+    _warn(unreadable)
     if readable:
         output.runs_table(readable)
     elif not unreadable:
-        output.line("There are no saved runs yet. `ammeter run --preset hello-amp` makes the first one.")
+        output.line(f"There are no saved runs yet. {_FIRST}")
+    return 0
+
+
+def sweeps(as_json: AsJson = False) -> int:
+    """List the saved sweeps, newest first."""
+    with saved_results() as store:
+        records = store.sweeps.newest()
+    if as_json:
+        output.json_object({"sweeps": [shown.overview(record) for record in records]})
+    elif records:
+        shown.show_list(records)
+    else:
+        output.line("There are no saved sweeps yet. `ammeter sweep --preset batch-sweep` makes one.")
     return 0
 
 
 def show(
-    run: RunId,
-    samples: Annotated[bool, typer.Option("--samples", help="Add the curves, one value per step.")] = False,
+    id_: Id,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="Of a run: add the curves, one value per step.")
+    ] = False,
     code: Annotated[
         bool,
-        typer.Option("--code", help="Print the model's own file instead, then the modules beside it."),
+        typer.Option(
+            "--code", help="Of a run: print the model's own file instead, then the modules beside it."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show everything about one run: settings, environment and summary."""
-    with saved_runs() as store:
-        record = store.run(run)
-        columns = store.samples(record.id) if samples else None
+    """Show all of a run (settings, environment, summary), or a sweep or study as it was printed."""
+    with saved_results() as store:
+        found = find(store, id_)
+        if found.kind != RUN and (samples or code):
+            option = "samples" if samples else "code"
+            message = f"--{option} is for runs, and {found.id} is a {found.kind}."
+            raise ProblemError(request_problem(message, f"Leave out --{option}.", key=option, value=id_))
+        if found.kind == RUN:
+            _show_run(store, found.id, samples=samples, code=code, as_json=as_json)
+        elif found.kind == SWEEP:
+            show_sweep(store, store.sweeps.find(found.id), as_json=as_json)
+        else:
+            show_study(store.studies.find(found.id), as_json=as_json)
+    return 0
+
+
+def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: bool) -> None:
+    record = store.run(run_id)
+    columns = store.samples(run_id) if samples else None
     own = _code_of(record) if code else None
     if as_json:
         value = record.to_dict()
@@ -92,55 +194,31 @@ def show(
         _print_code(own)
     else:
         _print_run(record, columns)
-    return 0
 
 
-def delete(runs: RunOrSweepIds, as_json: AsJson = False) -> int:
-    """Delete saved runs and their samples. A sweep is deleted without its runs."""
-    with saved_runs(writes=True) as store:
-        sweeps = {start: sweep for start in runs if (sweep := sweep_starting(store, start)) is not None}
-        names = dict(store.name(start) for start in runs if start not in sweeps)
-        store.remove(names)
-        for sweep_id in dict.fromkeys(sweeps.values()):
-            names[sweep_id] = f"{store.sweeps.find(sweep_id).name}, whose runs are kept"
-            store.sweeps.delete(sweep_id)
+def delete(ids: Ids, as_json: AsJson = False) -> int:
+    """Delete runs with their samples, sweeps and studies. The runs of a sweep or study are kept."""
+    with saved_results(writes=True) as store:
+        found = list(dict.fromkeys(find(store, start) for start in ids))
+        names = {each.id: _name(store, each) for each in found}
+        store.remove(each.id for each in found if each.kind == RUN)
+        for each in found:
+            if each.kind != RUN:
+                (store.sweeps if each.kind == SWEEP else store.studies).delete(each.id)
     if as_json:
         output.json_object({"deleted": list(names)})
     else:
-        for work_id, name in names.items():
-            output.line(f"Deleted {name} ({work_id}).")
+        for result_id, name in names.items():
+            output.line(f"Deleted {name} ({result_id}).")
     return 0
 
 
-def sweep_starting(store: Store, start: str) -> str | None:
-    """The id of the only sweep whose id starts so; None where there is none, as for the id of a run.
-
-    Raises ProblemError where several do, or a run as well.
-    """
-    ids = store.sweeps.starting(start)
-    if not ids:
-        return None
-    if len(ids) > 1 or any(run.id.startswith(start.strip().lower()) for run in store.runs()):
-        message = f"The ids of several runs or sweeps start with '{shortened(start)}'."
-        raise ProblemError(request_problem(message, "Give more of the id.", key="run", value=start))
-    return ids[0]
-
-
-@contextmanager
-def saved_runs(*, writes: bool = False) -> Iterator[Store]:
-    """The store, in which runs whose process is gone count as interrupted.
-
-    Where nothing can be saved, a verb that `writes` gets a ProblemError, any other a warning on stderr.
-    """
-    with Store() as store:
-        store.recover()
-        for note in store.notes:
-            output.aside(note)
-        if writes:
-            store.check_writable()
-        elif store.unwritable is not None:
-            output.warning(store.unwritable.message)
-        yield store
+def _name(store: Store, found: Found) -> str:
+    if found.kind == RUN:
+        return store.name(found.id)[1]
+    if found.kind == SWEEP:
+        return f"{store.sweeps.find(found.id).name}, whose runs are kept"
+    return store.studies.find(found.id).name
 
 
 def _code_of(run: RunRecord) -> Code:
@@ -183,133 +261,6 @@ def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     output.table(list(columns), cells, list(columns))
 
 
-To = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="PATH",
-        help=f"The file to write; its ending chooses the format: {COMPARISON.endings}. A path that"
-        " ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
-    ),
-]
-Baseline = Annotated[
-    str | None, typer.Option("--baseline", metavar="RUN", help="The run that the others are compared with.")
-]
-Lead = Annotated[
-    str | None,
-    typer.Option("--lead", metavar="RUN", help="The run that leads the report and races the baseline."),
-]
-Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the report.")]
-_PLOTS = (*CHART_NAMES, RACE)
-Plot = Annotated[
-    str | None,
-    typer.Option("--plot", metavar="NAME", help=f"Of a picture: what it shows, one of {', '.join(_PLOTS)}."),
-]
-Against = Annotated[
-    str | None,
-    typer.Option("--by", metavar="AXIS", help=f"Of a picture: the curves' x axis, one of {', '.join(BYS)}."),
-]
-Theme = Annotated[
-    str | None,
-    typer.Option(
-        "--theme",
-        metavar="NAME",
-        help=f"Of a picture: {' or '.join(THEME_NAMES)}. By default charts are light, a race is dark.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
-
-
-def export(
-    runs: RunOrSweepIds,
-    to: To,
-    baseline: Baseline = None,
-    lead: Lead = None,
-    title: Title = "",
-    plot: Plot = None,
-    by: Against = None,
-    theme: Theme = None,
-    published: Published = False,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> int:
-    """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves.
-
-    A sweep is exported as a report, its pictures, or its cells.
-    """
-    with saved_runs() as store:
-        if (sweep_id := sweep_starting(store, runs[0])) is not None:
-            of_runs = (*runs[1:], baseline, lead, title, plot, by, theme)
-            _export_sweep(store.sweeps.find(sweep_id), to, force, as_json, others=any(of_runs) or published)
-            return 0
-        picture = _picture(to, plot, by, theme)
-        content = content_of(store, runs, baseline, lead, title, with_published=published)
-        sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
-    if as_json:
-        output.json_object({"to": to, "runs": [run.id for run in content.runs]})
-    else:
-        for sentence in sentences:
-            output.line(sentence)
-    return 0
-
-
-def _export_sweep(record: SweepRecord, to: str, force: bool, as_json: bool, *, others: bool) -> None:
-    if others:
-        message = f"{record.name} is a sweep: it is exported alone, and takes no option but --to and --force."
-        raise ProblemError(request_problem(message, "Leave out the rest.", key="run", value=record.id))
-    path = SWEEP.export(record, to, force=force)
-    if as_json:
-        output.json_object({"to": to, "sweep": record.id})
-    else:
-        output.line(f"Wrote {record.name} to {path}.")
-
-
-def _send(content: Content, to: str) -> tuple[str, ...]:
-    # its client takes a second to load
-    from engine.export.trackers.mlflow import log_runs
-
-    return log_runs(content, to).sentences
-
-
-def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
-    path = COMPARISON.export(content, to, force=force, write=picture)
-    count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
-    return (f"Wrote {count} to {path}{and_beside(files_beside(path))}.",)
-
-
-def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
-    """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
-    form = None if is_mlflow(to) else COMPARISON.format_for(to)
-    if plot is None and by is None and theme is None:
-        return None
-    if form is None or form.suffix not in RACE_SUFFIXES:
-        message = "--plot, --by and --theme are for pictures."
-        remedy = "End the path in .png or .svg."
-        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    if plot is not None and plot not in _PLOTS:
-        raise ProblemError(unknown_name("plot", plot, _PLOTS, "plot"))
-    axes = tuple(name for name in BYS if name == (by or "seconds"))
-    if not axes:
-        raise ProblemError(unknown_name("by", by or "", BYS, "axis"))
-    themes = tuple(name for name in THEME_NAMES if name == theme)
-    if theme is not None and not themes:
-        raise ProblemError(unknown_name("theme", theme, THEME_NAMES, "theme"))
-    if plot == RACE or (form.is_race and plot is None and by is None):
-        return race_writer(form.suffix, *themes)
-    if form.is_race:
-        message = f"A {form.suffix} file can only show a race."
-        remedy = "End the path in .png or .svg, or leave out --plot and --by."
-        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(plot, axes[0], themes)
-
-
-def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
-    from engine.export.pictures import sheet
-
-    charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
-
-
 ArchivePath = Annotated[
     Path, typer.Argument(metavar="FILE.ammeter", help="An archive that `ammeter export` or the window wrote.")
 ]
@@ -317,7 +268,7 @@ ArchivePath = Annotated[
 
 def import_(file: ArchivePath, as_json: AsJson = False) -> int:
     """Import the runs of an archive: all of them, or none if anything in it is wrong."""
-    with saved_runs(writes=True) as store:
+    with saved_results(writes=True) as store:
         imported = import_archive(store, file)
     if as_json:
         output.json_object(

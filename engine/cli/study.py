@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,9 +13,11 @@ from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgre
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.export import formats
 from engine.export.document import Section
 from engine.export.formats import Kind as Formats
-from engine.protocol.answer import Answer
+from engine.export.kinds import limit, numerics, profile, tune
+from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
 from engine.store.saved.study import Study
@@ -26,6 +28,42 @@ from engine.worker.launcher import Launcher, Target
 A = TypeVar("A", bound=Answer)
 
 _ROWS_SHOWN = 8
+_ALL_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How a kind of study is written to files and printed: as sections, and as plain values for --json."""
+
+    formats: Formats[Any]
+    sections: Callable[[Any], Iterable[Section]]
+    values: Callable[[Any], Mapping[str, Any]]
+    most_rows: int = _ROWS_SHOWN
+
+
+PRINTED: Mapping[StudyKind, Printed] = {
+    "limit": Printed(
+        formats.LIMIT,
+        lambda study: (*limit.trial_sections(study.answer), Section("Result", (study.answer.digest,))),
+        limit.values,
+        _ALL_ROWS,
+    ),
+    "numerics": Printed(
+        formats.NUMERICS,
+        lambda study: numerics.sections(study.answer.results),
+        lambda study: study.answer.results.as_json(),
+    ),
+    "profile": Printed(
+        formats.PROFILE,
+        lambda study: profile.sections(study.answer, brief=True),
+        lambda study: profile.values(study.answer),
+    ),
+    "tune": Printed(
+        formats.TUNE,
+        lambda study: tune.sections(study.answer, brief=True),
+        lambda study: tune.values(study.answer) if study.answer.is_known else {},
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -75,29 +113,19 @@ class Followed(Generic[A]):
         """Its id in the store; None where nothing of it is kept."""
         return self.study.id if self.study.is_known else None
 
-    def export(self, formats: Formats[Study[A]], paths: Iterable[str], *, force: bool) -> None:
+    def export(self, paths: Iterable[str] | None, *, force: bool) -> None:
         """Writes what is known to the paths. Raises ProblemError."""
-        for path in paths if self.answer.is_known else ():
-            formats.export(self.study, path, force=force)
+        for path in paths or () if self.answer.is_known else ():
+            PRINTED[self.study.kind].formats.export(self.study, path, force=force)
 
-    def tell(
-        self,
-        sections: Sequence[Section],
-        values: Mapping[str, Any],
-        *,
-        as_json: bool,
-        most_rows: int = _ROWS_SHOWN,
-        is_failure: bool = False,
-        failed_part: Problem | None = None,
-    ) -> int:
+    def tell(self, *, as_json: bool, is_failure: bool = False, failed_part: Problem | None = None) -> int:
         """Prints what is known, and returns the exit status.
 
-        Tables get at most `most_rows`. `is_failure` is an answer that counts as one; `failed_part` says why a
-        part of it is missing.
+        `is_failure` is an answer that counts as one; `failed_part` says why a part of it is missing.
         """
         if not as_json and self.answer.is_known:
-            output.sections(sections, most_rows)
-        whole = {"id": self.saved_id, **values}
+            _print(self.study)
+        whole = {"id": self.saved_id, **PRINTED[self.study.kind].values(self.study)}
         problem = self.problem or failed_part
         if problem is not None and (as_json or self.problem is not None):
             output.error(problem, as_json, **whole)
@@ -106,6 +134,23 @@ class Followed(Generic[A]):
         if self.was_interrupted:
             return INTERRUPTED
         return FAILED if problem is not None or is_failure else DONE
+
+
+def _print(study: Study[Any]) -> None:
+    printed = PRINTED[study.kind]
+    output.sections(printed.sections(study), printed.most_rows)
+
+
+def show_study(study: Study[Any], *, as_json: bool) -> None:
+    """Prints a saved study as its verb did."""
+    if as_json:
+        output.json_object({"id": study.id, "kind": study.kind, **PRINTED[study.kind].values(study)})
+        return
+    output.line(f"{study.name}: {study.title}\n")
+    if study.answer.is_known:
+        _print(study)
+    if study.problem is not None:
+        output.line(f"\n{study.problem.message}\n{study.problem.remedy}")
 
 
 def follow(driver: Driver[A], study: Study[A]) -> Followed[A]:

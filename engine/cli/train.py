@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import Asked, sides_of
-from engine.cli.saved import RunOrSweepId, saved_runs, sweep_starting
+from engine.cli.lookup import STUDY, SWEEP, Id, find, saved_results
+from engine.cli.options import Asked, Precisions, Repeats, sides_of
 from engine.cli.session import (
     DONE,
     FAILED,
@@ -26,6 +26,7 @@ from engine.cli.session import (
 )
 from engine.cli.sweep.options import DryRun, Request, Swept, TimeLimit, ToWithin, is_sweep, plan_from
 from engine.cli.sweep.verbs import compare_grid, resume_sweep
+from engine.cli.tune import resume_tuning
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
@@ -36,7 +37,7 @@ from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
+from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.text import shortened
 from engine.export.kinds.published import as_json as published_json
 from engine.export.kinds.published import published_section
@@ -57,7 +58,7 @@ def run(
 ) -> int:
     """Train one experiment, save it, and print its summary."""
     asked = options.asked(ctx.params)
-    _refuse_search(asked)
+    options.refuse_limit(asked)
     experiment_from(asked.settings(True))
     with open_session(target) as session:
         # asking costs an import of torch, so it is asked only where the answer matters
@@ -70,27 +71,26 @@ def run(
     return _print_outcome(*outcome, as_json)
 
 
-def _refuse_search(asked: Asked) -> None:
-    preset = asked.preset
-    if preset is not None and preset.kind == "probe":
-        message = f"The preset {preset.name} searches for the largest batch that fits."
-        remedy = f"Use `ammeter probe --preset {preset.name}`."
-        raise ProblemError(request_problem(message, remedy, key="preset", value=preset.name))
-
-
 def resume(
-    run: RunOrSweepId,
+    id_: Id,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Continue a run that ended early from its last checkpoint, as if it had never stopped; or a sweep."""
-    with saved_runs() as store:
-        sweep_id = sweep_starting(store, run)
-    if sweep_id is not None:
-        return resume_sweep(sweep_id, trust_code=trust_code, as_json=as_json, target=target)
+    """Continue a run from its last checkpoint, as if it had never stopped, or a sweep or tuning."""
+    with saved_results() as store:
+        kind, found_id = find(store, id_)
+        study = store.studies.find(found_id) if kind == STUDY else None
+    if kind == SWEEP:
+        return resume_sweep(found_id, trust_code=trust_code, as_json=as_json, target=target)
+    if study is not None:
+        if study.kind != "tune":
+            message = f"{study.name} cannot be continued: runs, sweeps and tunings can."
+            remedy = f"Start it again with `ammeter {study.kind}`."
+            raise ProblemError(request_problem(message, remedy, key="id", value=id_))
+        return resume_tuning(found_id, trust_code=trust_code, as_json=as_json, target=target)
     with open_session(target) as session:
-        saved = session.store.run(run)
+        saved = session.store.run(found_id)
         if trust_code:
             trust_all(session.launcher.trusted_code, [saved.experiment])
         queued = session.store.requeue(saved.id)
@@ -119,24 +119,8 @@ def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: boo
 @options.takes_settings()
 def compare(
     ctx: typer.Context,
-    precision: Annotated[
-        list[str] | None,
-        options.flag(
-            "--precision",
-            f"One side of the comparison; the first is the baseline. Repeatable. {options.PRECISIONS}"
-            f" {options.DEFAULT_PRECISIONS}",
-            "NAME",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            min=1,
-            max=MOST_REPEATS,
-            help="How often to train each side; the sides take turns, and each turn has the next seed.",
-        ),
-    ] = 1,
+    precision: Precisions = None,
+    repeats: Repeats = 1,
     sweep: Swept = None,
     to_within: ToWithin = "",
     time_limit: TimeLimit = "",
@@ -155,7 +139,7 @@ def compare(
     index, name, values, status, reason, runs, figures, ratio and ratio_ci.
     """
     asked = options.asked(ctx.params)
-    _refuse_search(asked)
+    options.refuse_limit(asked)
     request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
         if published:

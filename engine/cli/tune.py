@@ -1,4 +1,4 @@
-"""The verb `fastest`."""
+"""The verb `tune`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from engine.cli import options, output
+from engine.cli.lookup import find
 from engine.cli.options import Asked
 from engine.cli.session import TargetOption, accept_code, has_gpu, trust_all, warn_if_busy
-from engine.cli.study import follow, open_desk
+from engine.cli.study import Desk, follow, open_desk
 from engine.cli.sweep.options import time_limit_seconds
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.export.formats import TUNE
-from engine.export.kinds.tune import sections
-from engine.export.kinds.tune import values as values_of
 from engine.protocol.tune import CHANGE_KINDS, MOST_PROOF_REPEATS, ChangeKind, Tuning, TuningPlan
 from engine.store.saved.study import Study
 from engine.tune.driver import TuneDriver
@@ -27,7 +26,7 @@ _KINDS = ", ".join(CHANGE_KINDS)
 
 
 @options.takes_settings("name", "precision", "recipe")
-def fastest(
+def tune(
     ctx: typer.Context,
     change: Annotated[
         list[str] | None,
@@ -68,7 +67,11 @@ def fastest(
     ] = "",
     carry_on: Annotated[
         str | None,
-        typer.Option("--carry-on", metavar="ID", help="Go on with a search that was cut off or stopped."),
+        typer.Option(
+            "--carry-on",
+            metavar="ID",
+            help="Go on with a tuning that was stopped, as `ammeter resume` does.",
+        ),
     ] = None,
     to: Annotated[list[str] | None, options.export_option(TUNE)] = None,
     force: options.Force = False,
@@ -90,30 +93,42 @@ def fastest(
         experiment_from(asked.settings(True))
     TUNE.check(to or (), force=force)
     with open_desk(target) as desk:
-        if carry_on is None:
-            on_gpu, trusted = has_gpu(asked, desk.catalog), desk.launcher.trusted_code
-            experiment = experiment_from(asked.settings(on_gpu))
-            accept_code(trusted, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
-            study = Study(answer=Tuning(experiment=experiment, plan=plan))
-        else:
-            study = desk.store.studies.find(carry_on, "tune")
-            if trust_code:
-                trust_all(desk.launcher.trusted_code, study.experiments)
-        warn_if_busy(desk.watch, study.experiments[0])
-        followed = follow(TuneDriver(desk.store, desk.launcher, desk.catalog), study)
-        followed.export(TUNE, to or (), force=force)
-    tuning = followed.answer
-    values = values_of(tuning) if tuning.is_known else {}
-    status = followed.tell(sections(tuning, brief=True), values, as_json=as_json)
-    if followed.is_unfinished and tuning.is_known:
-        output.aside(f"`ammeter fastest --carry-on {followed.study.id}` goes on with it.")
+        if carry_on is not None:
+            return _follow(desk, _saved(desk, carry_on, accepts_all=trust_code), to, force, as_json)
+        on_gpu, trusted = has_gpu(asked, desk.catalog), desk.launcher.trusted_code
+        experiment = experiment_from(asked.settings(on_gpu))
+        accept_code(trusted, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
+        return _follow(desk, Study(answer=Tuning(experiment=experiment, plan=plan)), to, force, as_json)
+
+
+def resume_tuning(study_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
+    """Goes on with a tuning that was cut off or stopped; returns the exit status."""
+    with open_desk(target) as desk:
+        return _follow(desk, _saved(desk, study_id, accepts_all=trust_code), None, False, as_json)
+
+
+def _saved(desk: Desk, start: str, *, accepts_all: bool) -> Study[Tuning]:
+    """The saved tuning whose id starts so. Raises ProblemError."""
+    study = desk.store.studies.find(find(desk.store, start).id, "tune")
+    if accepts_all:
+        trust_all(desk.launcher.trusted_code, study.experiments)
+    return study
+
+
+def _follow(desk: Desk, study: Study[Tuning], to: Iterable[str] | None, force: bool, as_json: bool) -> int:
+    warn_if_busy(desk.watch, study.experiments[0])
+    followed = follow(TuneDriver(desk.store, desk.launcher, desk.catalog), study)
+    followed.export(to, force=force)
+    status = followed.tell(as_json=as_json)
+    if followed.is_unfinished and followed.answer.is_known:
+        output.aside(f"`ammeter resume {followed.study.id}` goes on with it.")
     return status
 
 
 def _refuse_settings(asked: Asked, tuning_id: str) -> None:
     """Raises ProblemError where settings are given beside --carry-on."""
     if asked.preset is not None or any(asked.over):
-        message = "A search goes on with its own settings; --carry-on takes no others."
+        message = "A tuning goes on with its own settings; --carry-on takes no others."
         remedy = "Leave out either --carry-on or the settings."
         raise ProblemError(request_problem(message, remedy, key="carry_on", value=tuning_id))
 

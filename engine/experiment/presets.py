@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
@@ -29,7 +29,8 @@ from engine.experiment.sweep.axes import axes_of, values_of_table
 from engine.experiment.sweep.grid import VARIANT, Axis, Value, grid_of
 from engine.experiment.text import Line, Text, shortened
 
-PresetKind = Literal["run", "compare", "probe", "diagnose"]
+PresetKind = Literal["run", "compare", "limit", "numerics"]
+_FORMER_KINDS = {"probe": "limit", "diagnose": "numerics"}
 
 BUILT_IN = (
     "fashion",
@@ -61,7 +62,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `kind` is what the window's button does with it, `parts` those of its numerics.
+    """A named experiment; `kind` is what the window's button does with it, `parts` those of numerics.
 
     `sweep` has the values of the settings that are swept. Without a GPU `without_gpu` overrides `experiment`;
     its list `variants` and its table `sweep`, if any, replace the preset's, and its text `about` says how the
@@ -149,6 +150,11 @@ class _File(BaseModel):
     variants: list[_Side] = []
     sweep: dict[str, Any] = {}
     without_gpu: dict[str, Any] = {}
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _renamed(cls, kind: object) -> object:
+        return _FORMER_KINDS.get(kind, kind) if isinstance(kind, str) else kind
 
 
 def all_presets() -> tuple[Preset, ...]:

@@ -11,6 +11,7 @@ from engine.experiment.problem import Problem
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
 from engine.protocol.answer import Answer
+from engine.words.numbers import times
 
 TuningPhase = Literal["candidates", "halving", "proof", "gains", "over"]
 
@@ -150,4 +151,8 @@ class Tuning(Answer):
 
     @property
     def digest(self) -> str:
-        return "" if self.is_complete else "unfinished"
+        """The speed-up that the proof shows."""
+        if not self.is_complete:
+            return "unfinished"
+        speedup = None if self.proof is None else self.proof.speedup
+        return "" if speedup is None else f"{times(speedup)} times as fast as plain FP32"

@@ -122,6 +122,10 @@ class Readings:
         except (ValueError, TypeError, OverflowError, OSError, RecursionError):
             raise unreadable("parts") from None
 
+    def starting(self, start: str) -> tuple[str, ...]:
+        """The ids that start so, as a user writes them; none for an empty start."""
+        return tuple(row["id"] for row in self._rows(start))
+
     def name(self, id_or_start: str) -> tuple[str, str]:
         """The id and name of that run, even if the rest of it cannot be read."""
         row = self._row(id_or_start)
@@ -185,10 +189,13 @@ class Readings:
         version = int(self._connection.read("PRAGMA data_version")[0][0])
         return self._connection.files, version
 
-    def _row(self, id_or_start: str) -> Row:
+    def _rows(self, start: str) -> list[Row]:
         statement = f"{_SELECT} AND substr(id, 1, ?) = ? ORDER BY number DESC LIMIT 6"
-        start, shown = one_line(id_or_start).strip().lower(), shortened(id_or_start)
-        rows = self._connection.read(statement, (len(start), start)) if start else []
+        start = one_line(start).strip().lower()
+        return self._connection.read(statement, (len(start), start)) if start else []
+
+    def _row(self, id_or_start: str) -> Row:
+        rows, shown = self._rows(id_or_start), shortened(id_or_start)
         if len(rows) == 1:
             return rows[0]
         if rows:
@@ -197,7 +204,7 @@ class Readings:
             remedy = "Give more of the id."
         else:
             message = f"There is no run whose id starts with '{shown}'."
-            remedy = "See the ids with `ammeter runs`."
+            remedy = "See the ids with `ammeter results`."
         raise ProblemError(request_problem(message, remedy, key="run", value=id_or_start))
 
 

@@ -28,7 +28,7 @@ from gui.setup.grid.survey import sweep_request
 from gui.setup.grid.surveyor import Surveyor
 from gui.setup.grid.words import PENDING
 from gui.setup.model.picker import ModelPicker
-from gui.setup.question import OF_PRESETS, QUESTIONS, Question, examined, ordered, plan, reason, words
+from gui.setup.question import QUESTIONS, Question, examined, ordered, plan, reason, words
 from gui.setup.question_box import QuestionBox
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
@@ -96,8 +96,8 @@ class SetupPanel(QFrame):
         """Starts from a preset. Raises KeyError for one that is not offered."""
         preset = {preset.name: preset for preset in self._presets}[name]
         self._put(Draft(preset, has_gpu=self._has_gpu))
-        if preset.kind in OF_PRESETS:
-            self.ask(OF_PRESETS[preset.kind])
+        if preset.kind in ("limit", "numerics"):
+            self.ask(preset.kind)
         self.preset_chosen.emit(preset)
 
     def set_catalog(self, catalog: Catalog) -> None:

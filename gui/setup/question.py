@@ -37,8 +37,6 @@ QUESTIONS: Mapping[Question, Entry] = {
     "sweep": Entry("Sweep", "How it changes with any setting", "sweep"),
     "tune": Entry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
-OF_PRESETS: Mapping[str, Question] = {"probe": "limit", "diagnose": "numerics"}
-"""Of the kinds of presets that do not train."""
 _NO_AXIS = "Give a setting several values, such as 32, 64, 128, or press + beside its name."
 _SWEEP_BUTTON = "Start the sweep"
 

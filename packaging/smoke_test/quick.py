@@ -52,7 +52,7 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
     with steps.step("Runs made elsewhere are read, listed, compared and exported"):
         archive = _runs_of_the_checkout(scratch)
         program.says("import", archive)
-        runs = json.loads(program.says("runs", "--json"))["runs"]
+        runs = json.loads(program.says("results", "--json"))["runs"]
         check(len(runs) == 2, f"of 2 runs in the archive {len(runs)} are listed")
         ids = [run["id"] for run in runs]
         for name in ("report.html", "table.csv", "curves.png", "again.zip"):

@@ -176,7 +176,7 @@ class Whole:
             check(not root.at(INSTALLED).exists(), f"/{INSTALLED} was left behind")
 
     def _finished(self, root: Root) -> int:
-        runs = json.loads(root.run("ammeter", "runs", "--json", is_user=True))["runs"]
+        runs = json.loads(root.run("ammeter", "results", "--json", is_user=True))["runs"]
         return sum(run["status"] == "finished" for run in runs)
 
     def _inside(self, root: Root, package: Path) -> Path:

@@ -1,19 +1,21 @@
-"""The verbs of sweeps: `compare` of a grid, `resume` of a sweep, and `sweeps`."""
+"""Sweeps: the verb `sweep`, `compare` of a grid, `resume` and `show` of a sweep."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import cast
 
-from engine.cli import output
-from engine.cli.options import AsJson, Asked
-from engine.cli.saved import saved_runs
+import typer
+
+from engine.cli import options, output
+from engine.cli.options import Asked, Precisions, Repeats
 from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
     Interrupt,
     Session,
+    TargetOption,
     accept_code,
     has_gpu,
     open_session,
@@ -21,7 +23,17 @@ from engine.cli.session import (
     warn_if_busy,
 )
 from engine.cli.sweep import shown
-from engine.cli.sweep.options import Request, grid_from, typed_code
+from engine.cli.sweep.options import (
+    DryRun,
+    Request,
+    Swept,
+    TimeLimit,
+    ToWithin,
+    grid_from,
+    is_sweep,
+    plan_from,
+    typed_code,
+)
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
@@ -31,13 +43,45 @@ from engine.protocol.events import Failed
 from engine.store.forecasts import Forecasts
 from engine.store.record import Status
 from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
 from engine.sweep.estimate import estimate_of_grid
 from engine.sweep.events import SweepEvent
 from engine.sweep.fit import fit_of, why_unfit
 from engine.sweep.order import turns
 from engine.sweep.reading import results_of
+from engine.sweep.results import Results
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Target
+
+
+@options.takes_settings()
+def sweep(
+    ctx: typer.Context,
+    precision: Precisions = None,
+    repeats: Repeats = 1,
+    sweep: Swept = None,
+    to_within: ToWithin = "",
+    time_limit: TimeLimit = "",
+    dry_run: DryRun = False,
+    name: str | None = None,
+    trust_code: options.TrustCode = False,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Train every combination of the values of several settings.
+
+    Each has a short pilot first, then a whole run, then its repeats. Ctrl+C stops a sweep; `ammeter resume
+    ID` goes on with it. --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and
+    cells, each with index, name, values, status, reason, runs, figures, ratio and ratio_ci.
+    """
+    asked = options.asked(ctx.params)
+    options.refuse_limit(asked)
+    request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
+    if not is_sweep(asked, request):
+        message = "Nothing is swept."
+        remedy = "Give a setting several values, such as --sweep batch_size=32,64,128."
+        raise ProblemError(request_problem(message, remedy, key="sweep"))
+    return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
 
 
 def compare_grid(
@@ -77,19 +121,17 @@ def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Targ
         return _carry_on(session, sweeper, sweep_id, as_json=as_json)
 
 
-def sweeps(as_json: AsJson = False) -> int:
-    """List the saved sweeps, newest first; `ammeter resume ID` goes on with a sweep that was stopped."""
-    with saved_runs() as store:
-        records = store.sweeps.newest()
+def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:
+    """Prints a saved sweep as it was printed when it ended."""
+    results = _results(store, record)
     if as_json:
-        output.json_object({"sweeps": [shown.overview(record) for record in records]})
-    elif records:
-        shown.show_list(records)
+        output.json_object(shown.values(record, results))
     else:
-        output.line(
-            "There are no saved sweeps yet. `ammeter compare --preset batch-sweep` makes the first one."
-        )
-    return DONE
+        shown.show_results(record, results)
+
+
+def _results(store: Store, record: SweepRecord) -> Results:
+    return results_of(record, evidence_of(store, [run for cell in record.cells for run in cell.runs]))
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
@@ -125,8 +167,7 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
                 # Ctrl+C may have come before the sweep began
                 sweeper.stop()
     record = store.sweeps.find(sweep_id)
-    runs = [run for cell in record.cells for run in cell.runs]
-    results = results_of(record, evidence_of(store, runs))
+    results = _results(store, record)
     problem = last.problem if isinstance(last, Failed) else _problem_of_all(record)
     if not as_json:
         shown.show_results(record, results)

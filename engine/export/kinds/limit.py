@@ -95,7 +95,7 @@ def _rows(limit: Limit) -> Iterator[Row]:
 
 
 def values(study: Study[Limit]) -> dict[str, Any]:
-    """The sides that have begun, as `ammeter probe --json` prints them; without a result only the trials."""
+    """The sides that have begun, as `ammeter limit --json` prints them; without a result only the trials."""
     return {"results": [_values(study.id, side) for side in _begun(study.answer)]}
 
 

@@ -44,7 +44,7 @@ def document(study: Study[Tuning]) -> Document:
 
 
 def values(tuning: Tuning) -> dict[str, Any]:
-    """All that is known as plain values, as `ammeter fastest --json` prints it."""
+    """All that is known as plain values, as `ammeter tune --json` prints it."""
     return {
         "sentences": list(answers(tuning)),
         "command": None if tuning.winner is None else command_of(tuning.winner),

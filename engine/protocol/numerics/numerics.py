@@ -50,7 +50,7 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The results as plain JSON values, in the shape that `ammeter diagnose --json` prints.
+        """What is known as plain JSON values, as `ammeter numerics --json` prints them.
 
         Parts that are unknown are empty or null; NaN and infinity are text.
         """

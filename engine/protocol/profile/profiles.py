@@ -14,6 +14,7 @@ from engine.experiment.value import Message
 from engine.protocol.answer import Answer
 from engine.protocol.profile.limits import Limits
 from engine.protocol.profile.profile import StepProfile
+from engine.words.numbers import number
 
 MOST_SIDES = 8
 
@@ -55,6 +56,13 @@ class Profiles(Answer):
     @property
     def is_known(self) -> bool:
         return bool(self.measured())
+
+    @property
+    def digest(self) -> str:
+        """The steps' times: "FP32 4.0 ms, BF16 AMP 2.1 ms a step"."""
+        known = [(side.experiment, side.profile) for side in self.sides if side.profile is not None]
+        times = [f"{each.precision.label} {number(profile.step_ms)} ms" for each, profile in known]
+        return f"{', '.join(times)} a step" if times else ""
 
     def afresh(self) -> Self:
         unknown = {"profile": None, "problem": None}

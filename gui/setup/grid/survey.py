@@ -88,7 +88,7 @@ def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tup
     values = {key: tuple(cleaned(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
     if any(ModelRef(name).file for name in values.get("model", ())):
         message = "has a file of your own among several models, which the form cannot sweep."
-        remedy = "Choose models of the catalog, or use ammeter compare --sweep."
+        remedy = "Choose models of the catalog, or use `ammeter sweep`."
         raise ProblemError(setting_problem("model", message, remedy, value=draft.text("model")))
     return base, (*axes, *axes_of(values))
 

@@ -34,7 +34,8 @@ def manual_page() -> str:
         *_text(program.help),
         ".SH VERBS",
     ]
-    for name, verb in program.commands.items():
+    verbs = {name: verb for name, verb in program.commands.items() if not verb.hidden}
+    for name, verb in verbs.items():
         lines += [f".SS {name}", *_text(verb.help)]
         for parameter in verb.params:
             told = getattr(parameter, "help", None)

@@ -106,10 +106,10 @@ def test_it_runs_as_a_module_and_loads_neither_qt_nor_torch(home: Path) -> None:
     [
         (["fly"], "No such command 'fly'"),
         (["run", "--wings", "2"], "No such option: --wings"),
-        (["show"], "Missing argument 'RUN'"),
+        (["show"], "Missing argument 'ID'"),
         (["compare", "--repeats", "0"], "--repeats"),
         (["compare", "--repeats", "two"], "--repeats"),
-        (["runs", "--limit", "none"], "--limit"),
+        (["results", "--limit", "none"], "--limit"),
     ],
 )
 def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: list[str], words: str) -> None:
@@ -154,7 +154,7 @@ def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> Non
 @pytest.mark.slow
 def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:
     assert refusal(capsys, "resume", saved)["message"] == "First [light] was trained to its end."
-    assert "no run whose id starts with 'zz'" in refusal(capsys, "resume", "zz")["message"]
+    assert "no run, sweep or study whose id starts with 'zz'" in refusal(capsys, "resume", "zz")["message"]
     with Store() as store:
         stopped = store.add(Experiment(), name="Stopped")
         store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
@@ -262,7 +262,7 @@ def test_what_was_written_on_a_run_is_shown(capsys: Capture, saved: str) -> None
 
 
 def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(capsys: Capture, saved: str) -> None:
-    assert refusal(capsys, "delete", saved, "zzz")["key"] == "run"
+    assert refusal(capsys, "delete", saved, "zzz")["key"] == "id"
     assert answer(capsys, "delete", saved, saved[:8]) == (0, {"deleted": [saved]})
     assert answer(capsys, "runs")[1] == {"runs": []}
 

@@ -1,4 +1,4 @@
-"""The verb `probe` with real workers, and what it prints."""
+"""The verb `limit` with real workers, and what it prints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = ["--model", "small-cnn", "--dataset", "fashion", "--device", "cpu"]
 
 
 def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main(["probe", *arguments, "--json"])
+    status = main(["limit", *arguments, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -60,7 +60,7 @@ def test_every_trial_is_printed_and_the_answer_last(capsys: Capture, monkeypatch
         return Followed(study.knowing(sides=(side,)), Finished(summary=Summary(), stopped=True), False)
 
     monkeypatch.setattr("engine.cli.limit.follow", followed)
-    assert main(["probe", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
+    assert main(["limit", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
     out = capsys.readouterr().out
     assert all(str(batch) in out for batch in range(101, 113)) and "more rows" not in out
     assert out.splitlines()[-1] == "FP32 fits at least 112."

@@ -1,4 +1,4 @@
-"""The verb `diagnose`: what it finds, what it prints and saves, and what it refuses."""
+"""The verb `numerics`: what it finds, what it prints and saves, and what it refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch(size):
 """
 
 
-def answer(capsys: Capture, *arguments: str, verb: str = "diagnose") -> tuple[int, dict[str, Any]]:
+def answer(capsys: Capture, *arguments: str, verb: str = "numerics") -> tuple[int, dict[str, Any]]:
     status = main([verb, *arguments, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
@@ -67,7 +67,7 @@ def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(capsys: Cap
 
 
 def test_tables_are_printed_for_people(capsys: Capture) -> None:
-    assert main(["diagnose", *TINY, "--map", "--range", *HERE]) == 0
+    assert main(["numerics", *TINY, "--map", "--range", *HERE]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [title for title in ("Precision map", "Ranges", "Advice") if title in lines] == [
         *("Precision map", "Ranges", "Advice")

@@ -117,7 +117,7 @@ def test_so_does_one_that_is_named_from_its_own_folder(
     assert TrustedCode().is_named(planted.path), "the whole path, as it was at that moment"
 
 
-@pytest.mark.parametrize("verb", ["run", "check", "compare", "diagnose", "profile", "probe", "fastest"])
+@pytest.mark.parametrize("verb", ["run", "check", "compare", "limit", "numerics", "profile", "tune"])
 @pytest.mark.parametrize("source", ["preset", "toml"])
 def test_no_verb_runs_a_file_that_a_preset_or_toml_file_names(
     planted: Planted, tmp_path: Path, verb: str, source: str
@@ -128,7 +128,7 @@ def test_no_verb_runs_a_file_that_a_preset_or_toml_file_names(
         given = ["--preset", "theirs"]
     else:
         given = ["--config", toml(tmp_path, **settings)]
-    target = [] if verb == "probe" else THREAD
+    target = [] if verb == "limit" else THREAD
     assert UNACCEPTED in planted.refused(verb, *given, *target)
     assert not TrustedCode().is_named(planted.path)
 
@@ -209,7 +209,7 @@ def test_a_folder_of_runs_that_was_copied_here_resumes_nothing(
     assert planted.verb("resume", run["id"], "--trust-code", *THREAD)[0] == 0 and planted.was_run
 
 
-@pytest.mark.parametrize("verb", [["diagnose", "--run"], ["profile", "--run"]])
+@pytest.mark.parametrize("verb", [["numerics", "--run"], ["profile", "--run"]])
 def test_no_verb_runs_the_code_of_a_run_from_elsewhere(planted: Planted, verb: list[str]) -> None:
     with Store() as store:
         run = store.add(planted.experiment())
@@ -223,8 +223,8 @@ def test_a_sweep_or_a_search_from_elsewhere_does_not_go_on(planted: Planted) -> 
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
         answer = Tuning(experiment=planted.experiment(), plan=TuningPlan())
         tuning = store.studies.add(Study(answer=answer, device_name="CPU")).id
-    assert UNACCEPTED in planted.refused("resume", sweep, *THREAD)
-    assert UNACCEPTED in planted.refused("fastest", "--carry-on", tuning, *THREAD)
+    for start in (["resume", sweep], ["resume", tuning], ["tune", "--carry-on", tuning]):
+        assert UNACCEPTED in planted.refused(*start, *THREAD)
     TrustedCode().add(planted.code)
     assert planted.verb("resume", sweep, *THREAD)[0] == 0 and planted.was_run
 
@@ -236,7 +236,7 @@ def test_a_path_without_a_text_runs_nothing_wherever_it_comes_from(planted: Plan
         (axis,) = axes_of({"batch_size": (2, 4)})
         grid = grid_of(json.loads(experiment.to_json()), [axis])
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
-    for arguments in (["diagnose", "--run", run.id], ["profile", "--run", run.id]):
+    for arguments in (["numerics", "--run", run.id], ["profile", "--run", run.id]):
         assert "the text of that file is missing" in planted.refused(*arguments, "--trust-code", *THREAD)
     planted.verb("resume", sweep, "--trust-code", *THREAD)
     planted.verb("export", run.id, "--to", str(tmp_path / "run.py"))

@@ -33,16 +33,16 @@ def test_an_unknown_setting_is_answered_with_those_that_may_be_meant(capsys: Cap
     assert "Did you mean optimizer.learning_rate? `ammeter settings` lists all of them." in shown
 
 
-@pytest.mark.parametrize("verb", ["run", "compare"])
-def test_the_preset_of_a_search_is_not_trained(capsys: Capture, verb: str) -> None:
+@pytest.mark.parametrize("verb", ["run", "compare", "sweep"])
+def test_the_preset_of_a_limit_is_not_trained(capsys: Capture, verb: str) -> None:
     assert main([verb, "--preset", "batch-limit"]) == 2
     shown = " ".join(capsys.readouterr().err.split())
-    assert "searches for the largest batch" in shown and "`ammeter probe --preset batch-limit`" in shown
+    assert "finds the largest batch" in shown and "`ammeter limit --preset batch-limit`" in shown
     with Store() as store:
         assert not store.runs()
 
 
-@pytest.mark.parametrize("verb", ["compare", "probe"])
+@pytest.mark.parametrize("verb", ["compare", "limit"])
 def test_the_help_names_the_precisions_and_those_without_any(capsys: Capture, verb: str) -> None:
     shown = told(capsys, verb, "--help")
     assert all(precision.value in shown for precision in Precision)

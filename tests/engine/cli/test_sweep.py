@@ -39,7 +39,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
     capsys: Capture, tmp_path: Path
 ) -> None:
-    status, found = answer(capsys, "compare", *TINY, *GRID, "--name", "Night")
+    status, found = answer(capsys, "sweep", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
         "id", "name", "status", "created", "ammeter", "device_name", "plan", "spent_seconds", "grid", "cells",

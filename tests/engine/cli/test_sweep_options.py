@@ -61,7 +61,7 @@ def test_a_comparison_is_a_sweep_where_settings_are_swept_or_a_plan_asks_for_mor
 
 
 def test_a_file_with_a_sweep_is_refused_where_nothing_is_swept(config: str) -> None:
-    with pytest.raises(ProblemError, match=r"grid.toml has a table \[sweep\], which only `ammeter compare`"):
+    with pytest.raises(ProblemError, match=r"grid.toml has a table \[sweep\], which only `ammeter sweep`"):
         asked({"config": config})
 
 

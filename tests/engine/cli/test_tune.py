@@ -1,4 +1,4 @@
-"""The verb `fastest`: what it prints and saves, how it is carried on, and what it refuses."""
+"""The verb `tune`: what it prints and saves, how it is carried on, and what it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = ["--target", "thread"]
 
 
 def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main(["fastest", *arguments, "--json"])
+    status = main(["tune", *arguments, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -49,7 +49,7 @@ def test_a_tiny_search_is_saved_exported_and_printed(
         (["--change", "colour"], "no kind of change"),
         (["--guard", "some"], "alike or none"),
         (["--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["--carry-on", "beef"], "no study with the id 'beef'"),
+        (["--carry-on", "beef"], "no run, sweep or study whose id starts with 'beef'"),
         (["--carry-on", "beef", "--model", "linear"], "takes no others"),
         (["--to", "x.docx"], "is no format of"),
         (["--batch-size", "0"], "Batch size"),

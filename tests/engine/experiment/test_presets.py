@@ -84,7 +84,7 @@ def sides(name: str, has_gpu: bool = True) -> dict[str, Experiment]:
     ],
 )
 def test_a_built_in_preset_has_the_settings_of_its_title(name, precisions, settings):
-    assert (preset(name).kind == "probe") is (name == "batch-limit")
+    assert (preset(name).kind == "limit") is (name == "batch-limit")
     experiments = sides(name).values()
     assert [one.precision.value for one in experiments] == precisions
     for one in experiments:
@@ -98,7 +98,7 @@ def test_resnet50_memory_has_two_batches_of_amp_beside_fp32() -> None:
 
 @pytest.mark.parametrize("has_gpu", [True, False])
 def test_the_debug_ladder_climbs_from_fp32_to_the_scaler(has_gpu: bool) -> None:
-    assert (preset("debug-ladder").kind, preset("debug-ladder").parts) == ("diagnose", ("ladder",))
+    assert (preset("debug-ladder").kind, preset("debug-ladder").parts) == ("numerics", ("ladder",))
     rungs = list(sides("debug-ladder", has_gpu).values())
     assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
     assert [one.uses_scaler for one in rungs] == [False, False, True]
@@ -131,6 +131,12 @@ def test_a_saved_preset_is_found_again() -> None:
     assert found.experiments(has_gpu=True)[1][1].batch_size == 64
 
 
+@pytest.mark.parametrize(("former", "kind"), [("probe", "limit"), ("diagnose", "numerics")])
+def test_a_kind_by_its_former_name_is_read(former: str, kind: str) -> None:
+    write_own("mine", f"title = 'x'\nkind = '{former}'\n[experiment]")
+    assert preset("mine").kind == kind
+
+
 def test_a_preset_is_replaced_only_when_asked() -> None:
     save_own("Mine", Experiment(seed=1))
     with pytest.raises(ProblemError, match="already a preset named 'mine'"):
@@ -157,7 +163,7 @@ def test_where_nothing_can_be_written_it_says_so(home: Path) -> None:
 BROKEN: list[tuple[str, str]] = [
     ("title = ", "not valid TOML"),
     ("about = 'no title'", "title is missing"),
-    ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare, probe or diagnose"),
+    ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare, limit or numerics"),
     ("title = 'x'\ncolour = 'red'\n[experiment]", "no setting named 'colour'"),
     ("title = 'x'\n[experiment]\nbatch_size = 0", "Batch size is 0"),
     ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),

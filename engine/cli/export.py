@@ -1,0 +1,156 @@
+"""The verb `export`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli import output
+from engine.cli.lookup import RUN, SWEEP, Found, Ids, find, saved_results
+from engine.cli.options import AsJson, Force, Published
+from engine.cli.study import PRINTED
+from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.export import formats
+from engine.export.content import Content, Write, content_of
+from engine.export.formats import COMPARISON, and_beside, files_beside
+from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
+from engine.export.trackers.mlflow_client import is_mlflow
+from engine.store.saved.study import Study
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from resources.looks import DARK, LIGHT
+
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="PATH",
+        help=f"The file to write; its ending chooses the format: {COMPARISON.endings}. A path that"
+        " ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="RUN", help="The run that the others are compared with.")
+]
+Lead = Annotated[
+    str | None,
+    typer.Option("--lead", metavar="RUN", help="The run that leads the report and races the baseline."),
+]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the report.")]
+_PLOTS = (*CHART_NAMES, RACE)
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="NAME", help=f"Of a picture: what it shows, one of {', '.join(_PLOTS)}."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option("--by", metavar="AXIS", help=f"Of a picture: the curves' x axis, one of {', '.join(BYS)}."),
+]
+Theme = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        metavar="NAME",
+        help=f"Of a picture: {' or '.join(THEME_NAMES)}. By default charts are light, a race is dark.",
+    ),
+]
+
+
+def export(
+    ids: Ids,
+    to: To,
+    baseline: Baseline = None,
+    lead: Lead = None,
+    title: Title = "",
+    plot: Plot = None,
+    by: Against = None,
+    theme: Theme = None,
+    published: Published = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> int:
+    """Export runs as a report, a table, a picture, a race or a script, or the runs themselves.
+
+    A sweep or a study is exported alone: as a report, pictures, tables, or what else its kind offers.
+    """
+    with saved_results() as store:
+        found = find(store, ids[0])
+        if found.kind != RUN:
+            of_runs = (*ids[1:], baseline, lead, title, plot, by, theme)
+            _export_alone(store, found, to, force, as_json, has_more=any(of_runs) or published)
+            return 0
+        picture = _picture(to, plot, by, theme)
+        content = content_of(store, ids, baseline, lead, title, with_published=published)
+        sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
+    if as_json:
+        output.json_object({"to": to, "runs": [run.id for run in content.runs]})
+    else:
+        for sentence in sentences:
+            output.line(sentence)
+    return 0
+
+
+def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: bool, *, has_more: bool) -> None:
+    if has_more:
+        message = f"A {found.kind} is exported alone, and takes no option but --to and --force."
+        raise ProblemError(request_problem(message, "Leave out the rest.", key="id", value=found.id))
+    result: SweepRecord | Study[Any]
+    if found.kind == SWEEP:
+        result = store.sweeps.find(found.id)
+        path = formats.SWEEP.export(result, to, force=force)
+    else:
+        result = store.studies.find(found.id)
+        path = PRINTED[result.kind].formats.export(result, to, force=force)
+    if as_json:
+        output.json_object({"to": to, found.kind: found.id})
+    else:
+        output.line(f"Wrote {result.name} to {path}.")
+
+
+def _send(content: Content, to: str) -> tuple[str, ...]:
+    # its client takes a second to load
+    from engine.export.trackers.mlflow import log_runs
+
+    return log_runs(content, to).sentences
+
+
+def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
+    path = COMPARISON.export(content, to, force=force, write=picture)
+    count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
+    return (f"Wrote {count} to {path}{and_beside(files_beside(path))}.",)
+
+
+def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
+    """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
+    form = None if is_mlflow(to) else COMPARISON.format_for(to)
+    if plot is None and by is None and theme is None:
+        return None
+    if form is None or form.suffix not in RACE_SUFFIXES:
+        message = "--plot, --by and --theme are for pictures."
+        remedy = "End the path in .png or .svg."
+        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+    if plot is not None and plot not in _PLOTS:
+        raise ProblemError(unknown_name("plot", plot, _PLOTS, "plot"))
+    axes = tuple(name for name in BYS if name == (by or "seconds"))
+    if not axes:
+        raise ProblemError(unknown_name("by", by or "", BYS, "axis"))
+    themes = tuple(name for name in THEME_NAMES if name == theme)
+    if theme is not None and not themes:
+        raise ProblemError(unknown_name("theme", theme, THEME_NAMES, "theme"))
+    if plot == RACE or (form.is_race and plot is None and by is None):
+        return race_writer(form.suffix, *themes)
+    if form.is_race:
+        message = f"A {form.suffix} file can only show a race."
+        remedy = "End the path in .png or .svg, or leave out --plot and --by."
+        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+    return _charts(plot, axes[0], themes)
+
+
+def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
+    from engine.export.pictures import sheet
+
+    charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
+    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)

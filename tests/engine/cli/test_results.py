@@ -1,0 +1,141 @@
+"""Everything saved on the command line: listed by date, and shown, exported and deleted by its id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import VERBS, main
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.sweep.axes import axes_of
+from engine.experiment.sweep.grid import grid_of
+from engine.experiment.sweep.plan import Plan
+from engine.protocol.answer import Answer
+from engine.protocol.events import Finished, Summary
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile.profile import StepProfile
+from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.trials import Limit, LimitSide, Trial
+from engine.protocol.tune import Proof, Tuning, TuningTrial
+from engine.store.saved.study import Study
+from engine.store.store import Store
+
+Capture = pytest.CaptureFixture[str]
+
+FP32 = Experiment(precision=Precision.FP32)
+BAR = Bar.of([(StepPart.MATRIX, 3.0), (StepPart.HOST, 1.0)])
+PROFILE = StepProfile(
+    device_type="cpu", steps=3, samples=8, step_ms=4.0, recorded_ms=4.4, bar=BAR, format="fp32"
+)
+TRIALS = (TuningTrial(round=1, changes={}, steps=5, seconds=1.0),)
+ANSWERS: tuple[Answer, ...] = (
+    Limit(sides=(LimitSide(label="FP32", experiment=FP32, trials=(Trial(batch_size=8, fits=True),)),)),
+    Numerics(
+        experiment=FP32,
+        parts=("nan",),
+        results=NumericsResults(nan=NonfiniteSearch(sentence="All numbers are finite.")),
+    ),
+    profiles_of([FP32]).with_side(0, profile=PROFILE),
+    Tuning(experiment=FP32, trials=TRIALS, winner=FP32, phase="over", proof=Proof(speedup=2.0)),
+)
+RESULTS = {
+    "limit": "FP32 fits at least 8.",
+    "numerics": "NaN",
+    "profile": "FP32 4.00 ms a step",
+    "sweep": "2 cells, stopped",
+    "tune": "2.00 times as fast as plain FP32",
+    "run": "640 img/s, 50.0 %",
+}
+
+
+@pytest.fixture
+def saved(home: Path) -> dict[str, str]:
+    """The ids of what is saved, by kind, the oldest first."""
+    with Store() as store:
+        ids: dict[str, str] = {
+            answer.kind: store.studies.end(store.studies.begin(Study(answer=answer))).id for answer in ANSWERS
+        }
+        grid = grid_of(json.loads(FP32.to_json()), axes_of({"batch_size": (2, 4)}))
+        ids["sweep"] = store.sweeps.add("Night", grid, Plan(), device_name="CPU")
+        run = store.add(FP32, name="Alone")
+        summary = Summary(steps=2, samples_per_second=640.0, final_validation_accuracy=0.5)
+        store.record(run.id, [Finished(summary=summary)])
+    return {**ids, "run": run.id}
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    status = main([*arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_results_are_one_list_by_date(capsys: Capture, saved: dict[str, str]) -> None:
+    assert main(["results"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["Id", "Kind", "When", "Title", "Result"]
+    assert [line.split()[:2] for line in lines] == [[i, kind] for kind, i in reversed(saved.items())]
+    for line in lines:
+        assert RESULTS[line.split()[1]] in line
+    _, found = answer(capsys, "results")
+    assert [run["id"] for run in found["runs"]] == [saved["run"]]
+    assert [sweep["id"] for sweep in found["sweeps"]] == [saved["sweep"]]
+    assert {study["kind"]: study["id"] for study in found["studies"]}.items() < saved.items()
+    _, newest = answer(capsys, "results", "--limit", "2")
+    assert [len(newest[key]) for key in ("runs", "sweeps", "studies")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_every_kind_is_listed_shown_exported_and_deleted(
+    capsys: Capture, saved: dict[str, str], tmp_path: Path, kind: str
+) -> None:
+    start, path = saved[kind][:8], tmp_path / "x.html"
+    assert main(["results", "--kind", kind]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [saved[kind]]
+    assert main(["show", start]) == 0
+    assert capsys.readouterr().out.strip()
+    _, shown = answer(capsys, "show", start)
+    assert shown["id"] == saved[kind]
+    status, wrote = answer(capsys, "export", start, "--to", str(path))
+    assert status == 0 and saved[kind] in str(wrote) and path.read_text(encoding="utf-8").startswith("<!")
+    assert answer(capsys, "delete", start, saved[kind]) == (0, {"deleted": [saved[kind]]})
+    _, left = answer(capsys, "results")
+    assert sum(map(len, left.values())) == len(saved) - 1
+
+
+def test_what_a_kind_does_not_have_is_refused(capsys: Capture, saved: dict[str, str]) -> None:
+    for arguments in (
+        ["show", saved["limit"], "--samples"],
+        ["show", saved["sweep"], "--code"],
+        ["export", saved["tune"], saved["run"], "--to", "x.html"],
+        ["resume", saved["profile"]],
+        ["resume", saved["tune"], "--target", "thread"],
+        ["results", "--kind", "probe"],
+        ["sweep", "--preset", "hello-amp"],
+        ["show", "nothing"],
+        ["show", " "],
+    ):
+        assert answer(capsys, *arguments)[0] == 2, arguments
+
+
+@pytest.mark.parametrize(
+    ("former", "verb"),
+    [("probe", "limit"), ("diagnose", "numerics"), ("fastest", "tune"), ("runs", "results")],
+)
+def test_a_former_verb_goes_on_working_but_is_not_offered(capsys: Capture, former: str, verb: str) -> None:
+    assert former not in VERBS and verb in VERBS
+    main(["--help"])
+    offered = [line.split()[1:2] for line in capsys.readouterr().out.splitlines()]
+    assert [verb] in offered and [former] not in offered
+    assert main([former, "--help"]) == 0
+    assert f"ammeter {former}" in capsys.readouterr().out
+
+
+def test_nothing_saved_is_said(capsys: Capture) -> None:
+    assert answer(capsys, "results") == (0, {"runs": [], "sweeps": [], "studies": []})
+    for verb in ("results", "runs", "sweeps"):
+        assert main([verb]) == 0
+        assert "There are no saved" in capsys.readouterr().out
