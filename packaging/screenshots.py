@@ -25,6 +25,7 @@ from engine.installation.installer import Installer
 from engine.installation.machine.builds import builds_for
 from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.installation.wanted import Plan, Wanted, Wheel
+from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.tryout import try_out
@@ -41,6 +42,8 @@ GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
 SWEEP_STEPS = 60
 """The fewest that give a speed."""
+TUNED_KINDS = 2
+"""Of all kinds of settings: the whole search takes an hour on a CPU."""
 WRONG_MODEL = """from torch import nn
 
 
@@ -121,7 +124,6 @@ def take(
         form.length.unit_button.click()
         form.length.setText(str(steps))
         form.length.edited.emit(str(steps))
-    grab(application, window, folder, "empty")
     window.setup.question_box.list.open()
     grab(application, window, folder, "questions")
     window.setup.question_box.list.dismiss()
@@ -132,21 +134,35 @@ def take(
     run_until(
         lambda: second.is_over or second.step > 0.6 * (second.total_steps or math.inf), within_seconds=seconds
     )
-    grab(application, window, folder, "train")
+    grab(application, window, folder, "running")
     run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
     run_until(lambda: window.live.answer() is not None, within_seconds=START_SECONDS)
-    grab(application, window, folder, "answer")
-    window.runs.set_checked([record.id for record in window.experiments.runs.records()])
+    grab(application, window, folder, "experiment")
+    run_ids = tuple(run.run_id for run in window.live.runs())
+    profile(application, window, folder, seconds, run_ids)
+    show_results(application, window, folder, run_ids)
+    show_race(application, window, folder)
+    find_limit(application, window, folder, seconds)
+    examine(application, window, folder, seconds)
+    sweep(application, window, folder, seconds)
+    tune(application, window, folder, seconds)
+    fail(application, window, folder, seconds)
+
+
+def show_results(
+    application: QApplication, window: MainWindow, folder: Path, run_ids: tuple[str, ...]
+) -> None:
+    """The comparison in Results, at its figures and at its profile."""
+    window.runs.set_checked(run_ids)
     window.show_page("results")
     # the comparison is read in a thread
     run_until(window.others.compare.table.isVisible, within_seconds=START_SECONDS)
-    grab(application, window, folder, "compare")
-    show_race(application, window, folder)
-    find_limit(application, window, folder, seconds)
-    study_numerics(application, window, folder, seconds)
-    explain(application, window, folder, seconds)
-    sweep(application, window, folder, seconds)
-    fail(application, window, folder, seconds)
+    grab(application, window, folder, "results")
+    tabs = window.others.compare.tabs
+    titles = [tabs.tabText(place) for place in range(tabs.count())]
+    tabs.setCurrentIndex(titles.index("Profile"))
+    grab(application, window, folder, "results-profile")
+    tabs.setCurrentIndex(0)
 
 
 def fail(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
@@ -177,7 +193,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A limit under a small memory cap, to its end."""
+    """The largest batch on a small limit."""
     window.show_page("limit")
     window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
     window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
@@ -185,12 +201,12 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
     limits = window.experiments.limits
     run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: limits.running is None, within_seconds=seconds)
-    grab(application, window, folder, "memory-limit")
+    grab(application, window, folder, "limit")
 
 
-def study_numerics(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """The numerics of the form's model in half precision, with the precision map in front."""
-    window.setup.set_memory_cap("")
+def examine(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """The numerics of the form's model in half precision, with its precision map in front."""
+    window.setup.set_text("memory_cap_gib", "")
     window.show_page("numerics")
     numerics, panel = window.experiments.numerics, window.others.numerics_panel
     window.setup.run_action.trigger()
@@ -201,14 +217,27 @@ def study_numerics(application: QApplication, window: MainWindow, folder: Path, 
     grab(application, window, folder, "numerics")
 
 
-def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """Profiles of the form's precisions side by side."""
-    window.show_page("profile")
+def profile(
+    application: QApplication, window: MainWindow, folder: Path, seconds: float, run_ids: tuple[str, ...]
+) -> None:
+    """The profiles of the two runs, side by side."""
     profiles = window.experiments.profiles
-    window.setup.run_action.trigger()
+    window.others.profiles.profile_runs(run_ids)
     run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: profiles.running is None, within_seconds=seconds)
+    window.show_page("profile")
     grab(application, window, folder, "profile")
+
+
+def tune(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """The fastest of a few settings, proven."""
+    window.show_page("tune")
+    options, tunings = window.others.tune_panel.options, window.experiments.tunings
+    options.restore({**options.state(), "kinds": CHANGE_KINDS[:TUNED_KINDS]})
+    window.setup.run_action.trigger()
+    run_until(lambda: tunings.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: tunings.running is None, within_seconds=seconds)
+    grab(application, window, folder, "tune")
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
@@ -223,7 +252,7 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     window.setup.run_action.trigger()
     run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
     window.show_page("compare")
-    window.setup.use_batch(64)
+    window.setup.set_text("batch_size", "64")
     for add in (window.setup.queue_action.trigger, window.others.find_limit):
         add()
     # the runs begin once all pilots are over

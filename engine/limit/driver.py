@@ -1,4 +1,4 @@
-"""Searches for the largest batch that fits, trial by trial, in one precision after the other."""
+"""Finds the largest batch that fits, trial by trial, in one precision after the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Steps = Iterator[Study[Limit] | Event]
 
 
 class LimitDriver(Driver[Limit]):
-    """The other precisions are searched even if one fails."""
+    """The other precisions are tried even if one fails."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
@@ -81,7 +81,7 @@ class LimitDriver(Driver[Limit]):
         yield self._end(first)
 
     def _side(self, study: Study[Limit], place: int) -> _Steps:
-        """Searches in one precision. Raises ProblemError if it cannot be searched on this machine."""
+        """Finds the limit of one precision. Raises ProblemError where this machine has none."""
         side, catalog = study.answer.sides[place], self._known_catalog()
         experiment = _resolved(side.experiment, side.granularity, catalog)
         device = _searchable(experiment, catalog)
@@ -98,7 +98,7 @@ class LimitDriver(Driver[Limit]):
             return replace(study, answer=answer, doing=state.doing)
 
         yield known()
-        yield Log(message=f"Searching for the largest batch of {experiment.model} in {side.label}.")
+        yield Log(message=f"Finding the largest batch of {experiment.model} in {side.label}.")
         runner = self._trial_runner = TrialRunner(self._launcher, experiment.device)
         try:
             for event in self._trials(runner, state):
@@ -302,7 +302,7 @@ def _resolved(experiment: Experiment, granularity: int, catalog: Catalog) -> Exp
 
 
 def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
-    """The device. Raises ProblemError if its memory has no limit to search for."""
+    """The device. Raises ProblemError if its memory has no limit to find."""
     device = catalog.device(experiment.device)
     assert device is not None  # the experiment is resolved
     if device.name == "cpu" and experiment.memory_cap_gib is None:
@@ -318,8 +318,8 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
             setting_problem(
                 "device",
                 f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
-                "capped, so there is no limit to search for.",
-                "Search on an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
+                "capped, so there is no limit to find.",
+                "Use an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
                 value=device.name,
             )
         )

@@ -1,4 +1,4 @@
-"""The result of a search, and its sentences."""
+"""The result of a limit, and its sentences."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Trie
     sentences: list[str] = []
     match bound:
         case "stopped":
-            sentences.append("The search was stopped before the answer was proven.")
+            sentences.append("It was stopped before the answer was proven.")
         case "data":
             sentences.append(f"The limit is the data, not the memory: {search.limit_reason}.")
         case "memory" if not search.largest_batch:

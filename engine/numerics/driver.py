@@ -19,7 +19,7 @@ from engine.store.store import Store
 class NumericsDriver(Driver[Numerics]):
     """Looks at one experiment, or at that of a run.
 
-    The search for a run's first NaN or Inf begins at its newest checkpoint from before it went wrong.
+    A run's first NaN or Inf is looked for from its newest checkpoint before it went wrong.
     """
 
     def prepare(self, study: Study[Numerics]) -> Study[Numerics]:
@@ -55,9 +55,9 @@ class NumericsDriver(Driver[Numerics]):
 _PART_NAMES = {
     "map": "precision map",
     "range": "ranges",
-    "nan": "search for the first NaN",
+    "nan": "first NaN or Inf",
     "ladder": "ladder",
-    "islands": "search for FP32 modules",
+    "islands": "FP32 modules",
     "advice": "advice",
 }
 

@@ -23,8 +23,8 @@ SEARCH_FRACTION = 0.5
 _MOST_NOT_TRIED = 100
 
 _PHASES = {
-    "candidates": "Search",
-    "halving": "Search",
+    "candidates": "Short runs",
+    "halving": "Short runs",
     "proof": "Proof",
     "gains": "Gains",
     "over": "Gains",
@@ -101,11 +101,11 @@ class Known:
         if is_offered and not any(key in trial.changes for trial in tuning.trials):
             sentences.append("Activation checkpointing: memory was enough, and it slows every step down.")
         if self.is_spent(SEARCH_FRACTION):
-            sentences.append("The search ended early, to leave time for the proof.")
+            sentences.append("The short runs ended early, to leave time for the proof.")
         tried = {repr(sorted(trial.changes.items())) for trial in tuning.trials}
         if (left := tuning.candidates - len(tried)) > 0:
             sentences.append(
-                f"{left:,} of {tuning.candidates:,} combinations: the kinds of changes were searched one "
+                f"{left:,} of {tuning.candidates:,} combinations: the kinds of changes were tried one "
                 "after the other."
             )
         failed = ((trial.words, trial.problem) for trial in tuning.trials)

@@ -129,7 +129,7 @@ def _sentence(
     if baseline.is_disturbed or winner.is_disturbed:
         parts = [
             "Not a clean measurement: the machine was disturbed during the proof, so nothing follows from "
-            f"it. As measured, the winner trains {pace_text(ratio)} as the plain FP32 loop, by {by}. Search "
+            f"it. As measured, the winner trains {pace_text(ratio)} as the plain FP32 loop, by {by}. Tune "
             "again when it is quiet."
         ]
     elif interval is None or interval[0] <= 1.0 <= interval[1]:

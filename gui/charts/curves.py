@@ -55,7 +55,7 @@ class Curve:
     is_rate: bool = False
 
     def averaged(self, values: Values) -> Values:
-        """What is averaged in place of the values of this curve, and back: of a rate the time per sample."""
+        """The quantity averaged in place of this curve, and back: of a rate the time per sample."""
         if not self.is_rate:
             return values
         with np.errstate(divide="ignore"):

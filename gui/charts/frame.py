@@ -1,4 +1,4 @@
-"""What stands around and behind the curves of a plot: axes, marks and words, and how they are painted."""
+"""The frame of a plot: axes, marks and words, and how they are painted."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ class FramePainter:
                 return
 
     def _is_clear(self, rect: Rect) -> bool:
-        """Whether no curve runs through a rectangle."""
+        """True if no curve runs through a rectangle."""
         (low, high), (least, most) = self._frame.x_range, self._frame.y_range
         across, up = (high - low) / self._area.width(), (most - least) / self._area.height()
         edges = low + (np.array([rect.left - 3, rect.right + 3]) - self._area.left()) * across
@@ -264,7 +264,7 @@ class FramePainter:
 
 
 def _passes(trace: Trace, edges: NDArray[np.float64], bottom: float, top: float) -> bool:
-    """Whether a curve comes between two levels, between two places in x."""
+    """True if a curve comes between two levels, between two places in x."""
     x, y = trace
     if not len(x):
         return False

@@ -23,7 +23,7 @@ from gui.charts.lines import Quantity
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.theme.icons import icon
 from gui.theme.theme import theme
-from gui.widgets.buttons import Button
+from gui.widgets.buttons import Button, ComboBox
 from gui.widgets.labels import ElidedLabel, label, set_text
 
 _TIP = "Over how many steps the noisy curves are smoothed, in all plots; the raw values stay behind"
@@ -161,7 +161,7 @@ class OverlayHeader(QWidget):
         self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
 
     def set_quantity_known(self, quantity: Quantity, is_known: bool) -> None:
-        """Whether any of the runs has it."""
+        """True if any of the runs has it."""
         self._quantities.button([key for key, *_ in _QUANTITIES].index(quantity)).setEnabled(is_known)
 
     def _toggles(self, row: QHBoxLayout, choices: Sequence[tuple[str, str, str]]) -> QButtonGroup:
@@ -183,10 +183,14 @@ _HIGH, _LOW = 42, 28
 
 
 class PlotHeader(QWidget):
-    """44 px high. `changed` is emitted when Log is switched, `follow_switched` for Follow."""
+    """44 px high. `changed` is emitted when Log is switched, `follow_switched` for Follow.
+
+    Where its title is a menu of plots, `other_chosen` carries the place of another one.
+    """
 
     changed = Signal()
     follow_switched = Signal(bool)
+    other_chosen = Signal(int)
 
     def __init__(
         self, title: str, unit: str, smooths: bool, can_log: bool, parent: QWidget | None = None
@@ -197,7 +201,14 @@ class PlotHeader(QWidget):
         self._row = row = QHBoxLayout(self)
         row.setContentsMargins(11, 0, 11, 0)
         row.setSpacing(4)
+        self.others = ComboBox()
+        self.others.setAccessibleName("Plot")
+        self.others.setProperty("small", "true")
+        self.others.setToolTip("Show another plot in this place")
+        self.others.hide()
+        self.others.activated.connect(self.other_chosen)
         row.addWidget(self._title)
+        row.addWidget(self.others)
         row.addSpacing(4)
         row.addWidget(self._unit, 1)
         self.set_compact(False)
@@ -224,6 +235,18 @@ class PlotHeader(QWidget):
         self._row.insertWidget(self._row.indexOf(self.log), toggle)
         # the order of Tab follows that of the children
         toggle.stackUnder(self.log)
+
+    def offer_others(self, titles: Sequence[str], place: int) -> None:
+        """Makes the title a menu of plots, of which that at `place` is shown; a title again without any."""
+        self._title.setVisible(not titles)
+        self.others.setVisible(bool(titles))
+        if [self.others.itemText(row) for row in range(self.others.count())] != list(titles):
+            self.others.clear()
+            self.others.addItems(titles)
+        self.others.setCurrentIndex(place)
+
+    def title(self) -> str:
+        return self._title.text()
 
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)

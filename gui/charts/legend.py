@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Fit:
-    """How much of the entries is shown, with `name` pixels for a name; values are the last to go."""
+    """The detail at which entries are shown, with `name` pixels for a name; values are the last to go."""
 
     sample: int
     gap: int
@@ -101,7 +101,7 @@ class LegendRow(QWidget):
 
     @staticmethod
     def room_for(entries: Sequence[Entry], place: str) -> float:
-        """How many pixels these need with names that can still be read."""
+        """The pixels that these need with legible names."""
         fit = _READABLE
         widths = sum(_entry_width(entry, fit) for entry in entries) - fit.gap
         return widths + 16 + _width(font(12), place)

@@ -48,7 +48,7 @@ class Trace:
 
     @property
     def has_values(self) -> bool:
-        """Whether there is anything that can be drawn."""
+        """True if there is anything that can be drawn."""
         return bool(np.isfinite(self._values).any())
 
     def end(self, by: By) -> float:
@@ -56,7 +56,7 @@ class Trace:
         return float(self._x[by][-1]) if len(self) else 0.0
 
     def rows_within(self, by: By, x_range: tuple[float, float]) -> int:
-        """How many rows lie in a part of x."""
+        """The number of rows in a part of x."""
         first, last = np.searchsorted(self._x[by], x_range)
         return int(last - first)
 
@@ -79,7 +79,7 @@ class Trace:
         return known[1]
 
     def value_at(self, by: By, place: float | None, rows: int, smooth: int) -> float | None:
-        """What the curve shows at `place`, or at its end for None; None where it does not reach."""
+        """The value of the curve at `place`, or at its end for None; None where it does not reach."""
         level = self.level(rows, smooth)
         row = nearest_row(level.x[by], place)
         return None if row is None else float(level.y[row])
@@ -90,12 +90,12 @@ class Trace:
 
 
 def rows_a_point(most_rows: int) -> int:
-    """How many rows make a point where the longest curve has so many rows in view."""
+    """The number of rows in a point where the longest curve has so many rows in view."""
     return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
 
 
 def smoothing_words(steps: int, smooth: int) -> str:
-    """What was done to a noisy curve that is drawn in blocks of `steps`; empty where it is raw."""
+    """The averaging of a noisy curve that is drawn in blocks of `steps`; empty where it is raw."""
     if smooth:
         return f"smoothed over {max(smooth, _SMOOTHING_POINTS * steps):,} steps"
     return f"means of {steps:,} steps" if steps > 1 else ""
@@ -127,7 +127,7 @@ class Line:
 
 
 _FAR_OFF = 2.0
-"""How far above its start a loss may rise, in its own fall, before the rest counts for more."""
+"""The rise of a loss above its start, in its own fall, from which the rest counts for more."""
 
 
 def y_range(pieces: Iterable[Values]) -> tuple[float, float] | None:

@@ -62,7 +62,7 @@ _COMPACT_BELOW = 170
 
 @dataclass(frozen=True)
 class PlotSpec:
-    """What a plot shows and how.
+    """The content and look of a plot.
 
     `smooths` says that it is noisy and follows the chosen smoothing; `powers_of_two` makes the axis log2
     and the curve a staircase; `shows_warmup` shades the warm-up.
@@ -178,7 +178,7 @@ class LivePlot(QFrame):
         self.header.set_title(title, unit)
 
     def set_by(self, by: By) -> None:
-        """What the curves' x is, for the unit at the axis and in the readout."""
+        """The meaning of the curves' x, for the unit at the axis and in the readout."""
         if by != self._by:
             self._by = by
             self._redraw()

@@ -171,7 +171,7 @@ class OverlayPlot(QFrame):
         return QSize(560, 260)
 
     def entries(self) -> tuple[Entry, ...]:
-        """What the legend shows now."""
+        """The legend's entries now."""
         return self._legend.entries()
 
     def _traces(self) -> list[Trace]:
@@ -233,7 +233,7 @@ class OverlayPlot(QFrame):
         )
 
     def _notes(self) -> tuple[Note, ...]:
-        """How long each side took, at the end of its line."""
+        """The time of each side, at the end of its line."""
         full = [line for line in self._lines if not line.is_repeat]
         if self._chosen is not None or self.header.by != "seconds" or len(full) > _MOST_NOTES:
             return ()

@@ -36,13 +36,13 @@ from resources.looks import Palette
 
 _EDGE = 1.5
 _BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}
-"""How much of a text is before its place."""
+"""The share of a text before its place."""
 
 _DISPLAY_FROM = 18
 
 
 def words_width(text: str, size: float, weight: int = 400) -> float:
-    """How wide the window draws a text, in pixels."""
+    """The width of a text in the window, in pixels."""
     return QFontMetricsF(_face(size, weight)).horizontalAdvance(text)
 
 
@@ -71,7 +71,7 @@ def _style(shape: Shape) -> object:
 
 
 def _is_straight(line: Stroke) -> bool:
-    """Whether it runs straight across or down."""
+    """True if it runs straight across or down."""
     left, top = line.points[0]
     return all(x == left for x, _ in line.points) or all(y == top for _, y in line.points)
 
@@ -177,7 +177,7 @@ class Spot(Protocol):
     """A part of a picture."""
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point is in it."""
+        """True if the point is in it."""
         ...
 
 
@@ -215,7 +215,7 @@ class Picture(QWidget, Generic[S]):
         raise NotImplementedError
 
     def tip(self, spot: S) -> str:
-        """What a spot is."""
+        """The tooltip of a spot."""
         raise NotImplementedError
 
     def outline(self, spot: S) -> QRectF:

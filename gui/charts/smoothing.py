@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication
 
 WINDOWS = (0, 5, 9, 15, 25, 45, 75, 101)
-"""What can be chosen, in steps; 0 shows the raw values. Odd, so that a window has a middle."""
+"""The choices, in steps; 0 shows the raw values. Odd, so that a window has a middle."""
 _USUAL = 15
 
 

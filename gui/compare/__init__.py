@@ -1,1 +1,1 @@
-"""The workspace Compare."""
+"""The page of a comparison."""

@@ -29,7 +29,7 @@ from gui.widgets.notice import Notice
 
 
 class CompareReader(QObject):
-    """Reads the compared runs in a thread, while the workspace is in sight, and shows them.
+    """Reads the compared runs in a thread, while the page is in sight, and shows them.
 
     `shown` when the comparison is shown; `problem` (Problem) if it could not be read.
     """
@@ -69,7 +69,7 @@ class CompareReader(QObject):
         return self._run_ids
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
+        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
         self._is_in_sight = is_in_sight
         if is_in_sight and self._is_stale:
             self.refresh()
@@ -144,7 +144,7 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 class CompareController(QObject):
     """Connects the table, the head and the comparison beside it.
 
-    `workspace_wanted` asks for the workspace; `problem` (Problem) if something could not be read or queued.
+    `page_wanted` asks for the page; `problem` (Problem) if something could not be read or queued.
     """
 
     page_wanted = Signal()
@@ -259,7 +259,7 @@ class CompareController(QObject):
         self._tick(newest or [run.id for run in trained[:2]])
 
     def compare(self, run_ids: tuple[str, ...]) -> None:
-        """Ticks these runs and no others, and asks for the workspace."""
+        """Ticks these runs and no others, and asks for the page."""
         self._tick(run_ids)
         self.page_wanted.emit()
 

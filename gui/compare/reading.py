@@ -1,4 +1,4 @@
-"""Reads from the store what the workspace Compare shows. No Qt: a thread does it."""
+"""Reads from the store what a comparison shows. No Qt: a thread does it."""
 
 from __future__ import annotations
 

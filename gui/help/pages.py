@@ -64,7 +64,7 @@ class GuidePage:
     text: str
 
     def has(self, words: str) -> bool:
-        """Whether the page contains each of the words, also as a part of a word, ignoring case."""
+        """True if the page contains each of the words, also as a part of a word, ignoring case."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
 

@@ -1,4 +1,4 @@
-"""What will be set up: this machine, the build of PyTorch, its size and place, and further choices."""
+"""The choice to set up: this machine, the build of PyTorch, its size and place, and further choices."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ChoiceView(QFrame):
 
     @property
     def can_begin(self) -> bool:
-        """Whether the choice is resolved and has room."""
+        """True if the choice is resolved and has room."""
         return self._plan is not None and has_room(self._plan)
 
     def show_found(self, found: Found) -> None:
@@ -146,7 +146,7 @@ class ChoiceView(QFrame):
         set_text(self._room, problem.remedy)
 
     def texts(self) -> str:
-        """What is said of the choice, for tests."""
+        """The words about the choice, for tests."""
         parts = (self._card, self._facts, self._why, self._download, self._room, self._network)
         return "\n".join(part.text() for part in parts)
 

@@ -167,7 +167,7 @@ class EngineDialog(QDialog):
         self.adjustSize()
 
     def answer(self) -> str:
-        """What a check or a removal has said; empty before."""
+        """The outcome of a check or a removal; empty before."""
         return "" if self._answer.isHidden() else self._answer.text()
 
 

@@ -103,11 +103,11 @@ class DoctorDialog(QDialog):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What was found so far."""
+        """The findings so far."""
         return self._checks
 
     def words(self) -> str:
-        """What it says of itself: that it is looking, or what came of it."""
+        """Its state in words: that it is looking, or the outcome."""
         return self._words.text()
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""How far an installation is, made of its events, and in words. No Qt."""
+"""The progress of an installation, made of its events, and in words. No Qt."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """How much of the stage is done, 0 to 1; None where that is not known."""
+        """The share of the stage that is done, 0 to 1; None where that is not known."""
         if self.stage not in (Stage.FETCHING, Stage.UNPACKING) or not self.total_bytes:
             return None
         return min((self.done_bytes or 0) / self.total_bytes, 1.0)
@@ -79,7 +79,7 @@ class Progress:
 
     @property
     def percent(self) -> str:
-        """How much of the stage is done, as "43 %"; "" where that is not known."""
+        """The share of the stage that is done, as "43 %"; "" where that is not known."""
         return "" if self.fraction is None else share_text(int(100 * self.fraction) / 100)
 
     @property
@@ -91,7 +91,7 @@ class Progress:
 
     @property
     def amount(self) -> str:
-        """What is done, and how fast: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
+        """The amount that is done, and its rate: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
         if self.is_waiting:
             return "It begins when that has ended or is stopped; what is queued waits for it."
         if self.fraction is None:
@@ -107,5 +107,5 @@ class Progress:
 
     @property
     def facts(self) -> str:
-        """What is done and the time left: "43 %, 3 min left"; "" where neither is known."""
+        """The share that is done and the time left: "43 %, 3 min left"; "" where neither is known."""
         return ", ".join(part for part in (self.percent, self.left) if part)

@@ -108,7 +108,7 @@ _ROOM_FOR_LINE = 1_300
 
 
 class SetupChip(Button):
-    """How far the installation is, in the window's top bar; hidden while none is in progress."""
+    """The progress of the installation, in the window's top bar; hidden while none is in progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "strip", "Show how far PyTorch is", "download", parent)

@@ -36,7 +36,7 @@ def purpose_of(engine: Engine) -> Purpose:
 
 
 def first_choice(engine: Engine, source: Source | None = None) -> Wanted:
-    """What is there now, to repair or to update it; else what fits best."""
+    """The present choice, to repair or to update it; else the best fit."""
     here = engine.installation
     if here is None:
         return Wanted(source=source or Source())
@@ -44,7 +44,7 @@ def first_choice(engine: Engine, source: Source | None = None) -> Wanted:
 
 
 def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
-    """What the page says; `plan` is None until the choice is resolved."""
+    """The words of the page; `plan` is None until the choice is resolved."""
     here = _release(engine.installation.torch) if engine.installation else ""
     stays = f"PyTorch {here} stays in use until the new installation has trained a step."
     match purpose:
@@ -76,5 +76,5 @@ def _release(version: str) -> str:
 
 
 def title_of(installation: Installation) -> str:
-    """What is installed: "PyTorch 2.15.0 for CUDA 13.0"."""
+    """The installed engine: "PyTorch 2.15.0 for CUDA 13.0"."""
     return f"PyTorch {_release(installation.torch)} for {build_title(installation.backend)}"

@@ -35,7 +35,7 @@ class Found:
 
 
 class Installs(Protocol):
-    """What carries out an installation; everything but `install` may be called from another thread."""
+    """An installation that can be carried out; everything but `install` may be called from another thread."""
 
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
 
@@ -48,7 +48,7 @@ class Installs(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """How to look at the machine, to plan, and to install; the engine's own unless a test brings others."""
+    """The functions that examine, plan and install; the engine's own unless a test brings others."""
 
     look: Callable[[], Found]
     plan: Callable[[Wanted, Callable[[], bool]], Plan]
@@ -116,7 +116,7 @@ class EngineSetup(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an installation is in progress, paused and waiting or not."""
+        """True if an installation is in progress, paused and waiting or not."""
         return self._thread is not None
 
     @property
@@ -125,7 +125,7 @@ class EngineSetup(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the installation waits until it may begin."""
+        """True if the installation waits until it may begin."""
         return self._is_waiting
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""What each start of the window does for an installation of the engine, in a thread. No Qt."""
+"""The upkeep at each start of the window for an installation of the engine, in a thread. No Qt."""
 
 from __future__ import annotations
 

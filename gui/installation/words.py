@@ -1,4 +1,4 @@
-"""What the pages of the engine say of sizes, of this machine, and of the network. No Qt."""
+"""The words of the pages of the engine about sizes, of this machine, and of the network. No Qt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def card_title(hardware: Hardware) -> str:
 
 
 def card_facts(hardware: Hardware) -> str:
-    """What decides about the build: "compute capability 8.9 · driver 580.65"."""
+    """The facts that decide about the build: "compute capability 8.9 · driver 580.65"."""
     facts = []
     if hardware.gpus:
         gpu = hardware.gpus[0]

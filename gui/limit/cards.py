@@ -7,7 +7,6 @@ import math
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QDialog,
     QDialogButtonBox,
     QLineEdit,
@@ -17,8 +16,10 @@ from PySide6.QtWidgets import (
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
 from gui.setup.check import offered_gib, usual_gib
-from gui.widgets import Field, Segmented, label, set_text
-from gui.widgets.boxes import in_column, in_row
+from gui.setup.controls import ChoiceBox
+from gui.widgets import Field
+from gui.widgets.boxes import in_column
+from gui.widgets.labels import plain_tip
 
 _LEAST_GIB = 0.1
 _WIDTH = 340
@@ -81,6 +82,7 @@ def _shown(most_gib: float) -> float:
     return math.floor(most_gib * 100) / 100
 
 
+_TITLE = "Memory limit"
 WHOLE = ""
 OTHER = "other"
 _GPU_TIP = (
@@ -90,90 +92,67 @@ _GPU_TIP = (
 _CPU_TIP = "How much memory the batch may take: a CPU has no card memory as a limit"
 
 
-class CardChooser(QWidget):
+class CardChooser(Field):
     """`chosen` carries the size in GiB, as text for the form's field; empty for the device's own memory."""
 
     chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._label = label("", "label")
-        self._segments: Segmented | None = None
+        self.box = ChoiceBox(_TITLE, _GPU_TIP)
+        super().__init__(_TITLE, self.box, parent=parent)
         self._device: DeviceEntry | None = None
-        self._shown: tuple[tuple[str, str], ...] = ()
         self._value = WHOLE
-        self._row = in_row(self._label, parent=self, spacing=12)
+        self.box.edited.connect(self._take)
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
         """Offers the sizes for `device`, with the form's `cap` chosen."""
         self._device, self._value = device, _key(cap, device)
+        self.setVisible(device is not None)
         choices = _choices(device, self._value)
-        if choices != self._shown:
-            self._build(choices, device)
-        if self._segments is not None:
-            self._segments.set_value(self._value)
+        if list(choices) != list(self.box.choices()):
+            # one that is no longer offered would be added
+            self.box.clear()
+            self.box.set_choices(choices)
+        self.box.setToolTip(plain_tip(_GPU_TIP if device is None or device.is_gpu else _CPU_TIP))
+        self.box.set_value(self._value)
 
     def choices(self) -> tuple[str, ...]:
-        """The buttons' texts."""
-        return tuple(text for _, text in self._shown)
+        """The texts of the choices."""
+        return tuple(text for _, text in self.box.choices())
 
     def value(self) -> str:
         return self._value
 
-    def stops(self) -> list[QAbstractButton]:
-        """The buttons, in tab order."""
-        return [] if self._segments is None else self._segments.findChildren(QAbstractButton)
-
     def choose(self, key: str) -> None:
-        """Clicks a segment, for tests."""
-        if self._segments is not None:
-            self._segments.button(key).click()
-
-    def _build(self, choices: tuple[tuple[str, str], ...], device: DeviceEntry | None) -> None:
-        if self._segments is not None:
-            self._row.removeWidget(self._segments)
-            self._segments.hide()
-            self._segments.deleteLater()
-            self._segments = None
-        self._shown = choices
-        if device is None:
-            return
-        set_text(self._label, "Card size, GiB" if device.is_gpu else "Limit, GiB")
-        tip = _GPU_TIP if device.is_gpu else _CPU_TIP
-        self._segments = Segmented(choices, self._label.text(), tip)
-        self._segments.button(OTHER).setToolTip("Type another size")
-        self._segments.changed.connect(self._take)
-        self._row.addWidget(self._segments)
+        """Chooses as a click does, for tests."""
+        self.box.set_value(key)
+        self._take(key)
 
     def _take(self, key: str) -> None:
         if key != OTHER:
             self.chosen.emit(key)
-        elif self._segments is not None:
-            # the old choice stays until a size has been typed
-            self._segments.set_value(self._value)
-            self._ask()
-
-    def _ask(self) -> None:
-        if self._device is None:
             return
-        most = self._device.memory_mib / MIB_PER_GIB
-        dialog = OtherSize(self._label.text(), float(self._value or most), most, self)
-        dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        # the old choice stays until a size has been typed
+        self.box.set_value(self._value)
+        if self._device is not None:
+            most = self._device.memory_mib / MIB_PER_GIB
+            dialog = OtherSize(_TITLE, float(self._value or most), most, self)
+            dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
+            dialog.finished.connect(dialog.deleteLater)
+            dialog.open()
 
 
 def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
     if device is None:
         return ()
     sizes = set(offered_gib(device)) | ({float(value)} if value else set())
-    numbers = [(f"{size:g}", f"{size:g}") for size in sorted(sizes)]
+    numbers = [(f"{size:g}", f"{size:g} GiB") for size in sorted(sizes)]
     whole = [(WHOLE, "This GPU")] if device.is_gpu else []
     return (*numbers, *whole, (OTHER, "Other…"))
 
 
 def _key(cap: str, device: DeviceEntry | None) -> str:
-    """The segment's key for the cap; without a valid one, that of the device's own memory or usual limit."""
+    """The choice's key for the cap; without a valid one, that of the device's own memory or usual limit."""
     try:
         size = float(cap)
     except ValueError:

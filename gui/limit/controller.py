@@ -49,7 +49,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         """Takes over the form's device, cap, and experiments to forecast."""
         device = self._device()
         limit = self._cpu_limit()
-        self._setup.set_cpu_limit(limit)
+        self._setup.cpu_limit_gib = limit
         cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
         self._panel.show_card(device, cap)
         self._forecaster.want(self._setup.to_forecast() if self._experiments.catalog is not None else ())
@@ -93,7 +93,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     def _choose_card(self, size: str) -> None:
         device = self._device()
         if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
-            self._setup.set_memory_cap(size)
+            self._setup.set_text("memory_cap_gib", size)
             return
         # in the form it would cap the runs as well, and a capped run has no speed on a CPU
         self._panel.cpu_limit_gib = float(size)

@@ -26,7 +26,7 @@ from gui.limit.words import capacity, progress
 from gui.session.orders.studies import StudyView
 from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
-from gui.widgets import Button, ElidedLabel, EmptyState, label
+from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.saved_menu import ExportMenu, StudyMenu
 from gui.widgets.table import ResultTable
@@ -35,8 +35,6 @@ from gui.widgets.table.result_table import copy_lines
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
 _LOW = 620
-_BEFORE_BUTTONS = 3
-"""The place in the header after the title, its unit and the stretch."""
 _NOTHING_YET = (
     "How large a batch fits into memory, and how much larger is it in mixed precision?",
     "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
@@ -47,7 +45,8 @@ _NOTHING_YET = (
 
 
 class LimitPanel(QFrame):
-    """Shows a limit. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
+    """Shows a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
+    is a multiple. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
     sentence.
@@ -70,8 +69,10 @@ class LimitPanel(QFrame):
         self._note = ElidedLabel("", "legend")
         self.granularity_box = _granularity_box()
         self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
-        self._steps = label("Multiples of", "legend")
         self.cards = CardChooser()
+        self.options = QWidget()
+        multiples = Field("Multiples of", self.granularity_box)
+        in_row(self.cards, multiples, parent=self.options, spacing=12)
         self.chart = MemoryChart()
         self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
         self.result = ResultPanel()
@@ -114,7 +115,7 @@ class LimitPanel(QFrame):
 
     def show_alone(self) -> None:
         """Hides what is about another limit than the one shown."""
-        for part in (self.cards, self._heading, self._note):
+        for part in (self._heading, self._note):
             part.hide()
 
     def view(self) -> StudyView[Limit] | None:
@@ -151,19 +152,16 @@ class LimitPanel(QFrame):
 
     def _fit(self, is_wide: bool) -> None:
         self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
-        # in a narrow header there is no room for these beside the title and the buttons
-        row, place = (self._head, _BEFORE_BUTTONS) if is_wide else (self._second, 0)
-        if row.indexOf(self._choices) < 0:
-            row.insertWidget(place, self._choices)
         self._title.set_whole_text("Peak memory by batch size" if is_wide else "Peak memory")
         self._unit.setVisible(is_wide or self.stop.isHidden())
 
     def _order_tabs(self) -> None:
         """Sets the tab order from upper left to lower right, since some widgets are made again."""
-        head = (self.granularity_box, self.forecast, self.menu.button, self.stop)
-        stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
-        for stop, next_stop in pairwise(stops):
-            QWidget.setTabOrder(stop, next_stop)
+        head = (self.forecast, self.menu.button, self.stop)
+        stops = (*head, *self.result.stops(), self.trials.export, self.trials.view)
+        for chain in ((self.cards.box, self.granularity_box), stops):
+            for stop, next_stop in pairwise(chain):
+                QWidget.setTabOrder(stop, next_stop)
 
     @property
     def _on_gpu(self) -> bool:
@@ -192,7 +190,7 @@ class LimitPanel(QFrame):
 
     def _lay_out(self) -> None:
         self._heading = label("Largest batch that fits", "title")
-        strip = in_row(self._heading, 4, wide(self._note), self.cards, spacing=8)
+        strip = in_row(self._heading, 4, wide(self._note), spacing=8)
         self._column = QWidget()
         in_column(self.result, wide(self.trials), parent=self._column, spacing=8)
         body = in_row(wide(self._chart_panel()), self._column, spacing=8)
@@ -201,16 +199,10 @@ class LimitPanel(QFrame):
     def _chart_panel(self) -> QFrame:
         panel = QFrame()
         panel.setProperty("surface", "panel")
-        self._head = head = in_row(self._title, self._unit, Stretch(1))
-        self._steps.setBuddy(self.granularity_box)
-        self._choices = QWidget()
-        in_row(self._steps, self.granularity_box, self.forecast, parent=self._choices, spacing=8)
-        head.addWidget(self._choices)
-        for widget in (self.menu.button, self.stop):
-            head.addWidget(widget)
-        self._second = in_row(Stretch(1))
+        buttons = (self.forecast, self.menu.button, self.stop)
+        head = in_row(self._title, self._unit, Stretch(1), *buttons, spacing=8)
         self._pages = QStackedLayout()
-        in_column(head, self._second, wide(self._pages), parent=panel, margins=(12, 8, 12, 4), spacing=8)
+        in_column(head, wide(self._pages), parent=panel, margins=(12, 8, 12, 4), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.chart)
@@ -220,8 +212,6 @@ class LimitPanel(QFrame):
 def _granularity_box() -> SearchBox:
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
     box = SearchBox("Multiples of", tip, takes_any=True)
-    box.setProperty("small", "true")
-    box.setFixedWidth(100)
     box.setValidator(QIntValidator(1, 1_000_000, box))
     box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
     box.set_value(str(_GRANULARITIES[0]))

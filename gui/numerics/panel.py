@@ -169,7 +169,7 @@ class NumericsPanel(QFrame):
             box.setChecked(is_wanted or (box.isChecked() and not only))
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered state, as plain JSON values."""
         return {"parts": list(self.parts()), "tab": self.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

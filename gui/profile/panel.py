@@ -143,7 +143,7 @@ class ProfilePanel(QFrame):
         return self._view
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered state, as plain JSON values."""
         return {"tab": self.tabs.name(), "table": self.rows.shown_table()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -108,7 +108,7 @@ def _answer(profiles: Profiles) -> str:
 
 
 def _utilisation(profiles: Profiles) -> list[str]:
-    """What every side's MFU is made of, or why there is none."""
+    """The parts of each side's MFU, or why there is none."""
     several = len(profiles.sides) > 1
     sentences: list[str] = []
     uncounted = []

@@ -17,7 +17,7 @@ from engine.words.numbers import counted, date_text
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.results.place import MIDDLE, NARROW, WIDE, ResultsPlace
+from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.saved import read_studies
 from gui.results.studies import StudyMaker, StudyPages
 from gui.results.tabs import add_tabs
@@ -25,6 +25,7 @@ from gui.runs.table.line import Line
 from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.orders.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
 from gui.train.failure import FailureCard, open_file
 from gui.widgets.boxes import Stretch, in_column, wide
@@ -40,13 +41,6 @@ _WIDTHS: dict[StudyKind, int] = {
 }
 _TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
 """Beside figures, beside curves, and beside studies."""
-_CONTENTS = {
-    "limit": "this limit with its trials",
-    "numerics": "this numerics study with its parts",
-    "profile": "this profile",
-    "sweep": "this sweep with its pilots; its runs stay",
-    "tune": "this tuning with its trials; its runs stay",
-}
 
 
 class ResultsController(QObject):
@@ -207,7 +201,7 @@ class ResultsController(QObject):
             actions=actions,
         )
         self.page.show_studies()
-        self._place.want_width(_WIDTHS[study.kind])
+        self._place.want_width(_WIDTHS[study.kind], STUDY)
         self._tell_sight()
 
     def _show_failure(self, run: RunRecord, item: Item | None = None) -> None:
@@ -267,9 +261,18 @@ class ResultsController(QObject):
             self._setup.use_settings(experiment)
             self.form_wanted.emit()
 
-    def _delete(self, study: StudyRow) -> None:
-        if may_delete(self._runs, _CONTENTS[study.kind]):
-            self._experiments.orders[study.kind].delete(study.id)
+    def _delete(self, row: StudyRow) -> None:
+        """Deletes a study, and offers to undo it; a sweep with its pilots only after asking."""
+        work = self._experiments.orders[row.kind]
+        view = work.view(row.id)
+        if not isinstance(work, Studies) or not isinstance(view, StudyView):
+            if may_delete(self._runs, "this sweep with its pilots; its runs stay"):
+                work.delete(row.id)
+            return
+        work.delete(row.id)
+        if work.view(row.id) is None:
+            undo = partial(work.restore, view.study)
+            self._notice.tell(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 
 def _read_anew(experiment: Experiment) -> Experiment:

@@ -14,6 +14,8 @@ from gui.runs.panel import RunsPanel
 WIDE, MIDDLE, NARROW = 640, 480, 320
 """The widths of the table: beside figures, beside a picture, and beside what needs the room."""
 _LEAST_TABLE, _LEAST_ITEM = 280, 520
+STUDY, _FIGURES = 700, 560
+"""What a study and what figures need beside the table, so that nothing of them is cut."""
 
 
 class ResultsPlace(QSplitter):
@@ -26,7 +28,7 @@ class ResultsPlace(QSplitter):
         self.runs.setMinimumWidth(_LEAST_TABLE)
         self.addWidget(self.runs)
         self._item: QWidget | None = None
-        self._wanted, self._chosen = WIDE, 0
+        self._wanted, self._needed, self._chosen = WIDE, _FIGURES, 0
         self.splitterMoved.connect(lambda place, _index: self._choose(place))
 
     def take(self, item: QWidget) -> None:
@@ -37,9 +39,12 @@ class ResultsPlace(QSplitter):
         self.setStretchFactor(1, 1)
         self._settle()
 
-    def want_width(self, width: int) -> None:
-        """Gives the table this width, unless the user has chosen another."""
-        self._wanted = width
+    def want_width(self, width: int, needed: int = _FIGURES) -> None:
+        """Gives the table this width, or less where the right would have less than it `needed`.
+
+        Nothing changes where the user has chosen another.
+        """
+        self._wanted, self._needed = width, needed
         self._settle()
 
     def state(self) -> dict[str, Any]:
@@ -61,7 +66,7 @@ class ResultsPlace(QSplitter):
     def table_width(self, room: int) -> int:
         """The table's width in `room` pixels: the user's, else the wanted one, or less in little room."""
         steps = (width for width in (WIDE, MIDDLE, NARROW) if width <= self._wanted)
-        fitting = next((width for width in steps if room - width >= _LEAST_ITEM + 40), NARROW)
+        fitting = next((width for width in steps if room - width >= self._needed), NARROW)
         return min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))
 
     def _settle(self) -> None:

@@ -172,7 +172,13 @@ class RunsPanel(QFrame):
         study = item.study
         if study is not None:
             unfinished = "It has not ended yet." if study.is_unfinished else None
-            entries = [Entry("Delete…", lambda: self.study_deleted.emit(study), unfinished)]
+            entries = [
+                Entry(
+                    "Delete…" if study.kind == "sweep" else "Delete",
+                    lambda: self.study_deleted.emit(study),
+                    unfinished,
+                )
+            ]
             add_entries(menu, [Entry("Open", lambda: self.opened.emit(item)), *entries])
         return menu
 

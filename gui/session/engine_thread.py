@@ -120,7 +120,7 @@ class EngineThread(QThread):
         return is_removed
 
     def waiting_orders(self, kind: str) -> int:
-        """How many orders of a kind wait."""
+        """The number of waiting orders of a kind."""
         return sum(isinstance(work, Order) and work.kind == kind for work in self.waiting_list.waiting())
 
     def waiting(self) -> tuple[str, ...]:

@@ -164,7 +164,7 @@ class Experiments(QObject):
 
     @property
     def is_idle(self) -> bool:
-        """Whether neither a run nor an order is in progress."""
+        """True if neither a run nor an order is in progress."""
         return self.in_progress is None
 
     @property
@@ -175,17 +175,17 @@ class Experiments(QObject):
 
     @property
     def busy_words(self) -> str | None:
-        """What is in progress, and what to do meanwhile, in a sentence; None while idle."""
+        """The work in progress and the way to queue more, in a sentence; None while idle."""
         return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
     def progress(self) -> float:
-        """How far the run in progress is, 0 to 1."""
+        """The progress of the run in progress, 0 to 1."""
         live = self.runs.opened(self._running or "")
         return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run in progress is paused."""
+        """True if the run in progress is paused."""
         live = self.runs.opened(self._running or "")
         return live is not None and live.is_paused
 

@@ -86,7 +86,7 @@ class LiveRun:
 
     @property
     def phase_seconds(self) -> float:
-        """How long the phase has lasted, by this machine's clock."""
+        """The seconds since the phase began, by this machine's clock."""
         return time.monotonic() - self.phase_began if self.phase is not None else 0.0
 
     @property
@@ -109,7 +109,7 @@ class LiveRun:
         return self.curves.column(name)
 
     def rows_until(self, step: int) -> int:
-        """How many rows the columns have up to this step."""
+        """The number of rows up to this step."""
         return int(np.searchsorted(self.column("step"), step, side="right"))
 
     def take(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What the form asks to train. No Qt."""
+"""The form's request. No Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.experiment.sweep.plan import Plan
 
 @dataclass(frozen=True)
 class Request:
-    """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
+    """A request to train: labelled experiments, each trained `repeats` times, in turns.
 
     `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
     name of a single run; empty for a numbered one. With a `grid` and its `plan` it asks for a sweep instead;

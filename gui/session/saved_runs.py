@@ -80,7 +80,7 @@ class SavedRuns(QObject):
         return self._store.deleted()
 
     def is_there(self, run_id: str) -> bool:
-        """Whether the run is saved, readable or not."""
+        """True if the run is saved, readable or not."""
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
@@ -121,7 +121,7 @@ class SavedRuns(QObject):
         return self._live.get(run_id)
 
     def count_ranges(self, run_id: str) -> int:
-        """How often the run's ranges were sampled."""
+        """The number of samples of the run's ranges."""
         return self._read(lambda: self._store.count_ranges(run_id)) or 0
 
     def ranges(self, run_id: str, number: int) -> Ranges | None:

@@ -36,7 +36,9 @@ class SetupFoot(QFrame):
         self.setProperty("surface", "foot")
         self._run, self._queue = run, queue
         self._sentence, self._is_waiting, self._may_wait = "", False, True
-        self._is_busy = self._page_offers = False
+        self._busy: str | None = None
+        self._page_offers = False
+        self._plan, self._against, self._begins = "", "", ""
         self.grid = GridBlock()
         self.need = NeedLine()
         self.line = label("", "label")
@@ -74,10 +76,16 @@ class SetupFoot(QFrame):
             action.changed.connect(self._follow)
         self._follow()
 
-    def set_busy(self, is_busy: bool) -> None:
-        """Offers only the queue while something is in progress."""
-        self._is_busy = is_busy
+    def set_busy(self, sentence: str | None) -> None:
+        """Offers only the queue during what `sentence` names; None while nothing is in progress."""
+        self._busy = sentence
         self._show_kinds()
+        self._show_line()
+
+    def set_begins(self, words: str) -> None:
+        """Sets when what is added to the queue would begin; empty where nothing is in progress."""
+        self._begins = words
+        self._show_line()
 
     def set_page_offers(self, offers: bool) -> None:
         """Says whether the page beside the form has the solid button: there is one in sight at most."""
@@ -85,15 +93,20 @@ class SetupFoot(QFrame):
         self._show_kinds()
 
     def _show_kinds(self) -> None:
-        self.run_button.setVisible(not self._is_busy)
+        self.run_button.setVisible(self._busy is None)
         set_property(self.run_button, "kind", "secondary" if self._page_offers else "primary")
-        set_property(self.queue_button, "kind", "primary" if self._is_busy else "secondary")
+        set_property(self.queue_button, "kind", "secondary" if self._busy is None else "primary")
 
-    def show_line(self, text: str, *, may_wait: bool = True) -> None:
-        """Shows what the button will do, or why it is disabled; only training waits for quiet."""
-        set_text(self.line, text)
-        self._may_wait = may_wait
+    def show_plan(self, plan: str, against: str | None, *, may_wait: bool = True) -> None:
+        """Shows what the button will do, or what is `against` it; only training waits for quiet."""
+        self._plan, self._against, self._may_wait = plan, against or "", may_wait
+        self._show_line()
         self._follow()
+
+    def _show_line(self) -> None:
+        when = ", ".join(part for part in (self._plan, self._begins) if part)
+        waits = self._busy is not None and bool(self._begins)
+        set_text(self.line, self._against or (when if waits else self._busy or self._plan))
 
     def offer_engine(self, action: str) -> None:
         """Offers to set up the engine, by a button with this text; "" for none."""

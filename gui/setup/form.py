@@ -67,16 +67,12 @@ class FormArea(QScrollArea):
 
 
 class SetupForm(QWidget):
-    """Only the user's changes emit signals; `show_draft` emits none."""
+    """Only the user's changes emit signals; `show_draft` emits none. `changed` carries what changes it."""
 
     preset_chosen = Signal(str)
     edited = Signal(str, str)  # dotted key, text
-    length_edited = Signal(str)
+    changed = Signal(object)  # Callable[[Draft], Draft]
     unit_toggled = Signal()
-    ticked = Signal(object)  # tuple[Precision, ...]
-    name_edited = Signal(str)
-    repeat_edited = Signal(str)
-    plan_edited = Signal(str, str)  # the wanted precision in %, the most hours
     limit_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -250,7 +246,15 @@ class SetupForm(QWidget):
         return holder
 
     def _tick(self) -> None:
-        self.ticked.emit(tuple(precision for precision, chip in self.chips.items() if chip.isChecked()))
+        ticked = tuple(precision for precision, chip in self.chips.items() if chip.isChecked())
+        self.changed.emit(lambda draft: draft.with_precisions(ticked))
+
+    def _change_length(self, text: str) -> None:
+        self.changed.emit(lambda draft: draft.with_length(draft.length_key, text))
+
+    def _change_plan(self) -> None:
+        within, hours = self.within.text(), self.hours.text()
+        self.changed.emit(lambda draft: draft.with_plan(within, hours))
 
     def _lay_out(self) -> None:
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
@@ -288,14 +292,14 @@ class SetupForm(QWidget):
             self.values[key].edited.connect(lambda text, key=key: self.edited.emit(key, text))
         self.values["model"].edited.connect(self.model.edited)
         self.find_max.clicked.connect(self.limit_asked)
-        self.length.edited.connect(self.length_edited)
-        self.lengths.edited.connect(self.length_edited)
-        self.repeat.edited.connect(self.repeat_edited)
+        self.length.edited.connect(self._change_length)
+        self.lengths.edited.connect(self._change_length)
+        self.repeat.edited.connect(lambda text: self.changed.emit(lambda draft: draft.with_repeats(text)))
         for edit in (self.within, self.hours):
-            edit.edited.connect(lambda: self.plan_edited.emit(self.within.text(), self.hours.text()))
+            edit.edited.connect(self._change_plan)
         self.length.unit_toggled.connect(self.unit_toggled)
         self.more.edited.connect(self.edited)
-        self.more.name_edited.connect(self.name_edited)
+        self.more.name_edited.connect(lambda text: self.changed.emit(lambda draft: draft.with_name(text)))
 
 
 def _link(words: str, tip: str) -> QToolButton:

@@ -16,13 +16,7 @@ from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
 from engine.protocol.numerics.advice import Changes, of_advice
 from gui.session.request import Request
-from gui.setup.check import (
-    Outcome,
-    check,
-    converted_length,
-    request,
-    unresolved,
-)
+from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
@@ -76,18 +70,15 @@ class SetupPanel(QFrame):
         self._without_engine: str | None = None
         self._question: Question = "compare"
         self._has_turned = False
-        self._planned, self._begins, self._is_waiting_only = "", "", False
         self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
-        self._cpu_limit_gib: float | None = None
+        self.cpu_limit_gib: float | None = None
+        """The limit of a search on a CPU without a memory cap; None for the usual one."""
         self.own_presets = OwnPresets(self)
         self.folder, self.data = FolderCounter(self), DataReader(self)
         self.run_action = make_action(self, "Compare", lambda: self._ask(self.run_requested))
         self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.queue_requested))
         self.check_action = make_action(self, "Check", self._ask_check)
-        self.save_action = make_action(self, "Save as a preset…", self.save_preset)
-        self.rename_action = make_action(self, "Rename the preset…", self._rename_preset)
-        self.delete_action = make_action(self, "Delete the preset", self._delete_preset)
-        self.reset_action = make_action(self, "Reset the form", self.reset)
+        self.reset_action = make_action(self, "Reset the form", lambda: self._change(Draft.reset))
         self._lay_out()
         self.picker = ModelPicker(self.form.model, trusted or TrustedCode(), self)
         attach(self.form.check, self.check_action)
@@ -136,10 +127,6 @@ class SetupPanel(QFrame):
             self._busy = sentence
             self._refresh()
 
-    def set_page_offers(self, offers: bool) -> None:
-        """Says whether the page beside the form has the button, in which case the form's is no solid one."""
-        self.foot.set_page_offers(offers)
-
     @property
     def question(self) -> Question:
         return self._question
@@ -176,13 +163,9 @@ class SetupPanel(QFrame):
             self._put(before.with_changes(changes))
             self.changed.emit(f"Put into the form: {changes_words(changes)}.", lambda: self._put(before))
 
-    def set_memory_cap(self, text: str) -> None:
-        """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
-        self._change(Draft.with_change, "memory_cap_gib", text)
-
-    def set_cpu_limit(self, size_gib: float | None) -> None:
-        """Sets the memory of a limit on a CPU without a cap; None for the usual."""
-        self._cpu_limit_gib = size_gib
+    def set_text(self, key: str, text: str) -> None:
+        """Puts a setting into the form, as typing it does."""
+        self._change(lambda draft: draft.with_change(key, text))
 
     def text(self, key: str) -> str:
         """The text in the field of `key`, its first value where it has several; empty without a draft."""
@@ -208,7 +191,7 @@ class SetupPanel(QFrame):
         if against is not None or self._draft is None or self._catalog is None:
             refuse(against or _LOOKING)
         else:
-            submit(ordered(question, self._draft, self._outcome, self._catalog, self._cpu_limit_gib))
+            submit(ordered(question, self._draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -224,10 +207,6 @@ class SetupPanel(QFrame):
             followed = self.picker.follow(self._draft)
             if followed != (self._draft, self._file_problem):
                 self._put(self._draft)
-
-    def reset(self) -> None:
-        """Discards the changes to the chosen preset."""
-        self._change(Draft.reset)
 
     def request(self) -> Request | None:
         """What the button would request, with the file as it is now; None while something is wrong."""
@@ -277,20 +256,6 @@ class SetupPanel(QFrame):
         # an earlier version had no questions
         self._set_question(next((key for key in QUESTIONS if key == state.get("question")), self._question))
 
-    def save_preset(self) -> None:
-        """Asks for a title and saves the form as the user's preset."""
-        survey = self.surveyor.survey() if self.is_sweeping else None
-        grid = None if survey is None else survey.grid
-        self.own_presets.save(self._outcome.experiments, self._presets, grid)
-
-    def _rename_preset(self) -> None:
-        if self._draft is not None:
-            self.own_presets.rename(self._draft)
-
-    def _delete_preset(self) -> None:
-        if self._draft is not None:
-            self.own_presets.delete(self._draft, self._presets[0])
-
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, 848)
 
@@ -309,14 +274,12 @@ class SetupPanel(QFrame):
         elif self._has_turned and not is_sweep and self._question == "sweep":
             self._set_question("compare")
 
-    def _change(self, change: Callable[..., Draft], *values: object) -> None:
+    def _change(self, change: Callable[[Draft], Draft]) -> None:
         if self._draft is not None:
-            self._put(change(self._draft, *values))
+            self._put(change(self._draft))
 
     def _toggle_unit(self) -> None:
-        if self._draft is not None:
-            key, text = converted_length(self._draft, self._outcome)
-            self._put(self._draft.with_length(key, text))
+        self._change(lambda draft: draft.with_length(*converted_length(draft, self._outcome)))
 
     def _ask(self, requested: SignalInstance) -> None:
         if self._draft is not None:
@@ -348,7 +311,9 @@ class SetupPanel(QFrame):
             self.form.show_outcome(self._shown_outcome())
             self.form.show_question(self._question)
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
-            self._follow_folder(draft)
+            self.folder.hold(self._busy is not None)
+            self.folder.follow(draft, self._catalog)
+            self._show_folder()
             self.run_action.setText(words(self._question, draft, self._outcome, self.surveyor.cells))
         against = self._against(self._question)
         enable(self.queue_action, against, "Runs this after everything in the queue")
@@ -359,28 +324,16 @@ class SetupPanel(QFrame):
         planned = "" if draft is None else plan(self._question, draft, self._outcome, survey)
         enable(self.run_action, against, planned)
         self.foot.grid.show_survey(survey)
-        self._planned, self._is_waiting_only = planned, against == self._busy
-        self._show_line(against)
-        self.foot.set_busy(self._busy is not None)
+        may_wait = self._question in ("compare", "sweep")
+        only_busy = self._busy is not None and against == self._busy
+        self.foot.show_plan(planned, None if only_busy else against, may_wait=may_wait)
+        self.foot.set_busy(self._busy)
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
-        unsound = unsound if draft is not None else against
-        enable(self.save_action, unsound, "Save these settings as your own preset")
-        for action in (self.rename_action, self.delete_action):
-            action.setVisible(draft is not None and draft.preset.is_own)
+        grid = None if survey is None else survey.grid
+        self.own_presets.follow(
+            draft, self._presets, self._outcome.experiments, grid, unsound if draft is not None else against
+        )
         enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
-
-    def set_begins(self, words: str) -> None:
-        """Sets when what is added to the queue would begin; empty where nothing is in progress."""
-        if words != self._begins:
-            self._begins = words
-            if self._is_waiting_only:
-                self._show_line(self._busy)
-
-    def _show_line(self, against: str | None) -> None:
-        line = against or self._planned
-        if self._busy is not None and self._is_waiting_only and self._begins:
-            line = ", ".join(part for part in (self._planned, self._begins) if part)
-        self.foot.show_line(line, may_wait=self._question in ("compare", "sweep"))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -409,11 +362,6 @@ class SetupPanel(QFrame):
         if (survey := self.surveyor.survey()) is not None and survey.grid is not None:
             GridDialog(survey, self.window()).show()
 
-    def _follow_folder(self, draft: Draft) -> None:
-        self.folder.hold(self._busy is not None)
-        self.folder.follow(draft, self._catalog)
-        self._show_folder()
-
     def _show_folder(self) -> None:
         self.form.show_path(self.data.words(self._draft) or self.folder.words())
 
@@ -438,28 +386,22 @@ class SetupPanel(QFrame):
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
-        self.form.edited.connect(lambda key, text: self._change(Draft.with_change, key, text))
+        self.form.edited.connect(self.set_text)
+        self.form.changed.connect(self._change)
         self.form.model.edited.connect(self.picker.take)
         self.form.model.typed.connect(lambda text: self.picker.take(text, is_typed=True))
         self.form.kept_code.file_wanted.connect(self.picker.use_file)
         self.picker.drafted.connect(self._put)
         self.picker.returned.connect(self.reread)
-        self.form.length_edited.connect(
-            lambda text: self._change(lambda draft: draft.with_length(draft.length_key, text))
-        )
         self.form.unit_toggled.connect(self._toggle_unit)
-        self.form.ticked.connect(lambda precisions: self._change(Draft.with_precisions, precisions))
-        self.form.name_edited.connect(lambda text: self._change(Draft.with_name, text))
-        self.form.repeat_edited.connect(lambda text: self._change(Draft.with_repeats, text))
-        self.form.plan_edited.connect(lambda percent, hours: self._change(Draft.with_plan, percent, hours))
         self.form.limit_asked.connect(lambda: self.order("limit"))
         self.question_box.chosen.connect(self.ask)
 
     def _lay_out(self) -> None:
         actions = (
-            ("pencil", "Rename the preset", self.rename_action),
-            ("trash", "Delete the preset", self.delete_action),
-            ("save", "Save as a preset", self.save_action),
+            ("pencil", "Rename the preset", self.own_presets.rename_action),
+            ("trash", "Delete the preset", self.own_presets.delete_action),
+            ("save", "Save as a preset", self.own_presets.save_action),
             ("reset", "Reset the form", self.reset_action),
         )
         buttons = (button_for(action, icon, name, self) for icon, name, action in actions)

@@ -22,6 +22,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.sweep.grid import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
+from gui.setup.foot import enable, make_action
 from gui.setup.grid.values import NONE
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
@@ -68,33 +69,51 @@ class OwnPresets(QObject):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._window = parent
+        self._draft: Draft | None = None
+        self._presets: Sequence[Preset] = ()
+        self._experiments: Sequence[tuple[str, Experiment]] = ()
+        self._grid: Grid | None = None
+        self.save_action = make_action(parent, "Save as a preset…", self._save)
+        self.rename_action = make_action(parent, "Rename the preset…", self._rename)
+        self.delete_action = make_action(parent, "Delete the preset", self._delete)
 
-    def save(
+    def follow(
         self,
-        experiments: Sequence[tuple[str, Experiment]],
+        draft: Draft | None,
         presets: Sequence[Preset],
-        grid: Grid | None = None,
+        experiments: Sequence[tuple[str, Experiment]],
+        grid: Grid | None,
+        against: str | None,
     ) -> None:
-        """Asks for a title and saves labelled experiments, or a grid of them, under it."""
-        own = [preset.title for preset in presets if preset.is_own]
-        saved = self._answer(save_dialog(experiments, own, self._window, grid))
+        """Takes what would be saved: labelled experiments, or a grid of them; `against` it is a sentence."""
+        self._draft, self._presets, self._experiments, self._grid = draft, presets, experiments, grid
+        enable(self.save_action, against, "Save these settings as your own preset")
+        for action in (self.rename_action, self.delete_action):
+            action.setVisible(draft is not None and draft.preset.is_own)
+
+    def _save(self) -> None:
+        own = [preset.title for preset in self._presets if preset.is_own]
+        saved = self._answer(save_dialog(self._experiments, own, self._window, self._grid))
         if saved is not None:
             self._show(Draft(saved))
 
-    def rename(self, draft: Draft) -> None:
-        """Asks for a new title for the draft's preset."""
-        renamed = self._answer(rename_dialog(draft.preset, self._window))
-        if renamed is not None:
-            self._show(replace(draft, preset=renamed))
+    def _rename(self) -> None:
+        if (draft := self._draft) is not None:
+            renamed = self._answer(rename_dialog(draft.preset, self._window))
+            if renamed is not None:
+                self._show(replace(draft, preset=renamed))
 
-    def delete(self, draft: Draft, other: Preset) -> None:
-        """Deletes the draft's preset. Its settings stay in the form, as changes to `other`."""
+    def _delete(self) -> None:
+        """Deletes the preset; its settings stay in the form, as changes to the first one."""
+        draft = self._draft
+        if draft is None:
+            return
         try:
             text = delete_own(draft.preset)
         except ProblemError as error:
             self.problem_raised.emit(error.problem)
             return
-        self._show(Draft.from_state(draft.to_state(), other, has_gpu=draft.has_gpu))
+        self._show(Draft.from_state(draft.to_state(), self._presets[0], has_gpu=draft.has_gpu))
         self.deleted.emit(
             f"Deleted the preset “{draft.preset.title}”.", lambda: self._bring_back(draft, text)
         )

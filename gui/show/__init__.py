@@ -1,1 +1,1 @@
-"""The workspace Show."""
+"""The place Show."""

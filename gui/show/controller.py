@@ -1,4 +1,4 @@
-"""Connects the workspace Show to the window: which race it plays, measuring one, and full screen."""
+"""Connects the place Show to the window: which race it plays, measuring one, and full screen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LATER = ("“Show me” is measuring.", "Play this comparison when it is done, 
 class ShowController(QObject):
     """Connects the panel to the runs, to Compare and to the window.
 
-    `workspace_wanted` carries a workspace's key; `experiment_wanted` asks for the form, `engine_wanted` for
+    `page_wanted` carries the name of a page; `experiment_wanted` asks for the form, `engine_wanted` for
     the page of the engine.
     """
 
@@ -94,7 +94,7 @@ class ShowController(QObject):
         self.page_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible; leaving it ends full screen."""
+        """Sets whether the page is visible; leaving it ends full screen."""
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
@@ -104,18 +104,18 @@ class ShowController(QObject):
             self._take_keys()
 
     def present(self) -> None:
-        """Enters or leaves full screen with the workspace."""
+        """Enters or leaves full screen with the page."""
         if not self._is_in_sight:
             self.page_wanted.emit(KEY)
         self.presenting.toggle()
 
     def tells_of(self, run_id: str | None) -> bool:
-        """Whether the page reports how this run ends, so that nothing else has to."""
+        """True if the page reports how this run ends, so that nothing else has to."""
         return self.show_me.owns(run_id)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the run in progress is one of "Show me"."""
+        """True if the run in progress is one of "Show me"."""
         return self.show_me.is_measuring
 
     def refresh(self) -> None:

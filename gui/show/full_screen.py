@@ -1,4 +1,4 @@
-"""Full screen for the workspace Show, where a pointer that lies still is hidden."""
+"""Full screen for the place Show, where a pointer that lies still is hidden."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FullScreen(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether the window is in full screen."""
+        """True if the window is in full screen."""
         return self._is_on
 
     def toggle(self) -> None:

@@ -1,4 +1,4 @@
-"""The workspace Show: the speed-up, for people who do not code."""
+"""The place Show: the speed-up, for people who do not code."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class ShowPanel(QFrame):
 
     @property
     def _has_race(self) -> bool:
-        """Whether the race's page exists: asking for it would make it."""
+        """True if the race's page exists: asking for it would make it."""
         return "race" in vars(self)
 
     def _add(self, page: QWidget) -> None:

@@ -123,7 +123,7 @@ class RaceReader(QObject):
             self.open()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
+        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
         if is_in_sight == self._is_in_sight and not self._is_welcoming:
             return
         self._is_in_sight = is_in_sight
@@ -133,7 +133,7 @@ class RaceReader(QObject):
             self._refusal = None
 
     def welcome(self) -> None:
-        """Shows the welcome instead of a race, until the workspace is shown again."""
+        """Shows the welcome instead of a race, until the page is shown again."""
         if not self._is_held:
             self._is_welcoming = True
             self._reading += 1
@@ -166,7 +166,7 @@ class RaceReader(QObject):
             self._panel.show_welcome()
 
     def refuse(self, problem: Problem) -> None:
-        """Says why nothing could be measured, now and when the workspace is shown next."""
+        """Says why nothing could be measured, now and when the page is shown next."""
         self._refusal = problem
         self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
 
@@ -175,7 +175,7 @@ class RaceReader(QObject):
         self._shown = None
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart: which race was shown last."""
+        """The remembered state: the race shown last."""
         choice = self._choice
         if choice is None:
             return {}
@@ -213,7 +213,7 @@ class RaceReader(QObject):
         self.shown.emit()
 
     def _play(self) -> None:
-        """Plays a race once, when it was read and the workspace is visible."""
+        """Plays a race once, when it was read and the page is visible."""
         if self._is_in_sight and self._is_to_play:
             self._is_to_play = False
             self._panel.play()

@@ -194,7 +194,7 @@ class ShowButton(QPushButton):
 
 
 def explained(text: str) -> str:
-    """What the glossary's terms in `text` mean, a line each; "" if there are none."""
+    """The meaning of the glossary's terms in `text`, a line each; "" if there are none."""
     meanings: list[str] = []
     for term in sorted(GLOSSARY, key=len, reverse=True):
         pattern = rf"(?<![\w-]){re.escape(term)}(?![\w-])"

@@ -69,7 +69,7 @@ class SweepPanel(QFrame):
         return self._view
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered state, as plain JSON values."""
         return {"tab": self.page.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

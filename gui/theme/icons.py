@@ -85,7 +85,7 @@ def svg(name: str, color: str, width: float = 1.4) -> str:
 
 
 def shape(name: str, color: str) -> str:
-    """What the icon's SVG consists of, in a square of 16. Raises KeyError for an unknown name."""
+    """The body of the icon's SVG, in a square of 16. Raises KeyError for an unknown name."""
     return _SHAPES[name].replace("{color}", color)
 
 

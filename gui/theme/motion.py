@@ -12,7 +12,7 @@ _choice: bool | None = None
 
 
 def reduces_motion() -> bool:
-    """Whether to show results at once instead of animating them.
+    """True if results are shown at once instead of animated.
 
     Without a choice in this program the desktop's setting counts, if Qt (6.12 or newer) or Windows has one.
     """

@@ -1,1 +1,1 @@
-"""The workspace Train."""
+"""The page of a comparison: live, then its answer."""

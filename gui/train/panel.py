@@ -1,4 +1,4 @@
-"""The workspace Train: the runs in view, or what to do while there are none."""
+"""The page of a comparison: the runs in view, or what to do while there are none."""
 
 from __future__ import annotations
 

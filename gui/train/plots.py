@@ -46,6 +46,10 @@ _ABOUT_SPEED = "Samples per second in each step; the shaded steps are warm-up, w
 _SPEED = PlotSpec("Throughput", "img/s", _ABOUT_SPEED, smooths=True, shows_warmup=True)
 
 
+_TWO = (0, 3)
+"""The places of loss and throughput, which stay where there is room for two plots."""
+
+
 class LivePlots(QWidget):
     """Two by two plots that share their x axis."""
 
@@ -55,6 +59,8 @@ class LivePlots(QWidget):
         self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
         self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
         self._second = self.scale
+        self._chosen: tuple[int, int] | None = None
+        self._last_chosen, self._named = _TWO, tuple[str, ...]()
         self._by: By = "step"
         self._unit_mib = MIB_PER_GIB
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
@@ -65,16 +71,52 @@ class LivePlots(QWidget):
         for number in range(2):
             grid.setRowStretch(number, 1)
             grid.setColumnStretch(number, 1)
+        self._grid = grid
         for plot, row, column in self._grid_places():
             grid.addWidget(plot, row, column)
-            plot.setVisible(plot in self.plots)
+            plot.header.other_chosen.connect(lambda place, plot=plot: self._choose(plot, place))
             plot.hovered.connect(self.set_crosshair)
             plot.x_range_chosen.connect(self.set_x_range)
+        self._place()
 
     @property
     def plots(self) -> tuple[LivePlot, ...]:
         """The four shown, in order."""
         return (self.loss, self._second, self.memory, self.speed)
+
+    def set_two(self, are_two: bool) -> None:
+        """Shows only two of the four, each with a menu of them in place of its title."""
+        if are_two != (self._chosen is not None):
+            self._chosen = self._last_chosen if are_two else None
+            self.setMaximumHeight(MOST_HEIGHT if are_two else 2 * MOST_HEIGHT + self._grid.spacing())
+            self._place()
+
+    def _choose(self, plot: LivePlot, place: int) -> None:
+        """Shows another plot in the place of this one; one that is shown already changes places with it."""
+        if self._chosen is None:
+            return
+        mine = self.plots.index(plot)
+        left, right = ({mine: place, place: mine}.get(one, one) for one in self._chosen)
+        self._chosen = self._last_chosen = (left, right)
+        self._place()
+        self.plots[place].header.others.setFocus()
+
+    def _titles(self) -> tuple[str, ...]:
+        return tuple(plot.header.title() for plot in self.plots)
+
+    def _place(self) -> None:
+        """Puts each plot where it is shown, and hides the others."""
+        places = self._grid_places()
+        titles = self._named = self._titles() if self._chosen is not None else ()
+        for plot, row, column in places:
+            place = self.plots.index(plot) if plot in self.plots else None
+            if self._chosen is not None and place in self._chosen:
+                row, column = 0, self._chosen.index(place)
+            self._grid.addWidget(plot, row, column)
+            is_shown = place is not None and (self._chosen is None or place in self._chosen)
+            plot.header.offer_others(titles, place or 0)
+            plot.setVisible(is_shown)
+        self._grid.setRowStretch(1, 0 if self._chosen is not None else 1)
 
     def _grid_places(self) -> tuple[tuple[LivePlot, int, int], ...]:
         seconds = tuple((plot, 0, 1) for plot in (self.scale, self.accuracy, self.waiting))
@@ -112,6 +154,8 @@ class LivePlots(QWidget):
         self._show_second(runs)
         self._show_memory(runs)
         self._show_speed(runs)
+        if self._chosen is not None and self._titles() != self._named:
+            self._place()
         total = self._total(runs)
         for plot in self.plots:
             plot.set_total(total)
@@ -214,8 +258,7 @@ class LivePlots(QWidget):
             plot.set_crosshair(self._second.canvas.crosshair())
             plot.set_x_range(self._second.chosen_x_range)
             self._second = plot
-        for candidate in (self.scale, self.accuracy, self.waiting):
-            candidate.setVisible(candidate is plot)
+            self._place()
 
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]

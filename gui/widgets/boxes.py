@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 
 
 Part = QWidget | QLayout | Placed | Stretch | int
-"""What stands in a row or column; a number is a gap of so many pixels."""
+"""A part of a row or column; a number is a gap of so many pixels."""
 
 
 def wide(part: QWidget | QLayout) -> Placed:

@@ -31,7 +31,7 @@ class Popover(QFrame):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened, and not closed since."""
+        """True if it was opened, and not closed since."""
         return not self.isHidden()
 
     def open(self) -> None:

@@ -102,7 +102,8 @@ class StatCard(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         narrow = event.size().width() < _NARROW
-        if narrow != self._narrow or max(event.size().width(), event.oldSize().width()) > _MOST_WIDTH:
+        is_wide = self._column.contentsMargins().right() != self._column.contentsMargins().left()
+        if narrow != self._narrow or is_wide or event.size().width() > _MOST_WIDTH:
             self._narrow = narrow
             self._apply_size()
         self._fit_head()

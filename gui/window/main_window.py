@@ -29,8 +29,6 @@ from gui.setup.model.checking import CheckController
 from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer
 from gui.theme.theme import theme
-from gui.train.controller import LiveController
-from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
@@ -40,6 +38,7 @@ from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
 from gui.window.engine import EngineController
 from gui.window.help_menu import open_help
+from gui.window.in_view import RunsInView
 from gui.window.notification import Notifications
 from gui.window.offers import Offers
 from gui.window.queue_popover import QueuePopover
@@ -98,9 +97,18 @@ class MainWindow(QMainWindow):
             parent=self,
             means=means,
         )
-        self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
+        self.in_view = RunsInView(
+            self.live,
+            self.runs,
+            self.experiments,
+            self._runs_controller,
+            repaint_hz,
+            bring_up=self._bring_up,
+            shows=lambda: self.others.shows if self._has_others else None,
+            parent=self,
+        )
         self._notifications = Notifications(self)
         self._queue_controller = QueueController(
             self.backstage.queue, self.experiments.queue, self.notice, self
@@ -157,7 +165,7 @@ class MainWindow(QMainWindow):
         others.page_wanted.connect(self.show_page)
         others.experiment_wanted.connect(self._go_to_form)
         others.problem.connect(self._tell)
-        others.runs_wanted.connect(self._show_runs)
+        others.runs_wanted.connect(self.in_view.show)
         others.engine_wanted.connect(self.engine.show_page)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
@@ -192,22 +200,14 @@ class MainWindow(QMainWindow):
         self._drops.dropped.connect(self._open_model)
         for changed in (self.setup.own_presets.deleted, self.setup.changed):
             changed.connect(lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False))
-        self.live.stop_requested.connect(self.experiments.stop)
-        self.live.pause_toggled.connect(self.experiments.toggle_pause)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._quiet.ready.connect(self._submit)
-        self.engine.page_wanted.connect(lambda: self._show_runs(()))
+        self.engine.page_wanted.connect(lambda: self.in_view.show(()))
         self.engine.train_wanted.connect(self.setup.run_action.trigger)
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.live.check_wanted.connect(self.setup.check_action.trigger)
-        self.live.file_wanted.connect(open_file)
-        self.runs.checked_changed.connect(self._followed.set_ticked)
-        self.runs.resume_requested.connect(self._resume)
-        self.runs.open_requested.connect(self._open_run)
-        self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
-        self.live.why_not_profiled = self.experiments.why_not_profiled
         self.live.answer_wanted.connect(lambda run_ids: self._answers.read(run_ids))
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
@@ -216,16 +216,9 @@ class MainWindow(QMainWindow):
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)
-        self.experiments.runs.list_changed.connect(self._show_list)
-        self.experiments.runs.run_changed.connect(self._show_run)
         self.experiments.busy_changed.connect(self._show_busy)
-        self.experiments.began.connect(self._begin)
-        self.experiments.ended.connect(self._end)
-        self.experiments.pause_asked.connect(self.live.set_pause_asked)
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._tell_of_run)
-        self._followed.progressed.connect(self.runs.set_progress)
-        self._followed.progressed.connect(self._refresh_shows)
         self.experiments.queue.finished.connect(partial(self._notifications.tell, "Ammeter is done"))
         self._runs_controller.wanted.connect(self._submit)
 
@@ -235,7 +228,7 @@ class MainWindow(QMainWindow):
             {
                 "run": self.setup.run_action,
                 "queue": self.setup.queue_action,
-                "save": self.setup.save_action,
+                "save": self.setup.own_presets.save_action,
                 "reset": self.setup.reset_action,
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
@@ -289,7 +282,7 @@ class MainWindow(QMainWindow):
         run = self.experiments.runs.record(self.experiments.running or "")
         precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
         self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
-        self.setup.set_begins(begins_text(schedule))
+        self.setup.foot.set_begins(begins_text(schedule))
 
     def import_archive(self, path: Path) -> None:
         """Comes to the front and imports the runs of an archive."""
@@ -313,19 +306,16 @@ class MainWindow(QMainWindow):
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
         self.engine.begin()
-        self._make_others()
-        self.painted.emit()
-
-    def _make_others(self) -> None:
         # asking for them makes them
         assert self.others is not None
+        self.painted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._asks_before_closing and not self._may_close():
             event.ignore()
             return
         self.hide()
-        self._followed.stop()
+        self.in_view.stop()
         if "_answers" in vars(self):
             self._answers.stop()
         self._queue_controller.stop()
@@ -372,9 +362,7 @@ class MainWindow(QMainWindow):
             self._tell(error.problem)
             return
         self.notice.drop()
-        if self.experiments.running is None:
-            self._followed.show_group(run_ids[0])
-        self._bring_up("compare")
+        self.in_view.show_submitted(run_ids[0])
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
@@ -383,47 +371,6 @@ class MainWindow(QMainWindow):
         if was_pressed and self._has_others:
             # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
             self.others.focus_stop(self.experiments.in_progress)
-
-    def _begin(self, run_id: str) -> None:
-        self._followed.begin(run_id)
-        self.others.shows.set_frame_ms(self._followed.timer.interval())
-
-    def _end(self, run_id: str) -> None:
-        self._followed.end()
-        self.others.shows.set_frame_ms(None)
-        if not self.others.shows.tells_of(run_id):
-            self._runs_controller.retry(run_id)
-
-    def _show_list(self) -> None:
-        self.runs.set_runs(self.experiments.runs.records())
-        self._followed.drop_deleted()
-        if self._has_others:
-            self.others.comparisons.show_ticked()
-
-    def _show_run(self, run_id: str) -> None:
-        if (record := self.experiments.runs.record(run_id)) is not None:
-            self.runs.update_run(record)
-
-    def _refresh_shows(self) -> None:
-        if self._has_others:
-            self.others.shows.refresh()
-
-    def _open_run(self, run_id: str) -> None:
-        self._followed.show_group(run_id)
-        self._bring_up("compare")
-
-    def _show_runs(self, run_ids: tuple[str, ...]) -> None:
-        self._followed.show(run_ids)
-        self._bring_up("compare")
-
-    def _open_details(self, run_id: str) -> None:
-        self._open_run(run_id)
-        self.live.open_details()
-
-    def _resume(self, run_id: str) -> None:
-        self.experiments.resume(run_id)
-        if self.experiments.running is None:
-            self._open_run(run_id)
 
     def _use_settings(self, run: RunRecord) -> None:
         self.setup.use_settings(run.experiment)

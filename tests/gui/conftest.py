@@ -6,6 +6,7 @@ import shutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -267,6 +268,17 @@ def _is_active(thing: QObject | None) -> bool:
     if isinstance(thing, QThread):
         return thing.isRunning()
     return isinstance(thing, QTimer) and thing.isActive()
+
+
+@pytest.fixture
+def goes_on(window: MainWindow) -> Iterator[Event]:
+    """A study has begun, and does nothing until this is set: however fast it is, it can be looked at."""
+    goes_on = Event()
+    window.experiments._thread.order_began.connect(
+        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
+    )
+    yield goes_on
+    goes_on.set()
 
 
 @pytest.fixture

@@ -94,9 +94,10 @@ class Studies(SavedTable):
         )
         return rows[0]["id"] if rows else None
 
-    def delete(self, study_id: str) -> None:
+    def delete(self, study_id: str, *, keeps_traces: bool = False) -> None:
         """Deletes a study with its traces, also from the queue; the runs that it trained stay.
 
+        With `keeps_traces` these stay until the next cleaning up, so that `restore` brings all of it back.
         Refused while another process carries it on.
         """
         with self._connection.writing() as connection:
@@ -104,7 +105,14 @@ class Studies(SavedTable):
                 self._free_row(connection, study_id)
                 connection.execute("DELETE FROM studies WHERE id = ?", (study_id,))
             claims.leave(connection, study_id)
-        self.traces.delete(study_id)
+        if not keeps_traces:
+            self.traces.delete(study_id)
+
+    def restore(self, study: Study[A]) -> None:
+        """Puts back a study that was deleted, under its number. Nothing happens if it is there."""
+        with self._connection.writing() as connection:
+            if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone() is None:
+                self._write_new(connection, study, owner=None)
 
     def clean_up(self) -> None:
         """Deletes traces whose study is gone."""
@@ -117,11 +125,13 @@ class Studies(SavedTable):
         return study
 
     def _added(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
-        number = next_number(connection, study.kind)
-        study = replace(study, number=number)
-        head = {"id": study.id, "kind": study.kind, "number": number, "ammeter": study.ammeter}
-        self._insert(connection, **head, created=study.created.timestamp(), owner=owner, **columns_of(study))
+        study = replace(study, number=next_number(connection, study.kind))
+        self._write_new(connection, study, owner)
         return study
+
+    def _write_new(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> None:
+        head = {"id": study.id, "kind": study.kind, "number": study.number, "ammeter": study.ammeter}
+        self._insert(connection, **head, created=study.created.timestamp(), owner=owner, **columns_of(study))
 
     def _study(self, row: sqlite3.Row) -> Study[Any]:
         return Study(

@@ -69,7 +69,7 @@ def _criterion(islands: Islands) -> str:
 
 
 def _price(islands: Islands) -> tuple[tuple[str, str], ...]:
-    """What the islands cost, against the same run without any."""
+    """The cost of the islands, against the same run without any."""
     speed, memory = "", ""
     if islands.speed_ratio is not None:
         speed = f"{times(islands.speed_ratio)}× that without them"

@@ -91,7 +91,7 @@ def _values(first: FirstNonfinite) -> tuple[tuple[str, str], ...]:
 
 
 def _course(search: NonfiniteSearch) -> tuple[tuple[str, str], ...]:
-    """What was looked through, and how the loss scale went."""
+    """The steps looked through, and the course of the loss scale."""
     since = f", from the state after step {search.from_step:,}" if search.from_step else ""
     scales = ""
     if search.last_scale is not None and search.least_scale is not None:

@@ -32,7 +32,7 @@ _MOST_WIDE_STEPS = 1_000
 """With more points than these a wide pen would cost more than a frame."""
 _FP32 = "FP32"
 _BANDS = 8.0
-"""How much more than FP32's band is in view where differences are shown."""
+"""The factor of FP32's band in view where differences are shown."""
 
 
 class _Band(PlotItems):
@@ -120,7 +120,7 @@ class LadderPlot(QFrame):
         self._show_difference(self.difference.isChecked())
 
     def entries(self) -> tuple[Entry, ...]:
-        """What the legend shows now."""
+        """The legend's entries now."""
         return self._legend.entries()
 
     def sizeHint(self) -> QSize:

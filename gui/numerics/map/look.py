@@ -1,4 +1,4 @@
-"""How number formats look: a precision's colour, and bars of the formats that a module computed in."""
+"""The looks of number formats: a precision's colour, and bars of the formats that a module computed in."""
 
 from __future__ import annotations
 

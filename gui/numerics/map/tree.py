@@ -54,7 +54,7 @@ class MapRow:
 
     @property
     def is_module(self) -> bool:
-        """Whether it can be kept in FP32: a module other than the model itself."""
+        """True if it can be kept in FP32: a module other than the model itself."""
         return bool(self.name) and self.name not in _OUTSIDE
 
     @property
@@ -123,7 +123,7 @@ def _shares(operations: Sequence[Operation], direction: Direction) -> tuple[Shar
 
 
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """What keeps a module in FP32: a pattern that matches it, or a module around it; None if nothing does."""
+    """The cause of FP32 in a module: a pattern, or a module around it; None if nothing does."""
     for around in _around(name):
         if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]

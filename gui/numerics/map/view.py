@@ -259,7 +259,7 @@ def _columns(*, has_modules: bool) -> list[Column[Operation]]:
 
 
 def formats_text(operation: Operation) -> str:
-    """What went in and what came out: "FP16, FP32 → FP16"."""
+    """The formats in and out: "FP16, FP32 → FP16"."""
     sides = (dict.fromkeys(map(dtype_label, dtypes)) for dtypes in (operation.inputs, operation.outputs))
     return " → ".join(", ".join(side) or "–" for side in sides)
 

@@ -103,7 +103,7 @@ class LossScale(QWidget):
         self._say()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
-        """Whether the experiment has a loss scaler, whose scale can be set."""
+        """True if the experiment has a loss scaler, whose scale can be set."""
         if uses_scaler != self._uses_scaler:
             self._uses_scaler = uses_scaler
             self._say()

@@ -129,7 +129,7 @@ class RangeTable(ResultTable[RangeRow]):
 
     def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
         def share(row: RangeRow) -> float:
-            """What the format would round to 0 or make infinite."""
+            """The share that the format would round to 0 or make infinite."""
             exponents, scale = row.exponents, self._exponent
             return exponents.underflow_fraction(form, scale) + exponents.overflow_fraction(form, scale)
 

@@ -156,7 +156,7 @@ class RangeView(OfferedView):
         self._show_quantity()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
-        """Whether the experiment scales its loss, so that another scale can be taken over."""
+        """True if the experiment scales its loss, so that another scale can be taken over."""
         self.loss_scale.set_uses_scaler(uses_scaler)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

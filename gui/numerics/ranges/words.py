@@ -1,4 +1,4 @@
-"""What the ranges of a model's numbers mean, in words."""
+"""The meaning of the ranges of a model's numbers, in words."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def scale_text(exponent: int) -> str:
 
 
 def _significant(exponent: int) -> int:
-    """How long "0.0000610" is up to its second figure other than 0."""
+    """The length of "0.0000610" up to its second figure other than 0."""
     text = f"{2.0**exponent:.10f}"
     first = next(place for place, figure in enumerate(text) if figure not in "0.")
     return first + 2
 
 
 def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
-    """What becomes of these numbers in a format: "1.2 % become 0, 3 % lose digits, none overflows"."""
+    """The fate of these numbers in a format: "1.2 % become 0, 3 % lose digits, none overflows"."""
     under, short, over = (
         exponents.underflow_fraction(form),
         exponents.subnormal_fraction(form),
@@ -53,7 +53,7 @@ def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
 
 
 def content_sentence(exponents: Exponents) -> str:
-    """How many numbers there are, and which of them have no exponent: "1,040 numbers, 40 of them 0"."""
+    """The count of the numbers, and of those without an exponent: "1,040 numbers, 40 of them 0"."""
     special = [
         f"{count:,} {name}"
         for count, name in ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
@@ -66,7 +66,7 @@ def content_sentence(exponents: Exponents) -> str:
 
 
 def own_loss_sentence(became_zero: int, became_nonfinite: int) -> str:
-    """What the experiment's own precision has lost; empty where it is nothing."""
+    """The losses of the experiment's own precision; empty for none."""
     parts = (
         f"{became_zero:,} became 0" if became_zero else "",
         f"{became_nonfinite:,} became infinite or NaN" if became_nonfinite else "",
@@ -76,7 +76,7 @@ def own_loss_sentence(became_zero: int, became_nonfinite: int) -> str:
 
 
 def scale_sentence(all_gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
-    """What becomes of the gradients at a loss scale of 2**exponent; `overflowing` counts modules."""
+    """The fate of the gradients at a loss scale of 2**exponent; `overflowing` counts modules."""
     under = all_gradients.underflow_fraction(form, exponent)
     over = all_gradients.overflow_fraction(form, exponent)
     lost = f"{share_text(under)} of the gradients become 0" if under else "no gradient becomes 0"

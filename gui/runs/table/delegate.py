@@ -81,7 +81,7 @@ _BOX = 16
 _BAR_WIDTH, _BAR_HEIGHT = 72, 4
 _BUTTON = 24
 _NOTE = 14
-_WIDEST_HEADING, _LEAST_MODEL = 200, 24
+_WIDEST_HEADING, _LEAST_MODEL = 200, 72
 _CHEVRON, _ICON_GAP, _BELOW = 20, 8, 32
 """Where the chevron ends, the gap after an icon, and where a run below an item begins."""
 _FAST = recipe_title(FAST)
@@ -276,7 +276,8 @@ class RunsDelegate(QStyledItemDelegate):
         weight = 600 if item.lines and not item.is_failed else 500
         self._draw_text(painter, inner, item.title, weight, palette.text, Qt.AlignmentFlag.AlignLeft)
         used = QFontMetrics(self._fonts[weight]).horizontalAdvance(item.title) + _ICON_GAP
-        if inner.width() - used > _LEAST_MODEL:
+        wanted = QFontMetrics(self._fonts[400]).horizontalAdvance(item.model)
+        if inner.width() - used >= min(wanted, _LEAST_MODEL):
             rest = inner.adjusted(used, 0, 0, 0)
             self._draw_text(painter, rest, item.model, 400, palette.text3, Qt.AlignmentFlag.AlignLeft)
 

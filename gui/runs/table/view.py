@@ -335,7 +335,7 @@ _WIDTHS = {
     Column.TAGS: 120,
     Column.WHEN: 58,
     Column.SPEED: 68,
-    Column.PEAK: 68,
+    Column.PEAK: 72,
     Column.ACCURACY: 58,
     Column.RATIO: 66,
     Column.PRECISION: 118,

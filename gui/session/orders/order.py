@@ -28,7 +28,7 @@ DRIVERS: Mapping[str, type[Driver[Any]]] = {
     "profile": ProfileDriver,
     "tune": TuneDriver,
 }
-"""What answers the studies of each kind."""
+"""The driver of each kind of study."""
 
 _DETAILS = {
     "limit": "Largest batch",
@@ -40,14 +40,14 @@ _DETAILS = {
 
 
 class CanStop(Protocol):
-    """What carries an order out; any thread may stop it."""
+    """Work that any thread may stop."""
 
     def stop(self) -> None: ...
 
 
 @runtime_checkable
 class CanPause(Protocol):
-    """What can pause after the step in flight, and go on; any thread may ask."""
+    """Work that can pause after the step in flight, and go on; any thread may ask."""
 
     def pause(self) -> None: ...
     def go_on(self) -> None: ...
@@ -72,12 +72,12 @@ class Order:
 
     @property
     def detail(self) -> str:
-        """What is done, as the queue says it."""
+        """Its description in the queue."""
         return _DETAILS[self.kind]
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on where it stood after it gave way or its program ended, and waits until then."""
+        """True if it goes on where it stood after it gave way or its program ended, and waits until then."""
         return self.kind == SWEEP or DRIVERS[self.kind].keeps_place
 
     def item(self) -> WaitingItem:
@@ -86,7 +86,7 @@ class Order:
         return WaitingItem(self.key, self.kind, self.title, request)
 
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Driver[Any] | Sweeper:
-        """What will carry it out."""
+        """The driver that will carry it out."""
         made = Sweeper if self.study is None else DRIVERS[self.kind]
         return made(store, launcher, catalog)
 

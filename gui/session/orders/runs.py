@@ -1,4 +1,4 @@
-"""What can be studied of saved runs."""
+"""The studies that saved runs allow."""
 
 from __future__ import annotations
 

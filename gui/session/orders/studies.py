@@ -48,12 +48,12 @@ class StudyView(OrderView, Generic[A]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to carry on."""
+        """True if nothing is left to carry on."""
         return self.answer.is_complete
 
     @property
     def progress(self) -> float:
-        """How far a study of experiments one after the other is, 0 to 1."""
+        """The progress of a study of experiments in turn, 0 to 1."""
         return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
 
     def knowing(self, study: Study[A]) -> StudyView[A]:
@@ -106,8 +106,17 @@ class Studies(Orders[StudyView[A]], Generic[A]):
             return None
         return StudyView.of(study) if study.kind == self.kind and study.is_known else None
 
+    def restore(self, study: Study[A]) -> None:
+        """Brings back a study that was deleted."""
+        try:
+            self._store.studies.restore(study)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        self.ended.emit(study.id)
+
     def _delete_saved(self, key: str) -> None:
-        self._store.studies.delete(key)
+        self._store.studies.delete(key, keeps_traces=True)
 
     def _ordered(self, order: Order) -> StudyView[A]:
         assert order.study is not None

@@ -26,7 +26,7 @@ from gui.session.orders.work import MOST_SAVED, Orders, OrderView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
-    """How long a sweep that waits will take, by its own runs and pilots and other saved runs."""
+    """The estimate of a waiting sweep, by its own runs and pilots and other saved runs."""
     with Store(store_path) as store:
         return estimate_of(store.sweeps.find(sweep_id), store.runs(MOST_OTHERS))
 

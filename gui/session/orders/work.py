@@ -39,7 +39,7 @@ class OrderView:
 
     @property
     def name(self) -> str:
-        """What it is, in a menu."""
+        """Its title in a menu."""
         raise NotImplementedError
 
     def during(self, event: object) -> Self:
@@ -96,7 +96,7 @@ class Orders(QObject, Generic[View]):
 
     @property
     def waiting(self) -> int:
-        """How many wait in the queue."""
+        """The number that wait in the queue."""
         return self._thread.waiting_orders(self.kind)
 
     def unfinished(self) -> tuple[View, ...]:
@@ -130,11 +130,11 @@ class Orders(QObject, Generic[View]):
         self.deleted.emit(key)
 
     def progress(self, key: str) -> float | None:
-        """How far the work in progress is, 0 to 1; None if that is unknown."""
+        """The progress of the work in progress, 0 to 1; None if unknown."""
         return None
 
     def seconds_left(self, order: Order) -> float | None:
-        """How long work in progress, or that waits, still takes; None if that is unknown."""
+        """The seconds that work in progress, or that waits, still takes; None if unknown."""
         return None
 
     def submit_order(self, order: Order) -> str:

@@ -1,4 +1,4 @@
-"""What the queue shows of its work: names, progress, and how long it still takes."""
+"""The items of the queue: names, progress and time left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOUNS: Mapping[str, tuple[str, str]] = {
     "sweep": ("sweep", "sweeps"),
     "tune": ("tuning", "tunings"),
 }
-"""What the kinds of work are called, one and several."""
+"""The names of the kinds of work, one and several."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class QueueItem:
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
-    """How long all that is not held still takes, and whether that is the least, as some of it is unknown."""
+    """The seconds left of all that is not held, and True if that is the least, as some are unknown."""
     seconds = [item.seconds_left for item in items if not item.is_held]
     return sum(known for known in seconds if known is not None), None in seconds
 
@@ -125,7 +125,7 @@ _MOST_RUNS = 500
 
 
 def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
-    """Whether the run may tell how long the experiment takes, by what is quickly read of it."""
+    """True if the run may tell how long the experiment takes, by what is quickly read of it."""
     try:
         seen, machine = run.overview, run.environment
     except (ProblemError, ValueError):

@@ -72,12 +72,12 @@ class Queue(QObject):
 
     @property
     def has_work(self) -> bool:
-        """Whether something is in progress or can begin."""
+        """True if something is in progress or can begin."""
         return self._list.current is not None or self._list.has_next()
 
     @property
     def has_engine(self) -> bool:
-        """Whether there is an engine to use, and none is being set up; without one everything waits."""
+        """True if there is an engine to use, and none is being set up; without one everything waits."""
         return self._has_engine
 
     @has_engine.setter
@@ -86,7 +86,7 @@ class Queue(QObject):
         self.changed.emit()
 
     def items(self) -> tuple[QueueItem, ...]:
-        """What is in progress and what waits, in its order."""
+        """The work in progress, then the waiting, in order."""
         current, places = self._list.current, self._list.places()
         shown = [
             self._items.of(place.work, is_held=place.is_held, is_running=place.work is current)
@@ -97,7 +97,7 @@ class Queue(QObject):
         return tuple(shown)
 
     def is_held(self, key: str) -> bool:
-        """Whether work that waits is held."""
+        """True if work that waits is held."""
         return self._list.is_held(key)
 
     def move(self, key: str, before: str | None) -> None:
@@ -161,7 +161,7 @@ class Queue(QObject):
 
     @property
     def stops_after_this(self) -> bool:
-        """Whether nothing more begins, once what is in progress is over, until the queue is to go on."""
+        """True if nothing more begins, once what is in progress is over, until the queue is to go on."""
         return self._list.rests
 
     @stops_after_this.setter
@@ -176,7 +176,7 @@ class Queue(QObject):
         self.stops_after_this = False
 
     def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
-        """What an earlier window left in the queue, and runs that wait in no queue, next first.
+        """The work that an earlier window left in the queue, and runs that wait in no queue, next first.
 
         Nothing where the store refuses, which it `tells`.
         """
@@ -300,7 +300,7 @@ _SETTINGS = 6
 
 
 def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
-    """Whether the runs differ in nothing but the seed; the overview, which is quickly read, tells most."""
+    """True if the runs differ in nothing but the seed; the overview, which is quickly read, tells most."""
     return run.overview[:_SETTINGS] == other.overview[
         :_SETTINGS
     ] and run.experiment == other.experiment.model_copy(update={"seed": run.experiment.seed})

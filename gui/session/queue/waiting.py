@@ -1,4 +1,4 @@
-"""What waits in this window, in its order: runs by their ids, and orders."""
+"""The waiting work of this window, in its order: runs by their ids, and orders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WaitingList:
         self.changed = threading.Condition()
         self.current: Work | None = None
         self.ended = 0
-        """How much work has ended so far."""
+        """The number of items that have ended so far."""
         self._rests = False
         self._places: list[Place] = []
 
@@ -66,7 +66,7 @@ class WaitingList:
             return tuple(self._places)
 
     def waiting(self) -> tuple[Work, ...]:
-        """What waits, next first."""
+        """The waiting work, next first."""
         with self.changed:
             return tuple(place.work for place in self._places if place.work is not self.current)
 
@@ -105,12 +105,12 @@ class WaitingList:
                 self.changed.notify()
 
     def is_held(self, key: str) -> bool:
-        """Whether the work is held."""
+        """True if the work is held."""
         with self.changed:
             return (place := self._place(key)) is not None and place.is_held
 
     def has_next(self) -> bool:
-        """Whether there is work to begin."""
+        """True if there is work to begin."""
         with self.changed:
             return self._next() is not None
 
@@ -126,7 +126,7 @@ class WaitingList:
             return self.current
 
     def gives_way(self) -> bool:
-        """Whether the order in progress is to stop for what stands before it, or because it is held."""
+        """True if the order in progress is to stop for what stands before it, or because it is held."""
         with self.changed:
             place = self._next()
             mine = self._place(key_of(self.current)) if self.current is not None else None

@@ -86,17 +86,17 @@ class GuidedMeasurement(QObject):
 
     @property
     def case(self) -> Showcase | None:
-        """What it trains on this machine; None until the machine has been examined."""
+        """Its experiments on this machine; None until the machine has been examined."""
         catalog = self._experiments.catalog
         return self._case or (showcase(catalog) if catalog is not None else None)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the run in progress is one of its own."""
+        """True if the run in progress is one of its own."""
         return self._is_at_work and self._pair.running is not None
 
     def owns(self, run_id: str | None) -> bool:
-        """Whether it has queued this run since the window was opened."""
+        """True if it has queued this run since the window was opened."""
         return self._pair.owns(run_id)
 
     def begin(self) -> None:

@@ -32,7 +32,7 @@ class GuidedRuns:
         self.ids = tuple(other for other in self.ids if other != run_id)
 
     def owns(self, run_id: str | None) -> bool:
-        """Whether it has ever queued that run."""
+        """True if it has ever queued that run."""
         return run_id in self._submitted
 
     def live(self, place: int) -> LiveRun | None:
@@ -41,24 +41,24 @@ class GuidedRuns:
 
     @property
     def is_on_second(self) -> bool:
-        """Whether the first run is over."""
+        """True if the first run is over."""
         first = self.live(0)
         return first is not None and first.is_over
 
     @property
     def is_coming(self) -> bool:
-        """Whether a run has left the queue but not begun."""
+        """True if a run has left the queue but not begun."""
         runs = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
         return self.running is None and any(not run.status.is_over for run in runs)
 
     @property
     def is_one_gone(self) -> bool:
-        """Whether a run was deleted; for the one in progress that is known once it has ended."""
+        """True if a run was deleted; for the one in progress that is known once it has ended."""
         return any(self._runs.record(run_id) is None for run_id in self.ids if run_id != self.running)
 
     @property
     def can_begin_anew(self) -> bool:
-        """Whether the run in progress can be replaced: not if the next one has left the queue."""
+        """True if the run in progress can be replaced: not if the next one has left the queue."""
         ids = self.ids
         if self.running is None or self.running not in ids:
             return False

@@ -55,7 +55,7 @@ class RaceClock(QObject):
 
     @property
     def total(self) -> float:
-        """How long the race takes, in its own seconds."""
+        """The length of the race, in its own seconds."""
         return self._total
 
     @property
@@ -73,7 +73,7 @@ class RaceClock(QObject):
 
     @property
     def is_ticking(self) -> bool:
-        """Whether time passes right now: it plays and its owner is on screen."""
+        """True if time passes right now: it plays and its owner is on screen."""
         return self._timer.isActive()
 
     def set_race_seconds(self, total: float, playback_rate: float) -> None:

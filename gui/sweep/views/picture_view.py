@@ -1,4 +1,4 @@
-"""What the views of a sweep's pictures share: the picture, its choosers, and the cells chosen in it."""
+"""The base of the views of a sweep's pictures: the picture, its choosers, and the cells chosen in it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PictureView(QWidget):
 
     cells_chosen = Signal(object)
     is_map = False
-    """Whether its cells lie in rows and columns, through which arrow keys lead."""
+    """True if its cells lie in rows and columns, through which arrow keys lead."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class PictureView(QWidget):
         raise NotImplementedError
 
     def tip(self, cell: int) -> str:
-        """What there is to know of a cell."""
+        """The details of a cell."""
         if self.results is None:
             return ""
         return cell_words(self.results.cells[cell], shown_figures(self.results))

@@ -13,7 +13,7 @@ _NO_ADVICE = "There is nothing to advise."
 
 
 class AdviceWords(NamedTuple):
-    """What a view says without advice: the empty state, and what it means that there is none."""
+    """The words of a view without advice: the empty state, and what it means that there is none."""
 
     question: str
     hint: str

@@ -79,7 +79,7 @@ class AnswerPage(OfferedView):
         changes: Changes = (),
         action: str = "Use",
     ) -> QFrame:
-        """What to do, and a button `action` where changes of settings would do it."""
+        """The remedy, and a button `action` where changes of settings would do it."""
         block = QFrame()
         block.setProperty("surface", "chip")
         column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)

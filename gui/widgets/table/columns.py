@@ -20,7 +20,7 @@ GROWS = 1 << 20
 
 
 class Look(NamedTuple):
-    """How a cell's words look. `mark` stands before them: a precision's marker, or an icon by its name."""
+    """The look of a cell's words. `mark` stands before them: a precision's marker, or an icon by its name."""
 
     weight: int = 400
     ink: str = "text"
@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What columns beside each other belong to; its name stands above their titles."""
+    """A group of neighbouring columns; its name stands above their titles."""
 
     title: str
     precision: Precision
@@ -73,7 +73,7 @@ class Column(Generic[Row]):
 
     @property
     def key(self) -> Hashable:
-        """What tells it from the other columns of its table."""
+        """Its key among the columns of its table."""
         return (self.title, self.group)
 
     @property

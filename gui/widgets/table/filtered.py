@@ -52,7 +52,7 @@ class FilteredTable(QWidget, Generic[Row]):
         self.table.set_empty(nothing_passes if count else none)
 
     def count_text(self) -> str:
-        """How many rows there are, and how many of them are shown."""
+        """The number of rows, and of those shown."""
         return self._count.text()
 
     def _filter(self) -> None:

@@ -104,7 +104,7 @@ class ResultTable(QTableView, Generic[Row]):
         return self.row_model.columns
 
     def is_sorted(self) -> bool:
-        """Whether the user has chosen an order."""
+        """True if the user has chosen an order."""
         return self.row_model.sorted_column() >= 0
 
     def lines(self) -> list[list[str]]:

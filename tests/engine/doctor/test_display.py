@@ -72,7 +72,6 @@ def test_without_a_display_nothing_of_qt_or_torch_is_loaded() -> None:
     assert told.stderr.endswith("loaded: []")
 
 
-@pytest.mark.slow
 def test_a_verb_goes_to_the_command_line_and_loads_no_qt() -> None:
     told = ended(["-c", WHAT_IS_LOADED, "runs", "--json"])
     assert told.returncode == 0
@@ -103,7 +102,6 @@ def test_all_missing_libraries_are_named_at_once(tmp_path: Path) -> None:
     assert told.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

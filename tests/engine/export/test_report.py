@@ -216,7 +216,6 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
     assert answer.text.startswith("FP32 was not measured. “Run 1” (FP32) has no speed. FP32 trained 3 steps")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".html", ".pdf", ".png", ".svg"])
 def test_a_file_computes_its_report_once(pair: Content, tmp_path: Path, suffix: str) -> None:
     made = []

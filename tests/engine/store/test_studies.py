@@ -107,6 +107,22 @@ def test_a_deleted_study_is_gone_with_its_traces_and_its_place_in_the_queue(stor
     assert caught.value.problem.kind is Kind.REQUEST
 
 
+def test_a_deleted_study_is_restored_with_its_number_and_its_traces(store: Store) -> None:
+    first, other = (store.studies.end(begun(store, TIMING)) for _ in range(2))
+    trace = store.studies.traces.path(first.id, 0)
+    trace.parent.mkdir(exist_ok=True)
+    trace.touch()
+    saved = store.studies.find(first.id)
+    store.studies.delete(first.id, keeps_traces=True)
+    for _ in range(2):
+        store.studies.restore(saved)
+    assert store.studies.find(first.id) == saved and trace.exists()
+    assert [entry.id for entry in store.studies.newest()] == [other.id, first.id]
+    store.studies.delete(first.id, keeps_traces=True)
+    store.studies.clean_up()
+    assert not trace.exists()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows removes no file that is open")
 def test_a_study_is_saved_whole_where_the_store_is_taken_away(store: Store, path: Path) -> None:
     study = begun(store, LIMIT.afresh())

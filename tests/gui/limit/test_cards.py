@@ -11,17 +11,21 @@ from gui.limit.cards import OtherSize
 from gui.limit.panel import LimitPanel
 
 
+def gib(*sizes: float) -> tuple[str, ...]:
+    return tuple(f"{size:g} GiB" for size in sizes)
+
+
 def test_the_cards_that_are_offered_make_sense_on_the_device(panel: LimitPanel, limits: Any) -> None:
-    assert panel.cards.choices() == ("8", "12", "16", "24", "48", "80", "This GPU", "Other…")
+    assert panel.cards.choices() == (*gib(8, 12, 16, 24, 48, 80), "This GPU", "Other…")
     assert panel.cards.value() == "24"
     panel.show_card(limits.card(11.6), "")
-    assert panel.cards.choices() == ("2", "4", "6", "8", "This GPU", "Other…")
+    assert panel.cards.choices() == (*gib(2, 4, 6, 8), "This GPU", "Other…")
     assert panel.cards.value() == ""
     panel.show_card(limits.card(11.6), "10")
-    assert panel.cards.choices() == ("2", "4", "6", "8", "10", "This GPU", "Other…")
+    assert panel.cards.choices() == (*gib(2, 4, 6, 8, 10), "This GPU", "Other…")
     assert panel.cards.value() == "10"
     panel.show_card(limits.card(9.0, "cpu"), "2.0")
-    assert panel.cards.choices() == ("0.5", "1", "2", "4", "Other…") and panel.cards.value() == "2"
+    assert panel.cards.choices() == (*gib(0.5, 1, 2, 4), "Other…") and panel.cards.value() == "2"
 
 
 def test_a_cpu_starts_at_a_limit_that_its_memory_has_room_for(panel: LimitPanel, limits: Any) -> None:

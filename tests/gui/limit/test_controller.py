@@ -1,4 +1,4 @@
-"""The form, the workspace Memory limit and the engine together: a real search, and the line on memory."""
+"""The form, the page of the limit and the engine together: a real limit, and the line on memory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def window(
 
 @pytest.fixture
 def search_goes_on(window: MainWindow) -> Iterator[Event]:
-    """A search has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
+    """A limit has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
     window.experiments._thread.order_began.connect(
         lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
@@ -123,12 +123,12 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert focused is window.others.limit_panel.stop, "the next press of Space must not queue the same again"
     assert window.top_bar.activity.activity().is_busy
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
-    assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
+    assert not window.close() and asked == ["stop"], "closing asks while a limit is measured"
     window.setup.order("limit")
     assert window.top_bar.activity.activity().waits == "1 waiting"
     window.others.limit_panel.stop.click()
     shown = window.others.limit_panel.view()
-    assert shown is not None and shown.is_live, "the search in progress can be stopped again"
+    assert shown is not None and shown.is_live, "the limit in progress can be stopped again"
     with qtbot.waitSignal(limits.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
@@ -149,7 +149,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + view.answer.trial_count and "8,True" in rows[-1]
 
-    assert "Limit, linear: Searching for the largest batch" in window.backstage.log.text()
+    assert "Limit, linear: Finding the largest batch" in window.backstage.log.text()
     window.others.limit_panel.menu.delete_asked.emit(view.key)
     assert asked == ["stop", "delete"] and not limits.saved() and window.others.limit_panel.view() is None
 

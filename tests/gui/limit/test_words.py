@@ -1,4 +1,4 @@
-"""A search in words: how far it is, what it found, how it was proven."""
+"""A limit in words: how far it is, what it found, how it was proven."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_larger_margin_recommends_a_smaller_batch(limits: Any) -> None:
 def test_an_answer_bound_by_the_data_or_stopped_claims_no_ratio_and_is_called_a_least(limits: Any) -> None:
     cases: tuple[tuple[Bound, str], ...] = (
         ("data", "The limit is the data."),
-        ("stopped", "The search was stopped."),
+        ("stopped", "It was stopped."),
     )
     for bound, note in cases:
         view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0)

@@ -46,17 +46,6 @@ def window(
     window.deleteLater()
 
 
-@pytest.fixture
-def goes_on(window: MainWindow) -> Iterator[Event]:
-    """A study has begun, and does nothing until this is set: however fast it is, it can be looked at."""
-    goes_on = Event()
-    window.experiments._thread.order_began.connect(
-        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
-    )
-    yield goes_on
-    goes_on.set()
-
-
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

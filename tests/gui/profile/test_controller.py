@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
@@ -25,24 +24,13 @@ def window(tiny_window: MainWindow) -> MainWindow:
     return tiny_window
 
 
-@pytest.fixture
-def goes_on(window: MainWindow) -> Iterator[Event]:
-    """A profile has begun, and does nothing until this is set: however fast it is, it can be looked at."""
-    goes_on = Event()
-    window.experiments._thread.order_began.connect(
-        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
-    )
-    yield goes_on
-    goes_on.set()
-
-
 @pytest.mark.slow
 def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
     panel, profiles = window.others.profile_panel, window.experiments.profiles
-    window.setup.form.ticked.emit(("bf16", "fp32"))
+    window.setup.form.changed.emit(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")
     assert window.setup.run_action.text() == "Profile 2 precisions"
     window.setup.foot.run_button.setFocus()

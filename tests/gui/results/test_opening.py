@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
@@ -24,7 +25,7 @@ from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.results.controller import ResultsController
-from gui.results.place import MIDDLE, NARROW, WIDE
+from gui.results.place import MIDDLE, NARROW, STUDY, WIDE
 from gui.results.tabs import StudyTab
 from gui.runs.table.rows import Item, StudyKind
 from gui.window.main_window import MainWindow
@@ -192,12 +193,8 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
     assert window.setup.text("batch_size") == f"{wanted.batch_size}"
 
 
-def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
-    qtbot: QtBot,
-    store: Store,
-    start: Callable[[], MainWindow],
-    profiles: Profiles,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brought_back(
+    qtbot: QtBot, store: Store, start: Callable[[], MainWindow], profiles: Profiles
 ) -> None:
     put(store, profiles)
     window = start()
@@ -208,10 +205,13 @@ def test_a_profile_opens_beside_a_narrow_list_and_is_deleted_from_its_row(
     assert item.title == "Profile of both" and item.result.endswith("ms a step") and item.ratio is not None
     results.open(item)
     assert window.results.table_width(1_440) == NARROW
-    monkeypatch.setattr("gui.results.controller.may_delete", lambda *_: True)
+    saved = store.studies.find(item.id)
     qtbot.keyClick(window.runs.table, Qt.Key.Key_Delete)
     qtbot.waitUntil(lambda: not window.runs.model.items())
     assert store.studies.newest("profile") == ()
+    assert window.notice.text() == "Deleted “Profile of both”."
+    next(button for button in window.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
+    assert results.item("profile") == item and store.studies.find(item.id) == saved
 
 
 def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
@@ -290,3 +290,5 @@ def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> N
     assert place.table_width(1_440) == 400 and place.state() == {"width": 400}
     place.restore({"width": 0})
     assert place.table_width(1_440) == WIDE
+    place.want_width(MIDDLE, STUDY)
+    assert place.table_width(1_440) == MIDDLE and place.table_width(1_100) == NARROW

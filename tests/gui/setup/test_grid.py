@@ -138,7 +138,7 @@ def test_a_cell_that_cannot_be_trained_here_is_left_out(
 
 def test_the_values_outlast_a_restart_and_a_reset_drops_them(panel: SetupPanel, cpu: Catalog) -> None:
     panel.form.edited.emit("batch_size", "32, 64")
-    panel.form.plan_edited.emit("2", "8")
+    panel.form.changed.emit(lambda draft: draft.with_plan("2", "8"))
     state = panel.state()
     panel.reset_action.trigger()
     assert panel.form.batch_size.text() == "64" and panel.form.hours.text() == ""
@@ -219,7 +219,7 @@ def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
 
 
 def test_several_lengths_change_their_unit_together(panel: SetupPanel) -> None:
-    panel.form.length_edited.emit("1, 2")
+    panel.form.changed.emit(lambda draft: draft.with_length(draft.length_key, "1, 2"))
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "94, 188"
     panel.form.lengths.edited.emit("94")

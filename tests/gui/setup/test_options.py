@@ -71,19 +71,19 @@ def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel, u
     panel.form.more.set_open(True)
     user.choose("step.fp32_modules", "fc, layer4.*")
     assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
-    panel.form.ticked.emit((FP32,))
+    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32,)))
     assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
     assert user.experiments()[0].step.fp32_modules == ()
 
 
 def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel, user: Any) -> None:
     panel.form.more.set_open(True)
-    panel.form.ticked.emit((FP32, BF16))
+    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32, BF16)))
     assert "scaler.init_scale" not in user.shown()
     user.choose("scaler.mode", "on")
     assert "scaler.init_scale" in user.shown()
     user.choose("scaler.mode", "auto")
-    panel.form.ticked.emit((FP32, FP16))
+    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32, FP16)))
     assert "scaler.init_scale" in user.shown()
 
 

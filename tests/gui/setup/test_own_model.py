@@ -123,7 +123,7 @@ def test_a_run_keeps_its_code_until_the_file_is_wanted(panel: SetupPanel, net: P
     assert code(panel) == NET
     assert panel.form.kept_code.text() == "The run's code: net.py has changed since."
     state = panel.state()
-    panel.reset()
+    panel.reset_action.trigger()
     panel.restore(state)
     assert code(panel) == NET
     panel.form.kept_code.file_wanted.emit()

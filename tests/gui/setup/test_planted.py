@@ -192,7 +192,7 @@ def test_a_window_that_is_restored_from_a_copied_folder_trusts_nothing(
     panel.picker.open(str(planted))
     state = json.loads(json.dumps(panel.state()))
     assert state["recent_models"] == [str(planted)]
-    panel.reset()
+    panel.reset_action.trigger()
     panel.restore(state)
     assert is_trusted(panel) and panel.state()["recent_models"] == [str(planted)]
     monkeypatch.setenv("AMMETER_HOME", str(planted.parent))
@@ -210,7 +210,7 @@ def test_a_restored_text_is_not_trusted_for_a_named_file_that_is_gone(
     panel.picker.open(str(planted))
     state = json.loads(json.dumps(panel.state()).replace("def model", "def  model"))
     planted.unlink()
-    panel.reset()
+    panel.reset_action.trigger()
     panel.restore(state)
     kept = Code(file=planted.name, folder=str(planted.parent), text=NET)
     other = Code(**{**kept.model_dump(), "text": NET.replace("def model", "def  model")})

@@ -83,7 +83,7 @@ def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel
 def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
     change(panel, "32")
     wanted = panel.outcome().experiments
-    answer(panel.save_action, "My own")
+    answer(panel.own_presets.save_action, "My own")
     assert preset("my-own").kind == "compare"
     assert panel.state()["preset"] == "my-own"
     assert panel.outcome().experiments == wanted
@@ -91,18 +91,18 @@ def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
 
 
 def test_only_ones_own_presets_can_be_renamed_and_deleted(panel: SetupPanel) -> None:
-    actions = (panel.rename_action, panel.delete_action)
+    actions = (panel.own_presets.rename_action, panel.own_presets.delete_action)
     assert not any(action.isVisible() for action in actions)
-    answer(panel.save_action, "Mine")
+    answer(panel.own_presets.save_action, "Mine")
     assert all(action.isVisible() for action in actions)
     panel.choose_preset("fashion")
     assert not any(action.isVisible() for action in actions)
 
 
 def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel) -> None:
-    answer(panel.save_action, "Mine")
+    answer(panel.own_presets.save_action, "Mine")
     change(panel, "128")
-    answer(panel.rename_action, "Mine, larger")
+    answer(panel.own_presets.rename_action, "Mine, larger")
     assert "Mine, larger" in offered(panel) and "Mine" not in offered(panel)
     assert panel.state()["preset"] == "mine-larger" and panel.text("batch_size") == "128"
     assert [path.name for path in own_presets_folder().iterdir()] == ["mine-larger.toml"]
@@ -112,9 +112,9 @@ def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(
     panel: SetupPanel, qtbot: QtBot
 ) -> None:
     change(panel, "32")
-    answer(panel.save_action, "Mine")
+    answer(panel.own_presets.save_action, "Mine")
     with qtbot.waitSignal(panel.own_presets.deleted) as deleted:
-        panel.delete_action.trigger()
+        panel.own_presets.delete_action.trigger()
     text, undo = deleted.args or ("", print)
     assert text == "Deleted the preset “Mine”."
     assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())

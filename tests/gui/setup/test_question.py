@@ -77,12 +77,12 @@ def test_one_solid_button(panel: SetupPanel) -> None:
         return foot.run_button.property("kind"), foot.queue_button.property("kind")
 
     assert kinds() == ("primary", "secondary")
-    panel.set_page_offers(True)
+    panel.foot.set_page_offers(True)
     assert kinds() == ("secondary", "secondary")
     panel.set_busy("A run is training; add this one to the queue.")
     assert not foot.run_button.isVisible() and kinds()[1] == "primary"
     panel.set_busy(None)
-    panel.set_page_offers(False)
+    panel.foot.set_page_offers(False)
     assert foot.run_button.isVisible() and kinds() == ("primary", "secondary")
 
 

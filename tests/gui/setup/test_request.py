@@ -51,7 +51,7 @@ def test_repeats_are_told_by_the_button_and_go_into_the_request(
     request = panel.request()
     assert request is not None and request.repeats == 3
     assert len(request.experiments) == 2
-    panel.form.ticked.emit((FP32,))
+    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32,)))
     request = panel.request()
     assert panel.foot.run_button.text() == "Train in FP32, 3 times"
     assert request is not None and request.title == "FP32, 3 times"
@@ -107,7 +107,7 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot
     assert panel.foot.line.text() == "A run is training; add this one to the queue."
     with qtbot.waitSignal(panel.queue_requested):
         panel.foot.queue_button.click()
-    panel.set_begins("begins in about 4 min")
+    panel.foot.set_begins("begins in about 4 min")
     assert panel.foot.line.text() == "2 runs, 752 steps each, begins in about 4 min"
     panel.set_busy(None)
     assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"

@@ -99,7 +99,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
     tunings._begin(key)
-    tunings._pass_on(key, replace(study, doing="Search, run 7, BF16 AMP, fast"))
+    tunings._pass_on(key, replace(study, doing="Short runs, run 7, BF16 AMP, fast"))
     assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
     assert window.experiments.running is None and window.experiments.in_progress == "tune"
     tunings._pass_on(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))

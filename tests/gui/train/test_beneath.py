@@ -170,7 +170,7 @@ def test_the_window_lays_the_other_precision_under_the_run_that_trains(
     def shown() -> list[str]:
         return [curve.precision.value for curve in window.live.plots.loss._curves]
 
-    window._followed.show((ids["bf16"],))
+    window.in_view.show((ids["bf16"],))
     assert shown() == ["bf16", "fp16", "fp32"]
     window.runs.set_checked([ids["fp32"]])
     assert shown() == ["bf16", "fp32"]
@@ -178,6 +178,6 @@ def test_the_window_lays_the_other_precision_under_the_run_that_trains(
     window.experiments.runs.reload()
     window.runs.set_checked([ids["fp16"], ids["bf16"]])
     assert shown() == ["bf16"]
-    window._followed.show((ids["fp16"],))
+    window.in_view.show((ids["fp16"],))
     assert shown() == ["fp16"]
     np.testing.assert_array_equal(window.live.plots.loss._curves[0].x, np.arange(1, 101))

@@ -190,8 +190,8 @@ def test_a_narrow_panel_has_two_rows_of_three_cards(qtbot: QtBot, panel: LivePan
 def test_nothing_is_cut_off_in_the_smallest_window(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     panel.resize(780, 440)
-    qtbot.waitUntil(lambda: panel.plots.loss.height() == LEAST_HEIGHT)
-    for plot in panel.plots.plots:
+    qtbot.waitUntil(lambda: panel.plots.loss.height() >= LEAST_HEIGHT)
+    for plot in (panel.plots.loss, panel.plots.speed):
         assert plot.canvas.area().height() > 50 and plot.canvas.area().width() > 200
     for card in panel.cards.cards:
         assert card.height() >= card.minimumSizeHint().height()

@@ -43,7 +43,24 @@ def panel(qtbot: QtBot) -> LivePanel:
 
 def heights(panel: LivePanel) -> set[int]:
     QApplication.processEvents()
-    return {plot.height() for plot in panel.plots.plots}
+    return {plot.height() for plot in panel.plots.plots if plot.isVisible()}
+
+
+def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_the_four(panel: LivePanel) -> None:
+    plots = panel.plots
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, False, True]
+    menu = plots.speed.header.others
+    assert [menu.itemText(row) for row in range(menu.count())] == [
+        plot.header.title() for plot in plots.plots
+    ]
+    assert menu.isVisible() and menu.currentIndex() == 3
+    menu.activated.emit(2)
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, True, False]
+    assert plots.memory.header.others.currentIndex() == 2
+    plots.memory.header.others.activated.emit(0)
+    assert heights(panel) and plots.loss.x() > plots.memory.x(), "they change places"
+    panel.resize(1_120, 900)
+    assert all(plot.isVisible() and not plot.header.others.isVisible() for plot in plots.plots)
 
 
 @pytest.mark.parametrize("height", [300, 400, 640, 1_000, 1_600])
@@ -60,7 +77,7 @@ def test_a_plot_is_between_its_least_and_its_most_height(
 def test_the_page_scrolls_where_the_window_is_too_low(panel: LivePanel) -> None:
     bar = panel.findChild(QScrollArea).verticalScrollBar()
     assert heights(panel) and bar.maximum() == 0
-    panel.resize(1_120, 340)
+    panel.resize(1_120, 270)
     assert heights(panel) == {LEAST_HEIGHT} and bar.maximum() > 0
 
 
@@ -68,7 +85,7 @@ def test_the_page_scrolls_where_the_window_is_too_low(panel: LivePanel) -> None:
 def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
     panel: LivePanel, keys: Qt.KeyboardModifier
 ) -> None:
-    panel.resize(1_120, 340)
+    panel.resize(1_120, 270)
     heights(panel)
     canvas, ranges = panel.plots.loss.canvas, []
     panel.plots.loss.x_range_chosen.connect(ranges.append)

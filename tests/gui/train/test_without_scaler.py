@@ -42,7 +42,7 @@ def epochs(*accuracies: float | None) -> tuple[Epoch, ...]:
 def panel(qtbot: QtBot) -> LivePanel:
     panel = LivePanel()
     qtbot.addWidget(panel)
-    panel.resize(1_120, 660)
+    panel.resize(1_120, 820)
     panel.show()
     return panel
 

@@ -36,7 +36,7 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     window: MainWindow, qtbot: QtBot
 ) -> None:
     alone, newest, _ = window.experiments.runs.records()
-    window._open_run(newest.id)
+    window.in_view.open(newest.id)
     qtbot.waitUntil(lambda: window.live.answer() is not None)
     page = window.live.page
     assert page.answer.text().startswith("BF16 AMP trained 1.86 times as fast as FP32")
@@ -49,7 +49,7 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     assert not page.strip.stop.isVisible() and not page.strip.pause.isVisible()
     page.strip.play.click()
     assert window.page == "show"
-    window._open_run(alone.id)
+    window.in_view.open(alone.id)
     assert window.live.answer() is None and not page.answer.isVisible()
     window.close_without_asking()
 
@@ -57,7 +57,7 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
 def test_the_axis_stays_as_the_user_chose_it(window: MainWindow, qtbot: QtBot) -> None:
     _, newest, _ = window.experiments.runs.records()
     window.live.page.strip.by.changed.emit("step")
-    window._open_run(newest.id)
+    window.in_view.open(newest.id)
     qtbot.waitUntil(lambda: window.live.answer() is not None)
     assert window.live.strip.by.value() == "step"
     window.close_without_asking()
@@ -69,7 +69,7 @@ def test_the_solid_button_is_in_the_page_while_that_is_empty(window: MainWindow,
     assert window.live.empty.button.text() == foot.run_button.text() == "Compare 2 precisions"
     assert window.live.empty.words().startswith("What does BF16 AMP gain on this machine?")
     assert foot.run_button.property("kind") == "secondary"
-    window._open_run(window.experiments.runs.records()[0].id)
+    window.in_view.open(window.experiments.runs.records()[0].id)
     assert foot.run_button.property("kind") == "primary"
     window.show_page("limit")
     assert foot.run_button.property("kind") == "secondary"

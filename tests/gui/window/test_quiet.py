@@ -97,7 +97,7 @@ def test_a_run_that_waits_begins_by_itself_as_it_was_asked_for(
         "Training starts when this machine is quiet"
     )
     assert panel.foot.wait_button.text() == "Do not wait"
-    panel.set_memory_cap("2")
+    panel.set_text("memory_cap_gib", "2")
     quiet.take(BUSY)
     quiet.take("")
     assert around.ready == []

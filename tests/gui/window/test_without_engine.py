@@ -196,6 +196,7 @@ sys.exit(app.run())
 """
 
 
+@pytest.mark.slow
 def test_it_opens_and_closes_in_a_process_that_cannot_import_torch(tmp_path: Path) -> None:
     environment = {**os.environ, "AMMETER_ENGINE": str(tmp_path / "engine")}
     ended = subprocess.run(

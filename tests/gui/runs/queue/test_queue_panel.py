@@ -20,7 +20,7 @@ from gui.theme.theme import theme
 NOW = datetime(2026, 11, 22, 23, 0)
 RUNNING = QueueItem("a", "run", "Run 1", "small-cnn", is_running=True, progress=0.25, seconds_left=1_800.0)
 SWEEP = QueueItem("b", "sweep", "Batches", "Sweep", seconds_left=7_200.0)
-UNKNOWN = QueueItem("c", "limit", "small-cnn, FP32", "Search")
+UNKNOWN = QueueItem("c", "limit", "small-cnn, FP32", "Largest batch")
 HELD = QueueItem("d", "profile", "small-cnn", "Profile", is_held=True, seconds_left=60.0)
 LAST = QueueItem("e", "run", "Run 2", "small-cnn", seconds_left=60.0)
 

@@ -146,10 +146,10 @@ def test_the_window_repaints_slowly_beside_a_cpu_run(
 ) -> None:
     (run_id,) = training.submit(window, endless)
     training.wait_for_steps(window, run_id)
-    assert window._followed.timer.isActive() and window._followed.timer.interval() == 200
+    assert window.in_view.timer.isActive() and window.in_view.timer.interval() == 200
     window.experiments.stop()
     training.wait_for_end(window, 1)
-    assert not window._followed.timer.isActive()
+    assert not window.in_view.timer.isActive()
 
 
 def test_ticked_runs_are_compared(qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment) -> None:
