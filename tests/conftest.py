@@ -43,7 +43,8 @@ _MIB_SIDE_BY_SIDE = 3_000
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One for each core, as far as memory goes; none for files or tests that somebody names."""
-    if any(Path(argument.partition("::")[0]).exists() for argument in config.invocation_params.args):
+    named = filter(None, config.invocation_params.args)
+    if any(Path(argument.partition("::")[0]).exists() for argument in named):
         return 0
     room = psutil.virtual_memory().available // 2**20 // _MIB_SIDE_BY_SIDE
     return max(1, min(os.cpu_count() or 1, room))
