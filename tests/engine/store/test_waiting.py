@@ -126,7 +126,7 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profile.profiles import timing_of
+from engine.protocol.profile.profiles import profiles_of
 from engine.store.queue.waiting import RUN
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -144,7 +144,7 @@ for item in left:
         store.begin(item.key)
         store.record(item.key, [Finished(summary=Summary())])
     else:
-        study = store.studies.begin(Study(id=item.key, answer=timing_of([Experiment()])))
+        study = store.studies.begin(Study(id=item.key, answer=profiles_of([Experiment()])))
         store.studies.end(replace(study, problem=problem))
 """
 

@@ -105,7 +105,7 @@ class TestTransport:
                 actions[number].trigger()
             assert saved.args == [name]
         with room.qtbot.waitSignal(panel.compare_wanted):
-            next(one for one in actions if "Compare" in one.text()).trigger()
+            next(one for one in actions if "Results" in one.text()).trigger()
         with room.qtbot.waitSignal(panel.show_me_wanted):
             next(one for one in actions if "Show me" in one.text()).trigger()
 

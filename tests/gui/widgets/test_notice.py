@@ -31,6 +31,8 @@ class Room:
         self.window.show()
         self.window.activateWindow()
         qtbot.waitUntil(self.window.isActiveWindow)
+        # an earlier test may have left the pointer where a message appears
+        qtbot.mouseMove(self.window, QPoint(1, 1))
 
     def texts(self) -> list[str]:
         return [message.text for message in self.notice.messages()]
