@@ -305,9 +305,9 @@ def _migrate(
         version = _version(connection)
         if back_up is not None and 0 < version < VERSION:
             copy = back_up(version)
-        if version:
+        if version == format15.FORMAT:
             format15.bring_over(connection)
-        else:
+        elif version == 0:
             for statement in f"{SCHEMA}{STUDIES}".split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -32,6 +32,31 @@ def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_file_that_another_program_brings_up_to_date_first_is_opened(
+    path: Path, older: Callable[[], None], monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    if not is_new:
+        older()
+    version, choose_journal = database._version, database._choose_journal
+    read: list[int] = []
+
+    def choose_and_be_overtaken(connection: sqlite3.Connection) -> tuple[str, ...]:
+        monkeypatch.setattr(database, "_choose_journal", choose_journal)
+        notes = choose_journal(connection)
+        read.append(version(connection))
+        Store(path).close()
+        # the version is read before the lock is waited for, and again with the lock
+        monkeypatch.setattr(database, "_version", lambda at: version(at) if at.in_transaction else read[0])
+        return notes
+
+    monkeypatch.setattr(database, "_choose_journal", choose_and_be_overtaken)
+    with Store(path) as store:
+        assert store.unwritable is None
+        assert [run.name for run in store.runs()] == ([] if is_new else ["Old"])
+    assert read == [0 if is_new else 15]
+
+
 def test_a_file_that_is_no_database_is_refused_and_not_touched(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"a letter to my aunt, rather long, and no database at all" * 10)
