@@ -31,8 +31,8 @@ from gui.profile.bars_view import BarsView
 from gui.profile.export import offer_viewer
 from gui.profile.roofline_view import RooflineView
 from gui.profile.rows_view import RowsView
-from gui.session.orders.head import StudyHead
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
 from gui.widgets.answers.advice_view import AdviceView, AdviceWords
 from gui.widgets.answers.answer_page import changes_words, wrapped

@@ -24,8 +24,8 @@ from engine.sweep.reading import results_of
 from engine.sweep.results import Results
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.sweeps import SweepView
+from gui.session.study_page import StudyController
+from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 
