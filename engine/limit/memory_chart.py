@@ -19,12 +19,7 @@ from engine.drawing.shapes import (
     text_width,
 )
 from engine.drawing.text_places import TextPlaces
-from engine.limit.memory_range import (
-    MemoryContent,
-    failed_place,
-    forecast_points,
-    memory_range,
-)
+from engine.limit.memory_range import MemoryContent, failed_place, forecast_points, memory_range
 from engine.protocol.trials import LimitSide
 from engine.words.numbers import linear_ticks
 
@@ -223,14 +218,7 @@ class _Chart:
             yield x + _GAP, y + 18
 
     def _write(
-        self,
-        words: str,
-        wanted: Sequence[Point],
-        size: float,
-        weight: int,
-        ink: str,
-        *,
-        stays: bool = False,
+        self, words: str, wanted: Sequence[Point], size: float, weight: int, ink: str, *, stays: bool = False
     ) -> tuple[Shape, ...]:
         """The words at the first baseline with room, or, if they `stay`, at the first; else none.
 

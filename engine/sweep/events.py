@@ -61,13 +61,4 @@ class TurnEnded:
 SweepEvent = SweepStarted | TurnStarted | TurnEnded | Event
 """The last is `Finished` (`stopped` where it was stopped or gave way before its end) or `Failed`."""
 
-__all__ = [
-    "Estimate",
-    "Failed",
-    "Finished",
-    "SweepEvent",
-    "SweepStarted",
-    "Turn",
-    "TurnEnded",
-    "TurnStarted",
-]
+__all__ = ["Estimate", "Failed", "Finished", "SweepEvent", "SweepStarted", "Turn", "TurnEnded", "TurnStarted"]

@@ -57,12 +57,7 @@ _WORD = {
 
 
 def heat_map(
-    results: Results,
-    x: int,
-    y: int | None,
-    figure: Figure,
-    at: Sequence[int],
-    size: tuple[float, float],
+    results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """The figure over the axes at these places of the grid; without `y` in one row.
 
@@ -102,10 +97,7 @@ class _Picture:
         # the ticks of the colour bar may have more digits than the values
         right = _BAR_ROOM + max(40.0, *(text_width(text, 11) + 12 for text in texts), 0.0)
         columns = len(self._across.values)
-        room = (
-            self._width - self._left - right,
-            self._height - self._top - _BELOW - self._legend.height - 4,
-        )
+        room = (self._width - self._left - right, self._height - self._top - _BELOW - self._legend.height - 4)
         self._pitch = min(_MOST_WIDE, room[0] / columns), min(_MOST_HIGH, max(4.0, room[1] / rows))
         self._right = self._left + self._pitch[0] * columns
         self._bottom = self._top + self._pitch[1] * rows

@@ -34,12 +34,7 @@ _LEAST_PLOT = 60.0
 
 
 def lines(
-    results: Results,
-    x: int,
-    by: int | None,
-    figure: Figure,
-    at: Sequence[int],
-    size: tuple[float, float],
+    results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """The figure over the axis `x`, a line for every value of the axis `by`, or only one.
 

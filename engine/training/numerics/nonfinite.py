@@ -17,12 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.nonfinite import (
-    SKIPS_IN_A_ROW,
-    FirstNonfinite,
-    NonfiniteSearch,
-    most_skips,
-)
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch, most_skips
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.around import own_class

@@ -194,9 +194,7 @@ def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[R
     assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
 
 
-def test_nothing_is_concluded_from_disturbed_cells(
-    repeats: Callable[..., tuple[RunRecord, ...]],
-) -> None:
+def test_nothing_is_concluded_from_disturbed_cells(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
     hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
     slow, fast = cell(0, *repeats(0, [1_000.0], **hot)), cell(6, *repeats(6, [4_300.0]))
     quiet, faster = cell(1, *repeats(1, [1_000.0])), cell(7, *repeats(7, [1_400.0]))
