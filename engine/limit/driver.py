@@ -81,7 +81,6 @@ class LimitDriver(Driver[Limit]):
         yield self._end(first)
 
     def _side(self, study: Study[Limit], place: int) -> _Steps:
-        """Finds the limit of one precision. Raises ProblemError where this machine has none."""
         side, catalog = study.answer.sides[place], self._known_catalog()
         experiment = _resolved(side.experiment, side.granularity, catalog)
         device = _searchable(experiment, catalog)
@@ -133,7 +132,6 @@ class LimitDriver(Driver[Limit]):
                 return
 
     def _trials(self, runner: TrialRunner, state: _SideSearch) -> Iterator[Event | None]:
-        """The trials' events; None where more is known."""
         self._await_worker(runner)
         state.begin()
         while not self._stop_asked.is_set() and (size := state.next_batch()) is not None:
@@ -302,7 +300,6 @@ def _resolved(experiment: Experiment, granularity: int, catalog: Catalog) -> Exp
 
 
 def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
-    """The device. Raises ProblemError if its memory has no limit to find."""
     device = catalog.device(experiment.device)
     assert device is not None  # the experiment is resolved
     if device.name == "cpu" and experiment.memory_cap_gib is None:

@@ -61,7 +61,6 @@ class _Chart:
                 self._places.take_around(self._place(*trial), _MARK + 2)
 
     def shapes(self) -> Iterator[Shape]:
-        """All of it, from back to front; the indispensable labels find their places first."""
         yield from self._legend.shapes
         yield from self._grid()
         capacity = self._content.capacity_gib
@@ -128,7 +127,6 @@ class _Chart:
             yield Stroke(places, ink, 2, dash)
 
     def _failed(self) -> list[tuple[LimitSide, int, Point]]:
-        """The failed trials and their places; one that would hide another is moved above it."""
         found: list[tuple[LimitSide, int, Point]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):

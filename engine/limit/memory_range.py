@@ -86,7 +86,6 @@ def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: Mem
 
 
 def _gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
-    """The lines' memory in GiB at any batch size, also a fractional one."""
     low = int(batch)
     less, more = needed_mib(lines, low), needed_mib(lines, low + 1)
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB

@@ -104,7 +104,6 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
 
 
 def _on_units(cell: TimeRow) -> float | None:
-    """None for work that matrix units are not made for."""
     is_matrix_work = cell.part in _MATRIX or cell.matrix_unit_fraction
     return cell.matrix_unit_fraction if is_matrix_work else None
 

@@ -111,7 +111,6 @@ def _extra_turns(record: SweepRecord, groups: Sequence[Group], wanted: float) ->
 
 
 def _likely_repeats(begun: int, reach: float, wanted: float) -> int:
-    """How many repeats bring an interval of that reach down to the wanted one, at most those allowed."""
     if not math.isfinite(reach) or begun < 2:
         return min(max(begun + 1, _LIKELY_REPEATS), MOST_EXTRA_REPEATS)
     spread = reach * math.sqrt(begun) / student(begun - 1)

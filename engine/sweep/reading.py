@@ -148,7 +148,6 @@ def _why(cell: CellRecord, status: CellStatus) -> str:
 
 
 def _side(cell: CellRecord) -> Side | None:
-    """Its finished runs; None without any."""
     runs = tuple(run for run in cell.runs if run.status is Status.FINISHED)
     return Side(runs, runs[0].experiment.precision.label) if runs else None
 

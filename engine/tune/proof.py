@@ -161,6 +161,5 @@ def worth_proving(tuning: Tuning) -> Iterator[Changes]:
 
 
 def _seen_by_losses(changes: Changes) -> tuple[Any, ...]:
-    """What changes the losses by more than a rounding error: the precision and the batch."""
     batch = changes.get("batch_size"), changes.get("step.gradient_accumulation")
     return changes.get("precision"), batch

@@ -132,7 +132,6 @@ class _Picture:
         yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
 
     def _names(self) -> Iterator[Shape]:
-        """The values of both axes, as many as have room, and the axes' titles."""
         wide, high = self._pitch
         if self._down is not None:
             title = shortened(self._down.title, self._width, 11, 500)
@@ -185,7 +184,6 @@ class _Picture:
         return self._figure.name == SPEED.name and cell.ratio is not None and not is_baseline
 
     def _legend_entries(self) -> Iterator[LegendEntry]:
-        """What frames, hatchings and marks mean, of those that are there."""
         if self._best is not None:
             value = figure_text(self._figure, finite(self._best, self._figure))
             yield LegendEntry(_best_sample, 18, f"best: {value}, {self._best.name}")
@@ -226,7 +224,6 @@ def _roughly(cell: CellResult) -> str:
 
 
 def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:
-    """As many of the lines as fit, on a `ground` if there is one."""
     fitting = [line for line in lines if line and text_width(line, 12, 500) <= box.width - 4]
     fitting = fitting[: int((box.height - 2) // _LINE)] if fitting[:1] == list(lines[:1]) else []
     middle, top = (box.left + box.right) / 2, (box.top + box.bottom - _LINE * len(fitting)) / 2
@@ -239,7 +236,6 @@ def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = Non
 
 
 def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
-    """A cell without a value: hatched if it will get none, else empty."""
     corners = _corners(box)
     if status in _ENDED:
         yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "left out")
@@ -249,7 +245,6 @@ def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
 
 
 def _frame(box: Rect) -> Iterator[Shape]:
-    """The frame of the best cell, which is seen on every shade."""
     for out, ink, width in ((0.0, "text", 3.0), (2.0, "bg1", 1.0)):
         corners = _corners(Rect(box.left + out, box.top + out, box.right - out, box.bottom - out))
         yield Stroke((*corners, corners[0]), ink, width)

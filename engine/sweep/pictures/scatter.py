@@ -115,7 +115,6 @@ class _Picture:
         yield from marker(look.symbol, x, y, size, ink, "hollow" if cell.is_piloted else "full")
 
     def _steps(self) -> tuple[Point, ...]:
-        """The front, in steps: what is on their worse side is beaten by a cell on them."""
         steps: list[Point] = []
         for x, y in map(self._point, self._front):
             if steps:
@@ -126,7 +125,6 @@ class _Picture:
         return tuple(steps)
 
     def _names(self, size: float) -> Iterator[Shape]:
-        """The names of the front's cells, where they have room."""
         area = Rect(self._left, self._top - 12, self._right, self._bottom)
         taken = [
             Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2)

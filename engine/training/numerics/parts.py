@@ -51,7 +51,6 @@ def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
 def _settled_pass(
     bench: Bench, trainee: Trainee, group: Sequence[Batch], first_scale: float
 ) -> tuple[WatchedPass, float]:
-    """The pass at the first loss scale that does not overflow; at `first_scale` where there is none."""
     settings, scaler = trainee.experiment.scaler, trainee.step.scaler
     scale, seen = first_scale, _pass(trainee, group)
     while seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and not bench.is_stopped:

@@ -117,7 +117,6 @@ def _scale_note(scale: float) -> tuple[str, ...]:
 
 
 def _excess(scale: float) -> float:
-    """The records' sum less the step's time; 0 for a step that only waits for data."""
     return abs(1 / scale - 1) if scale else 0.0
 
 
@@ -137,7 +136,6 @@ def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
 
 
 def _busy_ms(work: Sequence[DeviceWork], count: int) -> dict[StepPart, float]:
-    """The time of the device's work by part, over `count`; overlaps count once."""
     sums: dict[StepPart, float] = defaultdict(float)
     active: Counter[StepPart] = Counter()
     last = 0.0
@@ -159,7 +157,6 @@ def _edges(work: Iterable[DeviceWork]) -> list[tuple[float, int, StepPart]]:
 
 
 def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> float:
-    """The share of the host's waits for data in which the device had nothing to do; 1 without waits."""
     whole = sum(wait.us for wait in waits)
     if not whole:
         return 1.0
@@ -172,7 +169,6 @@ def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> floa
 
 
 def _joined(work: Sequence[DeviceWork]) -> Iterator[tuple[float, float]]:
-    """The stretches in which the device is busy."""
     begin = end = None
     for each in work:
         if begin is None or end is None:
@@ -227,7 +223,6 @@ def main_operations(trace: Trace) -> list[HostOperation]:
 def _cpu_parts(
     operations: Sequence[HostOperation], whole_us: float, call_us: float, units: Collection[str]
 ) -> dict[StepPart, float]:
-    """The time of each part in a stretch of `whole_us`, in microseconds, without the profiler's."""
     sums: dict[StepPart, float] = defaultdict(float)
     outermost = [operation for operation in operations if operation.parent is None]
     around = whole_us - sum(operation.us for operation in outermost) - call_us * len(outermost)

@@ -134,8 +134,6 @@ def _profile(
 
 @dataclass(frozen=True)
 class _Recorded:
-    """Figures of the run itself, the batches of a step, and the file of the trace."""
-
     path: Path
     group: list[Batch]
     format: str
@@ -149,7 +147,6 @@ class _Recorded:
 def _recorded(
     plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
-    """Makes and records the steps; None if stopped. The trace is compressed to the file `kept`, too."""
     run = yield from prepare_unannounced(plan, control)
     if run is None:
         return None
@@ -197,8 +194,6 @@ def _notes(run: Run, timed: Timed) -> Iterator[str]:
 
 
 def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
-    """Compresses the trace to the file `kept`, recorded again in short where it is too large; returns what
-    there is to say about that."""
     most = f"{_MOST_TRACE_BYTES // 10**6} MB"
     try:
         if _compress(path, kept):
@@ -213,7 +208,6 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
 
 
 def _compress(path: Path, kept: Path) -> bool:
-    """True if the file is small enough, and was written. Raises OSError; leaves nothing half-written."""
     part = part_path(kept)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +236,6 @@ def _no_records(plan: RunPlan) -> Problem:
 
 
 def _format(plan: RunPlan, model: nn.Module) -> str:
-    """The format of the precision's matrix products; by PyTorch's own flags only convolutions are in TF32."""
     precision, device = plan.experiment.precision, plan.device
     match precision:
         case Precision.FP16 | Precision.FP16_UNSCALED:
@@ -257,7 +250,6 @@ def _format(plan: RunPlan, model: nn.Module) -> str:
 
 
 def _matrix_units(plan: RunPlan, name: str) -> str | None:
-    """The device's matrix units for the format; of a processor without those, its units for another."""
     if plan.device.type == "cpu":
         units = matrix_units()
         return units.get(name) or next(iter(units.values()), None)
@@ -265,7 +257,6 @@ def _matrix_units(plan: RunPlan, name: str) -> str | None:
 
 
 def _cores() -> int:
-    """The cores that this process may use; two threads of a core count once."""
     allowed = (
         len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
     )

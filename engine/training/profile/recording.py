@@ -105,7 +105,6 @@ def _wait(device: torch.device) -> None:
 
 @contextmanager
 def _marks_within(step: TrainingStep) -> Iterator[None]:
-    """Marks the optimizer's part of each step, and the forward passes of its modules where these are seen."""
     with ExitStack() as stack:
         if step.running is not None:
             stack.enter_context(_optimizer_marks(step.running))
@@ -144,7 +143,6 @@ def _module_marks(model: nn.Module) -> Iterator[None]:
 
 
 def _watchable(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """The modules whose hooks run, by name; within scripted or compiled modules they would not."""
     if isinstance(model, torch.jit.ScriptModule | torch._dynamo.OptimizedModule):
         return
     yield name, model

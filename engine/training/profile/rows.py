@@ -30,8 +30,6 @@ class Tables:
 
 @dataclass(frozen=True)
 class _Work:
-    """A kernel, or on a CPU an operation in its own time, with its share of its operation's counts."""
-
     name: str
     us: float
     known: KernelClass
@@ -90,7 +88,6 @@ def _on_cpu(trace: Trace, found: StepBar, units: Collection[str]) -> Iterator[_W
 
 
 def _counted(work: Iterable[_Work]) -> Iterator[_Work]:
-    """The work with what its operations compute and move, each shared by time."""
     groups: dict[HostOperation | None, list[_Work]] = defaultdict(list)
     for each in work:
         if each.operation is None or not each.is_countable:
@@ -133,8 +130,6 @@ def _calls_of_operations(work: Iterable[_Work]) -> Counter[str]:
 
 @dataclass
 class _Sums:
-    """Sums over the work of a row."""
-
     calls: int = 0
     us: float = 0.0
     backward_us: float = 0.0

@@ -128,7 +128,6 @@ def _memory(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _takes(evidence: Evidence, least: float) -> bool:
-    """True if a pass takes at least that share of FP32's time; False where it was not measured."""
     cost, fp32 = evidence.cost, evidence.fp32_cost
     return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
 

@@ -108,7 +108,6 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _underflow(evidence: Evidence) -> Iterator[Advice]:
-    """Gradients that FP16 rounds to 0: without a loss scaler, or at a scale that grows too late."""
     experiment, ranges = evidence.experiment, evidence.results.range
     rows = () if ranges is None else ranges.of("gradient")
     total = sum(row.exponents.total for row in rows)
@@ -199,7 +198,6 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
-    """The change to BF16, on a device that has it."""
     is_half = evidence.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED)
     if not is_half or not evidence.device.precision(Precision.BF16).available:
         return {}
@@ -207,6 +205,5 @@ def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
 
 
 def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
-    """The change that keeps these modules in FP32, too."""
     names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}

@@ -103,7 +103,6 @@ def fewest(tree: IslandTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
 
 
 def _proven(tree: IslandTree, needed: list[str]) -> Generator[Kept, bool, None]:
-    """Leaves each of the needed modules out once, and drops those that can be."""
     index = 0
     while index < len(needed):
         others = [*needed[:index], *needed[index + 1 :]]
@@ -128,8 +127,6 @@ _HARDLY_PERCENT = 5
 
 @dataclass
 class _Search:
-    """The trials of a search, and what they are judged by."""
-
     bench: Bench
     trials: Trials
     band: Band
@@ -137,7 +134,6 @@ class _Search:
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
-        """Compares a run that keeps these modules in FP32 with FP32; None if it was stopped."""
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -160,7 +156,6 @@ class _Search:
         return self.tried[kept]
 
     def _fault(self, made: Sequence[Made]) -> str:
-        """The reason why the run is bad, whatever comes after its last step; empty if there is none."""
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -226,7 +221,6 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
 
 
 def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
-    """The search with FP32's band, or None if it was stopped."""
     experiment = bench.experiment
     precision = experiment.precision
     yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
@@ -250,8 +244,6 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
 def _costs(
     bench: Bench, modules: tuple[str, ...]
 ) -> Generator[Event, None, tuple[float | None, float | None]]:
-    """The speed with these in FP32 over that without, and the MiB added to the peak; both are None if it was
-    stopped."""
     if not modules:
         return None, None
     seconds: dict[bool, list[float]] = {False: [], True: []}
@@ -269,7 +261,6 @@ def _costs(
 
 
 def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float | None]:
-    """The seconds of a few warm steps, and the peak of allocated memory in MiB where it is known."""
     seconds: list[float] = []
     counts = bench.device.type in ("cuda", "xpu")
     with bench.trainee(with_precision(bench.experiment, fp32_modules=modules)) as trainee:
@@ -285,7 +276,6 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """The change to these FP32 modules; empty where they are set already."""
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)

@@ -167,6 +167,5 @@ def idle_threads(case: Case) -> Iterator[TimeAdvice]:
 
 
 def _called(callers: Iterator[object]) -> str:
-    """The operations that are to blame, the most frequent first: ", by aten::item and aten::nonzero"."""
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
     return f", by {names_words(name for name, _ in counts.most_common())}" if counts else ""

@@ -87,7 +87,6 @@ def odd_size(case: Case) -> Iterator[TimeAdvice]:
 
 
 def _sizes(operation: HostOperation) -> Iterator[int]:
-    """The sizes of a product's matrices, as its innermost operation has them; a convolution's channels."""
     above: HostOperation | None = operation
     while above is not None and above.signature is None:
         above = above.parent
