@@ -25,11 +25,18 @@ from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of
-from engine.sweep.events import SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
-from engine.sweep.fit import why_unfit
-from engine.sweep.order import takes_turns, turns
-from engine.sweep.pilot import PilotWatch, pilot_of
+from engine.sweep.estimate import estimate_of, why_unfit
+from engine.sweep.order import (
+    PilotWatch,
+    SweepEvent,
+    SweepStarted,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+    pilot_of,
+    takes_turns,
+    turns,
+)
 from engine.worker.launcher import Launcher
 
 _SAVED_EVERY_SECONDS = 5.0

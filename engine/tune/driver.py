@@ -22,7 +22,7 @@ from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.pilot import PilotWatch
+from engine.sweep.order import PilotWatch
 from engine.tune.candidates import (
     BASELINE,
     Places,
@@ -35,8 +35,17 @@ from engine.tune.candidates import (
 )
 from engine.tune.halving import SHORT, Ask, Outcome, search
 from engine.tune.known import SEARCH_FRACTION, Known
-from engine.tune.proof import BASELINE_LABEL, NOTHING_FASTER, SideRuns, proven, worth_proving
-from engine.tune.trials import known_speed, outcome_of, short_run, shown
+from engine.tune.proof import (
+    BASELINE_LABEL,
+    NOTHING_FASTER,
+    SideRuns,
+    known_speed,
+    outcome_of,
+    proven,
+    short_run,
+    shown,
+    worth_proving,
+)
 from engine.worker.launcher import Launcher
 
 _Known = Study[Tuning] | Event

@@ -16,10 +16,10 @@ from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
-from engine.training.numerics.advice.advise import advise_on_numerics
-from engine.training.numerics.against_fp32.islands import find_islands
-from engine.training.numerics.against_fp32.ladder import climb_ladder
+from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase, open_bench
+from engine.training.numerics.islands import find_islands
+from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.runs.control import Control

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.protocol.profile.bar import Bar, StepPart
-from engine.training.profile.traces.kernels import KernelClass, kernel_class
-from engine.training.profile.traces.operations import operation_class
-from engine.training.profile.traces.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.training.profile.kernels import KernelClass, kernel_class, operation_class
+from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace
 from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)

@@ -26,23 +26,30 @@ from engine.protocol.numerics.advice import Advice
 from engine.protocol.profile.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.profile import patterns
 from engine.training.profile.bar import step_bar
+from engine.training.profile.chrome import read_trace
 from engine.training.profile.flops import count_flops
-from engine.training.profile.limits import measure_again, measure_limits
-from engine.training.profile.onednn import (
+from engine.training.profile.kernels import (
     Primitive,
     formats_on_units,
     matrix_units,
     primitive_rows,
     verbose_primitives,
 )
-from engine.training.profile.patterns import waits, work
-from engine.training.profile.patterns.case import Case
-from engine.training.profile.recording import hides_modules, record, validate_batch
+from engine.training.profile.limits import measure_again, measure_limits
+from engine.training.profile.patterns import Case
+from engine.training.profile.recording import (
+    Steps,
+    Timed,
+    hides_modules,
+    record,
+    time_steps,
+    validate_batch,
+    warm_up,
+)
 from engine.training.profile.rows import tables
-from engine.training.profile.steps import Steps, Timed, time_steps, warm_up
-from engine.training.profile.traces.chrome import read_trace
-from engine.training.profile.traces.trace import Trace
+from engine.training.profile.trace import Trace
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
@@ -268,16 +275,16 @@ def _profiling(detail: str, fraction: float) -> Phase:
 
 
 _PATTERNS = (
-    waits.starved,
-    waits.pageable_copy,
-    waits.synchronisation,
-    waits.tiny_kernels,
-    waits.idle_threads,
-    work.could_be_tf32,
-    work.odd_size,
-    work.layout,
-    work.unfused_optimizer,
-    work.zeroed_gradients,
+    patterns.starved,
+    patterns.pageable_copy,
+    patterns.synchronisation,
+    patterns.tiny_kernels,
+    patterns.idle_threads,
+    patterns.could_be_tf32,
+    patterns.odd_size,
+    patterns.layout,
+    patterns.unfused_optimizer,
+    patterns.zeroed_gradients,
 )
 _LEAST_SHARE = 0.01
 """Advice that could save less of a step is kept back."""

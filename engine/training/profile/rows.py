@@ -10,10 +10,8 @@ from typing import TypeVar
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.rows import MOST_TABLE_ROWS, TimeRow
 from engine.training.profile.bar import MATRIX_PARTS, StepBar, class_of_work, main_operations, own_work
-from engine.training.profile.traces.counts import Counts, counts_of, product_around
-from engine.training.profile.traces.kernels import KernelClass
-from engine.training.profile.traces.operations import format_of
-from engine.training.profile.traces.trace import HostOperation, LaunchPlace, Trace
+from engine.training.profile.kernels import KernelClass, format_of
+from engine.training.profile.trace import Counts, HostOperation, LaunchPlace, Trace, counts_of, product_around
 
 ROOT = "the model"
 _Key = TypeVar("_Key")

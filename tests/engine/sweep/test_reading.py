@@ -17,12 +17,11 @@ from engine.experiment.sweep.grid import Axis, Grid, grid_of
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.answers import answers
-from engine.sweep.columns import columns_of, notes_of
-from engine.sweep.pictures.heat_map import heat_map
-from engine.sweep.pictures.picture import RATIO_FIGURE, best_of, usual_places
-from engine.sweep.pictures.scatter import pareto_front
-from engine.sweep.reading import results_of
+from engine.sweep.heat_map import heat_map
+from engine.sweep.picture import RATIO_FIGURE, best_of, usual_places
+from engine.sweep.results import results_of
+from engine.sweep.scatter import pareto_front
+from engine.sweep.words import answers, columns_of, notes_of
 from tests.sweeps import small_grid
 
 GRID = small_grid()

@@ -12,16 +12,18 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from engine.protocol.numerics.precision_map import module_title
-from engine.training.numerics.against_fp32.band import (
+from engine.training.numerics.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
     Made,
+    Outputs,
     Trials,
     affordable_steps,
+    errors_between,
+    first_step,
     in_precision,
 )
-from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
 from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures

@@ -10,7 +10,7 @@ from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, moved, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep.grid import Axis
-from engine.sweep.pictures.picture import (
+from engine.sweep.picture import (
     SHADES,
     CellPicture,
     CellSpot,

@@ -19,8 +19,8 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
 )
-from engine.sweep.pictures.lines import line_looks
-from engine.sweep.pictures.picture import (
+from engine.sweep.lines import line_looks
+from engine.sweep.picture import (
     DISTURBED_MARK,
     MARK_WORDS,
     RATIO_FIGURE,

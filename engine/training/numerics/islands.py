@@ -19,8 +19,7 @@ from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.training.numerics.against_fp32.band import REPEATS, Made, Trials, affordable_steps, in_precision
-from engine.training.numerics.against_fp32.outputs import first_step
+from engine.training.numerics.band import REPEATS, Made, Trials, affordable_steps, first_step, in_precision
 from engine.training.numerics.bench import Bench, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number

@@ -10,8 +10,8 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
 from engine.experiment.text import in_sentence
-from engine.sweep.pictures.lines import line_looks
-from engine.sweep.pictures.picture import (
+from engine.sweep.lines import line_looks
+from engine.sweep.picture import (
     CellPicture,
     CellSpot,
     Shades,

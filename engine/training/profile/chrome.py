@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.precision_map import Direction
-from engine.training.profile import marks
-from engine.training.profile.traces.trace import (
+from engine.training.profile import recording
+from engine.training.profile.trace import (
     DeviceWork,
     HostOperation,
     LaunchPlace,
@@ -168,8 +168,8 @@ def _nest(calls: Sequence[_Call]) -> None:
         parent = call.parent = stack[-1] if stack else None
         if parent is not None:
             call.mark, call.node = parent.mark, parent.node
-        if call.kind == "mark" and call.name.startswith(marks.MODULE):
-            call.mark, call.node = call.name.removeprefix(marks.MODULE), None
+        if call.kind == "mark" and call.name.startswith(recording.MODULE):
+            call.mark, call.node = call.name.removeprefix(recording.MODULE), None
         elif call.name.startswith(_NODE):
             # an accumulation runs right after the node that made its gradient, and has no number
             if "Sequence number" in call.args:
@@ -197,7 +197,7 @@ class _Places:
         self._marks = sorted((call for call in calls if call.kind == "mark"), key=attrgetter("begin"))
         self.steps, self.data, self.optimizer, self.validation = (
             tuple(Stretch(call.begin, call.end) for call in self._marks if call.name == name)
-            for name in (marks.STEP, marks.DATA, marks.OPTIMIZER, marks.VALIDATION)
+            for name in (recording.STEP, recording.DATA, recording.OPTIMIZER, recording.VALIDATION)
         )
         self.thread = next((call.thread for call in (*self._marks, *calls)), 0)
         nodes = Counter(call.node[0] for call in calls if call.node is not None)
@@ -210,9 +210,9 @@ class _Places:
 
     def module_calls(self) -> tuple[tuple[str, int], ...]:
         calls = Counter(
-            call.name.removeprefix(marks.MODULE)
+            call.name.removeprefix(recording.MODULE)
             for call in self._marks
-            if call.name.startswith(marks.MODULE) and _number(self.steps, call.begin) is not None
+            if call.name.startswith(recording.MODULE) and _number(self.steps, call.begin) is not None
         )
         return tuple(calls.items())
 
