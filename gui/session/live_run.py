@@ -25,7 +25,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.sweep.events import SweepEvent, TurnEnded, TurnStarted
+from engine.sweep.order import SweepEvent, TurnEnded, TurnStarted
 from engine.words.names import speed_unit
 
 if TYPE_CHECKING:
