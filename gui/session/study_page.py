@@ -49,6 +49,7 @@ class StudyController(QObject, Generic[View]):
         self._ordered, self._show_view, self._menu = work, show_view, menu
         self._background = Background(self)
         self._key: str | None = None
+        self.stop_button = stop_button
         stop_button.clicked.connect(self._stop_work)
         menu.delete_asked.connect(self._delete)
         work.changed.connect(self._update)
