@@ -19,14 +19,7 @@ from gui.charts.curves import PlotItems
 from gui.charts.frame import Frame, Note
 from gui.charts.header import OverlayHeader
 from gui.charts.legend import Entry, LegendRows
-from gui.charts.lines import (
-    Line,
-    Quantity,
-    Trace,
-    rows_a_point,
-    smoothing_words,
-    y_range,
-)
+from gui.charts.lines import Line, Quantity, Trace, rows_a_point, smoothing_words, y_range
 from gui.charts.scales import place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme

@@ -26,11 +26,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     """Queues limits and shows them; forecasts what the form describes."""
 
     def __init__(
-        self,
-        setup: SetupPanel,
-        panel: LimitPanel,
-        experiments: Experiments,
-        parent: QObject | None = None,
+        self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
         super().__init__(
             experiments,

@@ -71,11 +71,7 @@ def gauge_words(run: LiveRun) -> str:
 
 TENSOR_CORES, SMS = "tensor_activity_percent", "sm_activity_percent"
 """The columns of the activity of Tensor Cores and SMs."""
-ACTIVITIES = (
-    ("Tensor Cores", TENSOR_CORES),
-    ("SMs", SMS),
-    ("memory", "memory_activity_percent"),
-)
+ACTIVITIES = (("Tensor Cores", TENSOR_CORES), ("SMs", SMS), ("memory", "memory_activity_percent"))
 """The parts of a card whose activity it tells, with their columns."""
 
 

@@ -211,12 +211,7 @@ class LivePlots(QWidget):
     ) -> None:
         faint = [
             replace(
-                curve,
-                key=f"{curve.key}:beneath",
-                name=name,
-                shadow=None,
-                skips=np.empty(0),
-                is_beneath=True,
+                curve, key=f"{curve.key}:beneath", name=name, shadow=None, skips=np.empty(0), is_beneath=True
             )
             for curve, name in ((curve_of(run), name) for run, name in beneath)
             if len(curve.x)

@@ -30,10 +30,7 @@ _COLUMNS: tuple[Column[IslandTrial], ...] = (
         about=lambda trial: ", ".join(trial.modules) or "none",
     ),
     Column(
-        "Result",
-        lambda trial: "as good as FP32" if trial.is_good else trial.reason,
-        width=120,
-        widest=GROWS,
+        "Result", lambda trial: "as good as FP32" if trial.is_good else trial.reason, width=120, widest=GROWS
     ),
     number_column("Last loss", lambda trial: trial.final_loss, number, width=80, absent=NONE),
     number_column("Skipped", lambda trial: trial.skipped, "{:,}".format),

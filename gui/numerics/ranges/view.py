@@ -17,12 +17,7 @@ from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.charts.painter import Painted
 from gui.numerics.ranges.loss_scale import LossScale
 from gui.numerics.ranges.table import RangeRow, RangeTable
-from gui.numerics.ranges.words import (
-    bin_sentence,
-    content_sentence,
-    fate_sentence,
-    own_loss_sentence,
-)
+from gui.numerics.ranges.words import bin_sentence, content_sentence, fate_sentence, own_loss_sentence
 from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
