@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.precision_map import LOSS
-from gui.numerics.answers.nonfinite_view import MagnitudeLine, NonfiniteView
+from gui.numerics.answers import MagnitudeLine, NonfiniteView
 
 
 @pytest.fixture
