@@ -30,9 +30,7 @@ from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import EmptyState, label
-from gui.widgets.answers.advice_view import AdviceView, AdviceWords
-from gui.widgets.answers.answer_page import AnswerPage
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (

@@ -34,9 +34,7 @@ from gui.profile.rows_view import RowsView
 from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
-from gui.widgets.answers.advice_view import AdviceView, AdviceWords
-from gui.widgets.answers.answer_page import changes_words, wrapped
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after

@@ -32,7 +32,7 @@ from gui.setup.question import QUESTIONS, Question, examined, ordered, plan, rea
 from gui.setup.question_box import QuestionBox
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
-from gui.widgets.answers.answer_page import changes_words
+from gui.widgets.answer_page import changes_words
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 WIDTH = 320

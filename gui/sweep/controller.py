@@ -57,9 +57,8 @@ class SweepController(StudyController[SweepView]):
             experiments,
             experiments.sweeps,
             self._show_sweep,
-            stop_button=panel.head.stop,
-            menu=panel.head.menu,
-            parent=parent,
+            panel.head,
+            parent,
             follows=follows,
         )
         # an export must not delay what is shown
@@ -149,7 +148,6 @@ class SweepController(StudyController[SweepView]):
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", self._repeat)
         panel.example_wanted.connect(self._fill_in_example)
-        panel.head.export.asked.connect(self.export)
         panel.go_on.clicked.connect(self._go_on)
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)

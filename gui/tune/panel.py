@@ -20,7 +20,7 @@ from gui.charts.painter import Painted
 from gui.session.orders.head import StudyHead
 from gui.session.orders.studies import StudyView
 from gui.widgets import Button, ComboBox, Field, label
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

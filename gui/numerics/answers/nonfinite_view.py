@@ -13,7 +13,7 @@ from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, m
 from engine.words.numbers import counted, number
 from gui.charts.painter import Painted, words_width
 from gui.widgets import Button
-from gui.widgets.answers.answer_page import AnswerPage, facts, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, wrapped
 from gui.widgets.boxes import Part, in_row, wide
 
 _NOTHING_YET = (

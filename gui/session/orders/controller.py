@@ -3,52 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
+from engine.export.formats import Kind
 from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.orders.studies import StudyView
 from gui.session.orders.work import Orders, View
 from gui.widgets import Button
+from gui.widgets.buttons import ExportMenu, StudyMenu
 from gui.widgets.messages import may_delete
-from gui.widgets.saved_menu import StudyMenu
+
+
+class Head(Protocol):
+    """The controls of a page."""
+
+    stop: Button
+    menu: StudyMenu
+
+    @property
+    def export(self) -> ExportMenu: ...
 
 
 class StudyController(QObject, Generic[View]):
     """Shows work by its key as long as it goes on, and work that has begun in place of other work.
 
-    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the page's.
-    `page_wanted` asks for the page; `reported` carries what was done, or why nothing was;
-    `written` the path of a file.
+    `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
+    the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
     """
 
     page_wanted = Signal()
     reported = Signal(str)
     written = Signal(object)  # Path
+    kind: ClassVar[Kind[Any]]
 
     def __init__(
         self,
         experiments: Experiments,
         work: Orders[View],
         show_view: Callable[[View | None], object],
-        *,
-        stop_button: Button,
-        menu: StudyMenu,
+        head: Head,
         parent: QObject | None = None,
+        *,
         follows: bool = True,
     ) -> None:
         """One that does not follow shows only what it is told to open."""
         super().__init__(parent)
         self._follows = follows
         self._experiments = experiments
-        self._ordered, self._show_view, self._menu = work, show_view, menu
+        self._ordered, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
-        stop_button.clicked.connect(self._stop_work)
-        menu.delete_asked.connect(self._delete)
+        head.stop.clicked.connect(self._stop_work)
+        head.menu.delete_asked.connect(self._delete)
+        head.export.asked.connect(self.export)
         work.changed.connect(self._update)
         if follows:
             work.began.connect(self._show)
@@ -63,6 +76,13 @@ class StudyController(QObject, Generic[View]):
     def stop(self) -> None:
         """Waits for a file that is being written, before the window closes."""
         self._background.stop()
+
+    def export(self, path: Path) -> None:
+        """Writes what is shown, in the format of the path's ending."""
+        view = self._ordered.view(self._key or "")
+        if isinstance(view, StudyView):
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: self.kind.export(view.study, path, force=True))
 
     def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
         """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""

@@ -10,7 +10,7 @@ from engine.experiment.experiment import Precision
 from gui.session.orders.work import OrderView
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, Format, StudyMenu
+from gui.widgets.buttons import ExportMenu, Format, StudyMenu
 
 
 class StudyHead(QWidget):

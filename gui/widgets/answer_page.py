@@ -1,19 +1,22 @@
-"""The page of an answer in words: sentences, facts and remedies in a column that scrolls."""
+"""Answers in words: sentences with facts and remedies, advice, and the tabs of a page with its guide."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.experiment.text import in_sentence
 from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.numerics.advice import Advice, Changes
 from engine.protocol.numerics.precision_map import module_title
+from engine.words.numbers import counted
 from engine.words.settings import setting_text
 from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.buttons import IconButton
 from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 
@@ -129,3 +132,88 @@ def wrapped(text: str, role: str) -> QLabel:
     line = label(text, role, wraps=True)
     line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return line
+
+
+_NO_ADVICE = "There is nothing to advise."
+
+
+class AdviceWords(NamedTuple):
+    """The words of a view without advice: the empty state, and what it means that there is none."""
+
+    question: str
+    hint: str
+    action: str
+    tooltip: str
+    none: str
+
+
+class AdviceView(AnswerPage):
+    """Blocks of advice, the most useful first."""
+
+    def __init__(self, words: AdviceWords) -> None:
+        super().__init__("Advice", words.question, words.hint, words.action, words.tooltip)
+        self._none = words.none
+
+    def show_advice(self, advice: Sequence[tuple[str, Advice]] | None) -> None:
+        """Shows pieces of advice under what they are about, "" for nothing; None for the empty state."""
+        if advice is None:
+            self.show_empty()
+            return
+        blocks = [
+            self.block(
+                piece.message,
+                piece.evidence,
+                f"Modules: {names_words(piece.modules)}" if piece.modules else "",
+                head=head,
+                changes=piece.changes,
+                action=piece.action or "Use",
+            )
+            for head, piece in advice
+        ]
+        if blocks:
+            self.show_answer(f"{counted(len(blocks), 'piece')} of advice", *blocks)
+        else:
+            self.show_answer(_NO_ADVICE, wrapped(self._none, "body"))
+
+
+class ViewTab(NamedTuple):
+    """A view by its name, its title, and its page of the guide."""
+
+    name: str
+    title: str
+    page: str
+    view: QWidget
+
+
+class ViewTabs(QTabWidget):
+    """`guide_wanted` carries a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, accessible_name: str, tabs: Sequence[ViewTab]) -> None:
+        super().__init__()
+        self._tabs = tuple(tabs)
+        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
+        self.guide_button.clicked.connect(lambda: self.guide_wanted.emit(self._front.page))
+        self.setDocumentMode(True)
+        self.tabBar().setDrawBase(False)
+        self.tabBar().setAccessibleName(accessible_name)
+        for arrow in self.tabBar().findChildren(QToolButton):
+            arrow.setToolTip(arrow.accessibleName())
+        self.setCornerWidget(self.guide_button)
+        for tab in self._tabs:
+            self.addTab(tab.view, tab.title)
+
+    def open(self, name: str) -> None:
+        """Brings the view of that name to the front; an unknown name changes nothing."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name:
+                self.setCurrentIndex(place)
+
+    def name(self) -> str:
+        """The name of the view in front."""
+        return self._front.name
+
+    @property
+    def _front(self) -> ViewTab:
+        return self._tabs[self.currentIndex()]
