@@ -14,8 +14,7 @@ from engine.drawing.shapes import Drawing
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
-from engine.limit.memory_chart import memory_chart
-from engine.limit.memory_range import MemoryContent
+from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.protocol.trials import Limit
 from engine.words.numbers import times
 from gui.charts.painter import Painted

@@ -17,10 +17,9 @@ from PySide6.QtWidgets import (
 from engine.compare.energy import step_energy_text
 from engine.experiment.text import in_sentence
 from engine.export.formats import PROFILE
-from engine.profile.advice import advice_by_side
+from engine.profile.columns import TABLES
 from engine.profile.gain import Gain, gains, verdicts
-from engine.profile.names import ENERGY_COUNTERS, failures, side_names
-from engine.profile.tables import TABLES
+from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile

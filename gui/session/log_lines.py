@@ -12,7 +12,7 @@ from engine.protocol.events import (
     PhaseName,
     Started,
 )
-from engine.sweep.events import SweepEvent, TurnEnded, TurnStarted
+from engine.sweep.order import SweepEvent, TurnEnded, TurnStarted
 
 Line = tuple[str, str]
 """A level and a message."""

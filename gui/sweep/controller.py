@@ -19,9 +19,8 @@ from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of
-from engine.sweep.events import Estimate
-from engine.sweep.reading import results_of
-from engine.sweep.results import Results
+from engine.sweep.order import Estimate
+from engine.sweep.results import Results, results_of
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.orders.controller import StudyController

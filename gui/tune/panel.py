@@ -12,9 +12,8 @@ from engine.drawing.shapes import Drawing
 from engine.export.formats import TUNE
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.tune.halving import Ranked, ranking
-from engine.tune.trials import known_speed
-from engine.tune.waterfall import waterfall_drawing, waterfall_steps
-from engine.tune.words import answers, not_tried
+from engine.tune.outcome import answers, not_tried, waterfall_drawing, waterfall_steps
+from engine.tune.proof import known_speed
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import Painted
 from gui.session.orders.head import StudyHead

@@ -16,7 +16,7 @@ from engine.protocol.events import Failed, Finished
 from engine.store.queue.waiting import WaitingItem
 from engine.store.saved.study import ANSWERS, Study, new_id
 from engine.store.store import Store
-from engine.sweep.events import TurnEnded
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher

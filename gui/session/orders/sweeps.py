@@ -16,7 +16,7 @@ from engine.experiment.sweep.plan import Plan
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of
-from engine.sweep.events import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from engine.sweep.order import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
 from engine.words.numbers import share_text
 from gui.session.background import Background
 from gui.session.engine_thread import EngineThread

@@ -20,9 +20,8 @@ from engine.experiment.sweep.plan import Plan
 from engine.experiment.titles import setting_problem
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
-from engine.sweep.estimate import estimate_of_grid
-from engine.sweep.events import Estimate
-from engine.sweep.fit import Fit, fit_of
+from engine.sweep.estimate import Fit, estimate_of_grid, fit_of
+from engine.sweep.order import Estimate
 from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.grid.values import cleaned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.profile.tables import side_rows
+from engine.profile.columns import side_rows
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
 from engine.protocol.profile.profiles import Profiles, ProfileSide

@@ -15,9 +15,9 @@ from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.training.numerics.against_fp32.band import Made, first_steps
-from engine.training.numerics.against_fp32.ladder import climb_ladder
+from engine.training.numerics.band import Made, first_steps
 from engine.training.numerics.bench import Bench
+from engine.training.numerics.ladder import climb_ladder
 from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]

@@ -12,16 +12,18 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from engine.protocol.numerics.precision_map import module_title
-from engine.training.numerics.against_fp32.band import (
+from engine.training.numerics.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
     Made,
+    Outputs,
     Trials,
     affordable_steps,
+    errors_between,
+    first_step,
     in_precision,
 )
-from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
 from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
@@ -38,8 +40,6 @@ up to about three times as much in healthy models; overflow and cancellation add
 
 @dataclass(frozen=True)
 class _Look:
-    """The first step in every precision: the errors of each rung's modules, and what rounding explains."""
-
     errors: Mapping[Precision, Mapping[str, float]]
     explained: Mapping[Precision, Mapping[str, float]]
     seconds: float
@@ -52,7 +52,6 @@ class _Look:
         )
 
     def explained_error(self, precision: Precision, name: str) -> float:
-        """The error of a module that rounding explains."""
         return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
@@ -96,7 +95,6 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
 
 
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look | None]:
-    """One step from equal weights in every precision; None if it was stopped."""
     yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step(bench, settings)
@@ -120,7 +118,6 @@ def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, 
 
 
 def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str, float]:
-    """The largest error of each module among FP32's repeats."""
     settings = in_precision(bench.experiment, Precision.FP32)
     largest: dict[str, float] = {}
     for repeat in range(1, REPEATS + 1):
@@ -175,7 +172,6 @@ def _parting(rung: Rung) -> str:
 
 
 def _told_apart(*values: float) -> list[str]:
-    """The numbers with as many digits as it takes to tell them apart."""
     digits = min(map(three_figures, values))
     for more in range(6):
         texts = [number(value, digits + more) for value in values]
@@ -198,7 +194,6 @@ def _skipping(made: Sequence[Made], skipped: int) -> str:
 
 
 def _where(rung: Rung) -> str:
-    """The module at which the first forward pass parts from FP32, if it does."""
     if rung.first_module is None:
         if rung.parts_at is None:
             return ""
@@ -223,7 +218,6 @@ def _percent(fraction: float) -> str:
 
 
 def _whole(rungs: Sequence[Rung], band: Band) -> str:
-    """The ladder in a sentence or two."""
     broken = next((step for step, low in enumerate(band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
         return (

@@ -129,7 +129,6 @@ def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
 
 
 def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
-    """The seconds until the host had handed a pass over, and until the device had made it."""
     trainee.wait()
     began = time.perf_counter()
     trainee.go_back(group)

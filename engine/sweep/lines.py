@@ -10,7 +10,7 @@ from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, moved, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep.grid import Axis
-from engine.sweep.pictures.picture import (
+from engine.sweep.picture import (
     SHADES,
     CellPicture,
     CellSpot,
@@ -34,12 +34,7 @@ _LEAST_PLOT = 60.0
 
 
 def lines(
-    results: Results,
-    x: int,
-    by: int | None,
-    figure: Figure,
-    at: Sequence[int],
-    size: tuple[float, float],
+    results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """The figure over the axis `x`, a line for every value of the axis `by`, or only one.
 
@@ -110,7 +105,6 @@ class _Picture:
         return span_of(values, self._bottom, self._top)
 
     def _reach(self, cell: CellResult, value: float) -> tuple[float, float]:
-        """The interval, but no further than would flatten the lines."""
         low, high = interval_of(cell, self._figure) or (value, value)
         far = abs(value) / 2
         return max(low, value - far), min(high, value + far)
@@ -138,12 +132,10 @@ class _Picture:
         return CellPicture(drawing, tuple(reversed(spots)))
 
     def _has_intervals(self) -> bool:
-        """Whether the lines have intervals, and are few enough to show them."""
         known = any(interval_of(cell, self._figure) is not None for cell in self._cells)
         return known and len(self._looks) <= _MOST_WITH_INTERVALS
 
     def _line(self, place: int) -> list[CellResult]:
-        """The cells of a line that have a value, in the order of the axis."""
         cells = (cell for cell in self._cells if self._by is None or cell.places[self._by] == place)
         known = [cell for cell in cells if finite(cell, self._figure) is not None]
         return sorted(known, key=lambda cell: self._places[cell.places[self._x]])

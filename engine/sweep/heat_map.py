@@ -19,8 +19,8 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
 )
-from engine.sweep.pictures.lines import line_looks
-from engine.sweep.pictures.picture import (
+from engine.sweep.lines import line_looks
+from engine.sweep.picture import (
     DISTURBED_MARK,
     MARK_WORDS,
     RATIO_FIGURE,
@@ -57,12 +57,7 @@ _WORD = {
 
 
 def heat_map(
-    results: Results,
-    x: int,
-    y: int | None,
-    figure: Figure,
-    at: Sequence[int],
-    size: tuple[float, float],
+    results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """The figure over the axes at these places of the grid; without `y` in one row.
 
@@ -102,10 +97,7 @@ class _Picture:
         # the ticks of the colour bar may have more digits than the values
         right = _BAR_ROOM + max(40.0, *(text_width(text, 11) + 12 for text in texts), 0.0)
         columns = len(self._across.values)
-        room = (
-            self._width - self._left - right,
-            self._height - self._top - _BELOW - self._legend.height - 4,
-        )
+        room = (self._width - self._left - right, self._height - self._top - _BELOW - self._legend.height - 4)
         self._pitch = min(_MOST_WIDE, room[0] / columns), min(_MOST_HIGH, max(4.0, room[1] / rows))
         self._right = self._left + self._pitch[0] * columns
         self._bottom = self._top + self._pitch[1] * rows
@@ -140,7 +132,6 @@ class _Picture:
         yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
 
     def _names(self) -> Iterator[Shape]:
-        """The values of both axes, as many as have room, and the axes' titles."""
         wide, high = self._pitch
         if self._down is not None:
             title = shortened(self._down.title, self._width, 11, 500)
@@ -193,7 +184,6 @@ class _Picture:
         return self._figure.name == SPEED.name and cell.ratio is not None and not is_baseline
 
     def _legend_entries(self) -> Iterator[LegendEntry]:
-        """What frames, hatchings and marks mean, of those that are there."""
         if self._best is not None:
             value = figure_text(self._figure, finite(self._best, self._figure))
             yield LegendEntry(_best_sample, 18, f"best: {value}, {self._best.name}")
@@ -234,7 +224,6 @@ def _roughly(cell: CellResult) -> str:
 
 
 def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:
-    """As many of the lines as fit, on a `ground` if there is one."""
     fitting = [line for line in lines if line and text_width(line, 12, 500) <= box.width - 4]
     fitting = fitting[: int((box.height - 2) // _LINE)] if fitting[:1] == list(lines[:1]) else []
     middle, top = (box.left + box.right) / 2, (box.top + box.bottom - _LINE * len(fitting)) / 2
@@ -247,7 +236,6 @@ def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = Non
 
 
 def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
-    """A cell without a value: hatched if it will get none, else empty."""
     corners = _corners(box)
     if status in _ENDED:
         yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "left out")
@@ -257,7 +245,6 @@ def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
 
 
 def _frame(box: Rect) -> Iterator[Shape]:
-    """The frame of the best cell, which is seen on every shade."""
     for out, ink, width in ((0.0, "text", 3.0), (2.0, "bg1", 1.0)):
         corners = _corners(Rect(box.left + out, box.top + out, box.right - out, box.bottom - out))
         yield Stroke((*corners, corners[0]), ink, width)

@@ -19,14 +19,7 @@ from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.training.numerics.against_fp32.band import (
-    REPEATS,
-    Made,
-    Trials,
-    affordable_steps,
-    in_precision,
-)
-from engine.training.numerics.against_fp32.outputs import first_step
+from engine.training.numerics.band import REPEATS, Made, Trials, affordable_steps, first_step, in_precision
 from engine.training.numerics.bench import Bench, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
@@ -109,7 +102,6 @@ def fewest(tree: IslandTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
 
 
 def _proven(tree: IslandTree, needed: list[str]) -> Generator[Kept, bool, None]:
-    """Leaves each of the needed modules out once, and drops those that can be."""
     index = 0
     while index < len(needed):
         others = [*needed[:index], *needed[index + 1 :]]
@@ -134,8 +126,6 @@ _HARDLY_PERCENT = 5
 
 @dataclass
 class _Search:
-    """The trials of a search, and what they are judged by."""
-
     bench: Bench
     trials: Trials
     band: Band
@@ -143,7 +133,6 @@ class _Search:
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
-        """Compares a run that keeps these modules in FP32 with FP32; None if it was stopped."""
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -166,7 +155,6 @@ class _Search:
         return self.tried[kept]
 
     def _fault(self, made: Sequence[Made]) -> str:
-        """The reason why the run is bad, whatever comes after its last step; empty if there is none."""
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -232,7 +220,6 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
 
 
 def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
-    """The search with FP32's band, or None if it was stopped."""
     experiment = bench.experiment
     precision = experiment.precision
     yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
@@ -256,8 +243,6 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
 def _costs(
     bench: Bench, modules: tuple[str, ...]
 ) -> Generator[Event, None, tuple[float | None, float | None]]:
-    """The speed with these in FP32 over that without, and the MiB added to the peak; both are None if it was
-    stopped."""
     if not modules:
         return None, None
     seconds: dict[bool, list[float]] = {False: [], True: []}
@@ -275,7 +260,6 @@ def _costs(
 
 
 def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float | None]:
-    """The seconds of a few warm steps, and the peak of allocated memory in MiB where it is known."""
     seconds: list[float] = []
     counts = bench.device.type in ("cuda", "xpu")
     with bench.trainee(with_precision(bench.experiment, fp32_modules=modules)) as trainee:
@@ -291,7 +275,6 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """The change to these FP32 modules; empty where they are set already."""
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)

@@ -10,8 +10,8 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
 from engine.experiment.text import in_sentence
-from engine.sweep.pictures.lines import line_looks
-from engine.sweep.pictures.picture import (
+from engine.sweep.lines import line_looks
+from engine.sweep.picture import (
     CellPicture,
     CellSpot,
     Shades,
@@ -115,7 +115,6 @@ class _Picture:
         yield from marker(look.symbol, x, y, size, ink, "hollow" if cell.is_piloted else "full")
 
     def _steps(self) -> tuple[Point, ...]:
-        """The front, in steps: what is on their worse side is beaten by a cell on them."""
         steps: list[Point] = []
         for x, y in map(self._point, self._front):
             if steps:
@@ -126,7 +125,6 @@ class _Picture:
         return tuple(steps)
 
     def _names(self, size: float) -> Iterator[Shape]:
-        """The names of the front's cells, where they have room."""
         area = Rect(self._left, self._top - 12, self._right, self._bottom)
         taken = [
             Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2)

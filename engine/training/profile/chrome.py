@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.precision_map import Direction
-from engine.training.profile import marks
-from engine.training.profile.traces.trace import (
+from engine.training.profile import recording
+from engine.training.profile.trace import (
     DeviceWork,
     HostOperation,
     LaunchPlace,
@@ -59,8 +59,6 @@ def read_trace(path: Path) -> Trace:
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """An operation, a mark or a call of the device's runtime on a host thread."""
-
     kind: Literal["operation", "mark", "runtime"]
     name: str
     begin: float
@@ -84,8 +82,6 @@ class _RawWork(NamedTuple):
 
 
 class _Events:
-    """Takes from the JSON what is needed, object by object, so that the rest is never kept."""
-
     def __init__(self) -> None:
         self.calls: dict[int, list[_Call]] = defaultdict(list)
         self.work: list[_RawWork] = []
@@ -164,7 +160,6 @@ def _trace(events: _Events) -> Trace:
 
 
 def _nest(calls: Sequence[_Call]) -> None:
-    """Finds each call's caller, the module mark around it and the autograd node that it ran in."""
     stack: list[_Call] = []
     last_node: tuple[int, int] | None = None
     for call in calls:
@@ -173,8 +168,8 @@ def _nest(calls: Sequence[_Call]) -> None:
         parent = call.parent = stack[-1] if stack else None
         if parent is not None:
             call.mark, call.node = parent.mark, parent.node
-        if call.kind == "mark" and call.name.startswith(marks.MODULE):
-            call.mark, call.node = call.name.removeprefix(marks.MODULE), None
+        if call.kind == "mark" and call.name.startswith(recording.MODULE):
+            call.mark, call.node = call.name.removeprefix(recording.MODULE), None
         elif call.name.startswith(_NODE):
             # an accumulation runs right after the node that made its gradient, and has no number
             if "Sequence number" in call.args:
@@ -186,7 +181,6 @@ def _nest(calls: Sequence[_Call]) -> None:
 
 
 def _caller(call: _Call) -> _Call | None:
-    """The innermost operation around a call."""
     above = call.parent
     while above is not None and above.kind != "operation":
         above = above.parent
@@ -199,13 +193,11 @@ def _operation_around(call: _Call) -> HostOperation | None:
 
 
 class _Places:
-    """The marked stretches, and the modules of forward operations by the autograd nodes that these made."""
-
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._marks = sorted((call for call in calls if call.kind == "mark"), key=attrgetter("begin"))
         self.steps, self.data, self.optimizer, self.validation = (
             tuple(Stretch(call.begin, call.end) for call in self._marks if call.name == name)
-            for name in (marks.STEP, marks.DATA, marks.OPTIMIZER, marks.VALIDATION)
+            for name in (recording.STEP, recording.DATA, recording.OPTIMIZER, recording.VALIDATION)
         )
         self.thread = next((call.thread for call in (*self._marks, *calls)), 0)
         nodes = Counter(call.node[0] for call in calls if call.node is not None)
@@ -217,16 +209,14 @@ class _Places:
         }
 
     def module_calls(self) -> tuple[tuple[str, int], ...]:
-        """Forward passes of the modules in all steps."""
         calls = Counter(
-            call.name.removeprefix(marks.MODULE)
+            call.name.removeprefix(recording.MODULE)
             for call in self._marks
-            if call.name.startswith(marks.MODULE) and _number(self.steps, call.begin) is not None
+            if call.name.startswith(recording.MODULE) and _number(self.steps, call.begin) is not None
         )
         return tuple(calls.items())
 
     def of(self, call: _Call) -> LaunchPlace:
-        """The place of a call."""
         if call.node is None:
             return self.at(call.begin, call.mark, "forward")
         thread, number = call.node
@@ -234,7 +224,6 @@ class _Places:
         return self.at(call.begin, self._modules.get((made_on, number)), "backward")
 
     def at(self, time: float, module: str | None = None, direction: Direction = "forward") -> LaunchPlace:
-        """The place at a time, of which the module is known otherwise."""
         return LaunchPlace(
             step=_number(self.steps, time),
             module=module,

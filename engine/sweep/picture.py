@@ -197,7 +197,6 @@ _BAR, _PARTS = 14.0, 4
 
 
 def _rounded(span: Span) -> Span:
-    """The span from a round number to a round number."""
     if span.is_log:
         decades = range(math.floor(math.log10(span.low)), math.ceil(math.log10(span.high)) + 1)
         known = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]
