@@ -14,9 +14,9 @@ from engine.protocol.trials import Limit, LimitSide
 from gui.limit.panel import LimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
-from gui.session.orders.controller import StudyController
-from gui.session.orders.studies import StudyView
 from gui.session.request import Request
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyController
 from gui.setup.check import usual_gib
 from gui.setup.panel import SetupPanel
 

@@ -22,8 +22,8 @@ from gui.limit.cards import CardChooser
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialRow, TrialTable
 from gui.limit.words import capacity, progress
-from gui.session.orders.studies import StudyView
-from gui.setup.model.matching import Group, Row
+from gui.session.studies import StudyView
+from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

@@ -14,8 +14,8 @@ from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 
 _NO_PARTS = "Tick what to examine."

@@ -11,8 +11,8 @@ from engine.export.formats import PROFILE
 from engine.protocol.profile.profiles import Profiles, profiles_of
 from gui.profile.panel import ProfilePanel
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 
 

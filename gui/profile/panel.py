@@ -30,8 +30,8 @@ from gui.profile.bars_view import BarsView
 from gui.profile.export import offer_viewer
 from gui.profile.roofline_view import RooflineView
 from gui.profile.rows_view import RowsView
-from gui.session.orders.head import StudyHead
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
 from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
 from gui.widgets.boxes import Placed, in_column, in_row, wide

@@ -24,7 +24,7 @@ from gui.runs.table.line import Line
 from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.studies import Studies, StudyView
+from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
 from gui.train.failure import FailureCard, open_file
 from gui.widgets.boxes import Stretch, in_column, wide

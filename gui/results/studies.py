@@ -30,8 +30,8 @@ from gui.profile.controller import ProfileController
 from gui.profile.panel import ProfilePanel
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel

@@ -27,7 +27,7 @@ from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
-from gui.session.orders.runs import baseline_first, why_nothing_to_find
+from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import divider
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.shortcuts import keys_of

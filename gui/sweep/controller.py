@@ -23,8 +23,8 @@ from engine.sweep.order import Estimate
 from engine.sweep.results import Results, results_of
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.sweeps import SweepView
+from gui.session.study_page import StudyController
+from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 

@@ -8,8 +8,8 @@ from engine.experiment.experiment import Experiment
 from engine.export.formats import TUNE
 from engine.protocol.tune import Tuning
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
 from gui.widgets.buttons import ask_where

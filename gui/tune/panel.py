@@ -16,8 +16,8 @@ from engine.tune.outcome import answers, not_tried, waterfall_drawing, waterfall
 from engine.tune.proof import known_speed
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import Painted
-from gui.session.orders.head import StudyHead
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead
 from gui.widgets import Button, ComboBox, Field, label
 from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide

@@ -20,9 +20,9 @@ from engine.sweep.order import Estimate, SweepEvent, SweepStarted, Turn, TurnEnd
 from engine.words.numbers import share_text
 from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
-from gui.session.log_lines import sweep_lines
-from gui.session.orders.order import SWEEP, Order
-from gui.session.orders.work import MOST_SAVED, Orders, OrderView
+from gui.session.live_run import sweep_lines
+from gui.session.order import SWEEP, Order
+from gui.session.work import MOST_SAVED, Orders, OrderView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:

@@ -17,11 +17,10 @@ from engine.store.queue.waiting import RUN, WaitingItem
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.session.orders.order import Order, order_of
-from gui.session.orders.work import Orders
-from gui.session.queue.items import Items, QueueItem, counted_work
-from gui.session.queue.waiting import key_of
+from gui.session.items import Items, QueueItem, counted_work
+from gui.session.order import Order, key_of, order_of
 from gui.session.saved_runs import SavedRuns
+from gui.session.work import Orders
 
 Undo = Callable[[], None]
 

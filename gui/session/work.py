@@ -14,7 +14,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Failed, Phase
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.session.orders.order import Order
+from gui.session.order import Order
 
 
 @dataclass(frozen=True, kw_only=True)

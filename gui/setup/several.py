@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QToolButton,
 
 from gui.setup.controls import ChoiceBox, Choices, NumberEdit, RecipeEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import TEXT_KEYS
-from gui.setup.grid.values import NONE, text_of
+from gui.setup.fields import NONE, TEXT_KEYS, text_of
 from gui.widgets import Field, set_property
 from gui.widgets.boxes import in_column
 from gui.widgets.buttons import FilterEdit

@@ -15,10 +15,9 @@ from engine.store.queue.waiting import RUN
 from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import dataset_words, listed
-from gui.session.orders.order import Order
-from gui.session.orders.work import Orders
-from gui.session.queue.waiting import Work
+from gui.session.order import Order, Work
 from gui.session.saved_runs import SavedRuns
+from gui.session.work import Orders
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
