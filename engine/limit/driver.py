@@ -20,8 +20,7 @@ from engine.limit.result import outcome, result_of
 from engine.limit.search import Search
 from engine.limit.trial_runner import TrialRunner
 from engine.protocol.events import Event, Failed, Finished, Log, Phase
-from engine.protocol.memory_lines import MemoryLine, line_near
-from engine.protocol.trials import Cause, Limit, LimitSide, Trial, Tried
+from engine.protocol.trials import Cause, Limit, LimitSide, MemoryLine, Trial, Tried, line_near
 from engine.store.forecasts import Forecasts
 from engine.store.saved.study import Study
 from engine.store.store import Store

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.experiment.value import MIB_PER_GIB
-from engine.protocol.memory_lines import MemoryLine, needed_mib
-from engine.protocol.trials import LimitSide
+from engine.protocol.trials import LimitSide, MemoryLine, needed_mib
 
 _HEADROOM = 1.28
 """How far the axis reaches beyond the limit, for what does not fit."""

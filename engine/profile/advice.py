@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.profile.names import side_names
-from engine.protocol.numerics.advice import Advice
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.advice import Advice
+from engine.protocol.profiles import Profiles
 
 
 def advice_by_side(profiles: Profiles) -> tuple[tuple[str, Advice], ...]:

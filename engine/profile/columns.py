@@ -8,10 +8,8 @@ from typing import Any
 
 from engine.profile.names import side_names
 from engine.profile.tables import SideRow, Table
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text, three_figures, times
 
 NAME = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import TimeRow
+from engine.protocol.profiles import Profiles
 
 Table = Literal["kernels", "operations", "modules"]
 TABLES: tuple[Table, ...] = get_args(Table)

@@ -12,9 +12,8 @@ from typing import Any
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.settings import LEAST_BLOCKS
-from engine.loss_band import band_of
 from engine.protocol.tune import Proof, Tuning
-from engine.statistics import paired_ratio_interval, typical_ratio
+from engine.statistics import band_of, paired_ratio_interval, typical_ratio
 from engine.tune.candidates import Changes, changed
 from engine.tune.halving import ranking
 from engine.tune.trials import MOST_WARMUP_STEPS, short_warmup, with_length

@@ -26,10 +26,9 @@ from engine.profile.names import ENERGY_COUNTERS, failures, part_title, side_nam
 from engine.profile.roofline import roofline_drawing
 from engine.profile.tables import TABLES, SideRow, Table, side_rows
 from engine.profile.verdict import MFU, mfu_sentence
-from engine.protocol.numerics.precision_map import module_title
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.precision_map import (
+from engine.protocol.numerics.nonfinite import (
     ELSEWHERE,
     Direction,
     MappedModule,

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, TimeRow
 from engine.training.profile.traces.kernels import KernelClass
 from engine.training.profile.traces.operations import primitive_class
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.events import Event, Phase, PhaseName
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.run import Run

@@ -8,7 +8,7 @@ from engine.experiment.checks import Catalog, look_at_nothing, problems
 from engine.experiment.experiment import Precision
 from engine.experiment.settings import PLAIN
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
-from engine.protocol.profile.profiles import MOST_SIDES
+from engine.protocol.profiles import MOST_SIDES
 from engine.store.record import RunRecord
 
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
-from engine.protocol.findings import Checked
+from engine.protocol.advice import Checked
 from gui.session.experiments import Experiments
 from gui.setup.model.report import CheckReport
 from gui.setup.panel import SetupPanel

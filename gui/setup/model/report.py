@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QSplitter, Q
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.protocol.findings import Checked, Finding, ModuleRow
+from engine.protocol.advice import Checked, Finding, ModuleRow
 from gui.setup.model.tree import ModuleView
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

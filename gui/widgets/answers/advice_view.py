@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.protocol.numerics.advice import Advice
+from engine.protocol.advice import Advice
 from engine.words.numbers import counted
 from gui.widgets.answers.answer_page import AnswerPage, names_words, wrapped
 

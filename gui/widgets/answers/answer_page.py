@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QWidget
 
 from engine.experiment.text import in_sentence
 from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Changes
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.advice import Changes
+from engine.protocol.numerics.nonfinite import module_title
 from engine.words.settings import setting_text
 from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide

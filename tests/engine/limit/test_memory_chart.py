@@ -13,7 +13,7 @@ from engine.drawing.text_places import TextPlaces
 from engine.experiment.catalog import Precision
 from engine.limit.memory_chart import memory_chart
 from engine.limit.memory_range import MemoryContent, failed_place, forecast_points, memory_range
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from engine.protocol.advice import Advice, Advices
 from engine.protocol.events import Event
-from engine.protocol.numerics.advice import Advice, Advices
 from engine.protocol.numerics.numerics import NumericsResults
 from engine.training.numerics.advice.costs import cost_advice
 from engine.training.numerics.advice.evidence import Evidence, gather

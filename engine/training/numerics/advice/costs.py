@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
-from engine.protocol.numerics.precision_map import Operation
-from engine.protocol.profile.remedies import fast_recipe, larger_batch
+from engine.protocol.advice import Advice, AdviceKind, Changes
+from engine.protocol.numerics.nonfinite import Operation
+from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.training.numerics.advice.evidence import Evidence
 from engine.words.numbers import memory_text, number
 

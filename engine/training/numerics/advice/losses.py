@@ -7,10 +7,17 @@ from collections.abc import Iterator
 
 from engine.experiment.catalog import Precision
 from engine.experiment.titles import named
-from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
+from engine.protocol.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
-from engine.protocol.numerics.nonfinite import Cause, most_skips
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation, module_title
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    Cause,
+    Operation,
+    module_title,
+    most_skips,
+)
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.training.numerics.advice.evidence import Evidence
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Protocol
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.advice import Advice, Changes
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.remedies import Remedy
+from engine.protocol.advice import Advice, Changes
+from engine.protocol.profile import StepProfile
+from engine.protocol.profiles import Remedy
 from engine.training.profile.traces.trace import DeviceWork, HostOperation, LaunchPlace, Trace
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.remedies import (
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import (
     fast_recipe,
     fused_optimizer,
     kept_on_device,

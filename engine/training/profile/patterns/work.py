@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.experiment.experiment import Precision
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.remedies import channels_last, fused_optimizer
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import channels_last, fused_optimizer
 from engine.training.profile.patterns.case import Case, TimeAdvice, modules_of, names_words, trying
 from engine.training.profile.traces.kernels import KernelClass, kernel_class
 from engine.training.profile.traces.trace import HostOperation, Signature

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 
 _MOST_NAMES = 10_000
 _UNITS, _PLAIN, _MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY

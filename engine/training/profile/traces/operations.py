@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile.traces.kernels import KernelClass
 
 _FORMATS = {"float": "fp32", "c10::BFloat16": "bf16", "c10::Half": "fp16", "double": "fp64"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.protocol.numerics.precision_map import Direction
+from engine.protocol.numerics.nonfinite import Direction
 
 WorkKind = Literal["kernel", "copy", "set"]
 

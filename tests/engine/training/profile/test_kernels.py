@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile.traces.kernels import KernelClass, kernel_class
 from engine.training.profile.traces.operations import operation_class, primitive_class
 
