@@ -140,8 +140,8 @@ class ModuleRow(Message):
     """A module of the model's tree, by its qualified name, empty for the model itself.
 
     `parameters` counts those of its children too, `own` describes what it holds itself, "weight 64×3×7×7
-    float32". `output` is the shape, "2×64×112×112", and `dtype` the number format of what its forward returned
-    in the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
+    float32". `output` is the shape, "2×64×112×112", and `dtype` the format of what its forward returned in
+    the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
     """
 
     name: Line

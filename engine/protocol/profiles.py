@@ -112,10 +112,6 @@ def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
     return side.model_copy(update={"profile": profile.with_limits(limits)})
 
 
-_WORKERS, _MOST_WORKERS = 4, 32
-_LEAST_GAIN = 0.05
-
-
 @dataclass(frozen=True)
 class Remedy:
     """`changes` are the settings, `action` labels the button that applies them."""

@@ -1,4 +1,4 @@
-"""The first NaN or Inf of a run: the operation that made it."""
+"""The precision map: which operation computed in which format; and the first NaN or Inf of a run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def module_title(name: str) -> str:
 class Operation(Message):
     """An operation of a module, as often as it ran with these number formats.
 
-    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. `name` is the
-    operator's, "aten.convolution". `moved_bytes` are what it read and wrote. `is_cast`: it only changes a
-    number format; `by_autocast`: nobody but autocast asked for that.
+    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE; `name` is the
+    operator's, "aten.convolution". `by_autocast`: nobody but autocast asked for the cast.
     """
 
     module: Line
@@ -54,11 +53,7 @@ class Operation(Message):
 
 
 class MappedModule(Message):
-    """A module of the model; `name` is its qualified name, "" for the model itself.
-
-    `kept_in_fp32`: the experiment exempts it from autocast. Its operations are those of the same `module`,
-    without those of its children.
-    """
+    """A module by its qualified name, "" for the model itself; children have operations of their own."""
 
     name: Line
     class_name: Line
@@ -75,8 +70,7 @@ class PrecisionMap(Message):
     """One forward and backward pass of a batch, operation by operation; modules in the model's order.
 
     What activation checkpointing recomputes counts as forward, once more. `attributed_fraction` is the share
-    of the floating-point operations whose module is known. `seconds` is the time of the pass, which watching
-    makes longer. `notes` say what differs on another type of device.
+    of the floating-point operations whose module is known. `notes` say what differs on another device.
     """
 
     part: Literal["map"] = "map"
@@ -101,7 +95,6 @@ class Cause(StrEnum):
     """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
-    """A finite result beyond the largest number of its format."""
     SCALE = "loss scale"
     """A gradient that overflows only because the loss is scaled."""
     LOG_OF_ZERO = "log of zero"
@@ -109,7 +102,6 @@ class Cause(StrEnum):
     INVALID = "invalid"
     """A result without a value: the root of a negative number, 0/0, Inf - Inf."""
     INPUT = "input"
-    """The batch itself is not finite."""
     WEIGHT = "weight"
     """Updates made weights too large, or infinite: the learning rate is too large."""
     INITIAL = "initial weight"
@@ -122,10 +114,9 @@ class Cause(StrEnum):
 class FirstNonfinite(Message):
     """The first operation whose output is not finite though its inputs are.
 
-    `module` as in a precision map. `least` and `most` are the lowest and highest finite values of its inputs;
-    None where there are none. `result` is the largest magnitude of the output in a wider format; None where
-    that is not finite either, or not known. `nan` and `infinite` count the output's values. `batch` describes
-    the samples. `remedy` is one sentence, and `changes` the settings that would try it.
+    `least` and `most` are the lowest and highest finite values of its inputs, `result` is the output's
+    largest magnitude in a wider format, if that is finite. `nan` and `infinite` count the output's values.
+    `batch` describes the samples; `changes` are the settings that try the remedy.
     """
 
     module: Line
@@ -152,8 +143,8 @@ class NonfiniteSearch(Message):
     """A search for the first NaN or Inf through `steps` steps, from the state after step `from_step`.
 
     `reproduced` is how often the steps, repeated from the same state, gave it at the same operation; it is
-    claimed in `first` only if that is 2. `sentence` says how the search ended. `skipped` are the steps that
-    the loss scaler left out, `least_scale` and `last_scale` its scales on the way.
+    claimed in `first` only if that is 2. `skipped` are the steps that the loss scaler left out. The run
+    itself went wrong at `trouble_step`: its loss was not finite, or steps were skipped again and again.
     """
 
     part: Literal["nan"] = "nan"
@@ -165,5 +156,4 @@ class NonfiniteSearch(Message):
     least_scale: float | None = None
     last_scale: float | None = None
     trouble_step: Positive | None = None
-    """The step at which the run itself went wrong: loss not finite, or skipped again and again."""
     sentence: Text

@@ -20,10 +20,7 @@ Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class IslandTrial(Message):
-    """A short run with these modules kept in FP32, and whether it was as good as FP32.
-
-    `reason` says why it was not: "the loss is NaN from step 3 on"; empty where it was.
-    """
+    """A short run with these modules in FP32; `reason` says why it was not as good as FP32."""
 
     modules: Names
     is_good: bool
@@ -49,7 +46,6 @@ class Islands(Message):
     speed_ratio: float | None = None
     memory_added_mib: Mib | None = None
     changes: Changes = ()
-    """The setting that *Use* changes: step.fp32_modules."""
     sentence: Text = ""
 
 
@@ -57,10 +53,7 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """A module's error against FP32 in one step from equal weights: ||x - y|| / ||y||.
-
-    `explained_error` is what rounding explains of it.
-    """
+    """||x - y|| / ||y|| against FP32 in one step from equal weights, and what rounding explains of it."""
 
     module: Line
     relative_error: float
@@ -68,12 +61,11 @@ class ModuleError(Message):
 
 
 class Rung(Message):
-    """A run of the ladder: its loss at each step, and where it parts from FP32.
+    """A run of the ladder, held against FP32's repeats with weights as coarse as the rung's own format.
 
-    It is held against its own band: FP32's repeats, and those with weights as coarse as the rung's format.
-    `parts_at` is the first step whose loss is outside of that and stays there; None where it never parts.
-    `first_module` is the first module, in the order in which the forward pass is done with them, whose output
-    in the first step is further from FP32's than rounding explains; `errors` are those of all modules.
+    `parts_at` is the first step whose loss is outside of that band and stays there. `first_module` is the
+    first, in the order of the forward pass, whose output in the first step is further from FP32's than
+    rounding explains; `errors` are those of all modules.
     """
 
     label: Line
@@ -89,9 +81,10 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32's repeats, as far apart as another order of sums sets them, and the rungs, each `steps` long.
+    """FP32, autocast without and with loss scaler, and BF16, from equal weights and batches.
 
-    FP32's band at step i + 1 goes from `band_low[i]` to `band_high[i]`.
+    The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
+    `band_high` at each step.
     """
 
     part: Literal["ladder"] = "ladder"

@@ -1,4 +1,4 @@
-"""The ranges of a model's numbers: exponents of activations, gradients and weights, module by module."""
+"""The exponents of a model's activations, gradients and weights, module by module, and sentences on them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ SCALE_EXPONENTS = range(-8, 33)
 class ModuleRange(Message):
     """The exponents of one quantity of a module: what its forward returned, or of its own parameters.
 
-    They are of FP32's numbers, gradients without loss scale. `dtype` is the format in which the experiment's
-    precision has them, "" if unknown; gradients follow the module's output. `became_zero` gradients and
-    `became_nonfinite` numbers are lost in that precision, at the ranges' scale, but not in FP32; a sample
-    that is taken during a run does not count them.
+    They are of FP32's numbers, gradients without loss scale; `dtype` is the experiment's own format of them.
+    `became_zero` gradients and `became_nonfinite` numbers are lost in that, at the ranges' scale, but not in
+    FP32; a sample that is taken during a run does not count them.
     """
 
     module: Line
@@ -41,10 +40,7 @@ class ModuleRange(Message):
 
 
 class Ranges(Message):
-    """The ranges of a step's numbers with the weights after `step` steps.
-
-    `scale` is the loss scale of the experiment's precision, 1 without.
-    """
+    """The ranges with the weights after `step` steps, at the loss `scale` of the experiment's precision."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -97,7 +93,6 @@ def best_scale_exponent(rows: tuple[ModuleRange, ...], form: NumberFormat) -> in
 
 
 _WORTH_A_WORD = 0.01
-"""The least share of a module's numbers that is worth a sentence."""
 
 _MOST_FORECASTS = 3
 _NOTHING_LOST = (
@@ -143,7 +138,7 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
 
 
 def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
-    """The most telling losses in the formats of fewer bits, those in FP16 first."""
+    # the most telling losses in the formats of fewer bits, those in FP16 first
     activations, gradients = ranges.of("activation"), ranges.of("gradient")
     found: list[tuple[int, float, str]] = []
     for form in (FP16, E5M2, E4M3):
@@ -161,19 +156,17 @@ def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
 def _forecast(
     rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int, at: str
 ) -> Iterator[tuple[int, float, str]]:
-    """Losses in a format, of the module that it suits least, if they are worth a word."""
-    losses = [(*_loss(row, form, scale_exponent), row) for row in rows if row.exponents.finite]
-    share, end, row = max(losses, key=lambda loss: loss[0], default=(0.0, "", None))
-    if row is not None and share >= _WORTH_A_WORD:
+    # of the module that the format suits least
+    worst: tuple[float, str, ModuleRange] | None = None
+    for row in rows:
+        exponents = row.exponents.shifted(scale_exponent)
+        under, over = exponents.underflow_fraction(form), exponents.overflow_fraction(form)
+        if under + over > (0.0 if worst is None else worst[0]):
+            worst = under + over, "become 0" if under >= over else "overflow", row
+    if worst is not None and worst[0] >= _WORTH_A_WORD:
+        share, end, row = worst
         lost = f"{_percent(share)} of the {row.quantity}s of {module_title(row.module)} would {end}"
         yield -form.bits, -share, f"In {form.label} {lost}{at}."
-
-
-def _loss(row: ModuleRange, form: NumberFormat, scale_exponent: int) -> tuple[float, str]:
-    """The share of a row's numbers that the format would lose, and what would become of most of them."""
-    exponents = row.exponents.shifted(scale_exponent)
-    under, over = exponents.underflow_fraction(form), exponents.overflow_fraction(form)
-    return under + over, "become 0" if under >= over else "overflow"
 
 
 def _share(count: int, row: ModuleRange) -> str:
