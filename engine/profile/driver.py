@@ -71,7 +71,6 @@ class ProfileDriver(Driver[Profiles]):
                     yield study
 
     def _job(self, profiles: Profiles, place: int, trace: str) -> jobs.Profile:
-        """The job that profiles a side, with what is known of its device's limits."""
         experiment = profiles.sides[place].experiment
         known = (
             side.profile.limits

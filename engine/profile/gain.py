@@ -28,7 +28,6 @@ def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
 
 
 def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
-    """What bounds a side; where no setting is known to help, the precision of a faster side does."""
     if side.profile is None:
         return None
     verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
@@ -72,8 +71,6 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Work:
-    """Parts of one kind of work, before (the first side) and now, in milliseconds for as many samples."""
-
     name: str
     parts: tuple[StepPart, ...]
     before: float
@@ -162,7 +159,6 @@ def _why_slower(works: list[_Work], before: float, side: _Side, first: _Side) ->
 
 
 def _reason(work: _Work, side: _Side, first: _Side) -> str:
-    """Why a precision does not shorten this work, as a clause; "" where something else differs."""
     if side.experiment.precision == first.experiment.precision:
         return ""
     match work.parts[0]:

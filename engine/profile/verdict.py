@@ -179,7 +179,6 @@ def _balanced(profile: StepProfile) -> str:
 
 
 def _nothing(longest: StepPart, profile: StepProfile) -> str:
-    """That no setting shortens the longest part; another part may still have advice."""
     if any(advice.changes for advice in profile.advice):
         return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
     reached = profile.matrix_share_of_peak
@@ -263,7 +262,6 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
 
 
 def _faster_format(profile: StepProfile) -> _NextStep | None:
-    """The precision whose products are much faster than the profile's, by the measured peaks."""
     limits, own = profile.limits, profile.peak_tflops
     if limits is None or own is None:
         return None

@@ -14,7 +14,7 @@ from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets import label
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part
 
 _NOTHING_YET = (

@@ -20,7 +20,7 @@ from gui.limit.panel import LimitPanel
 from gui.results.studies import StudyMaker
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
+from gui.session.study_page import StudyController
 from gui.widgets import EmptyState
 
 _ABOVE = 8

@@ -30,14 +30,13 @@ from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
-from gui.session.log_lines import run_lines
-from gui.session.orders.runs import why_not_profiled
-from gui.session.orders.studies import Studies
-from gui.session.orders.sweeps import Sweeps
-from gui.session.orders.work import Orders
-from gui.session.queue.queue import Queue
+from gui.session.live_run import run_lines
+from gui.session.queue import Queue
+from gui.session.request import CodeTrust
 from gui.session.saved_runs import SavedRuns
-from gui.session.trust import CodeTrust
+from gui.session.studies import Studies, why_not_profiled
+from gui.session.sweeps import Sweeps
+from gui.session.work import Orders
 
 WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {

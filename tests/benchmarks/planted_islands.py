@@ -22,8 +22,8 @@ from engine.protocol import jobs
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Islands
 from engine.training.doctor import read_catalog
-from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.bench import open_bench
+from engine.training.numerics.islands import find_islands
 from engine.training.runs.prepare import RunPlan
 
 MODEL = """

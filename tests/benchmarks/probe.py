@@ -29,9 +29,8 @@ from pathlib import Path
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.limit.driver import LimitDriver
+from engine.limit.driver import RETURNS_MEMORY, LimitDriver, TrialRunner
 from engine.limit.search import Search
-from engine.limit.trial_runner import RETURNS_MEMORY, TrialRunner
 from engine.protocol.events import Failed
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried

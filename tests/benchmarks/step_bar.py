@@ -25,7 +25,7 @@ from engine.protocol.profile import Limits, StepPart
 from engine.training.profile import profile as profile_module
 from engine.training.profile.bar import StepBar, step_bar
 from engine.training.profile.profile import profile_steps
-from engine.training.profile.traces.trace import Trace
+from engine.training.profile.trace import Trace
 
 _LIMITS = Limits(peaks=(), gb_per_second=1.0)
 COLUMNS = ("step", "recorded", "raw", "work", "bar", "raw %", "bar %", "scale", "call us")

@@ -27,7 +27,7 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.store.record import Status
 from engine.store.store import Store
-from engine.sweep.events import TurnEnded
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 

@@ -155,7 +155,6 @@ def _divides_by_zero(name: str, args: Sequence[Any]) -> bool:
 
 
 def _in_wider_format(call: Call) -> list[Tensor]:
-    """The call's floating-point results from inputs in FP32, or for such in FP64; none if that cannot be."""
     if torch.Tag.nondeterministic_seeded in call.operator.tags:
         return []  # drawing numbers once more would change those of the steps that follow
 

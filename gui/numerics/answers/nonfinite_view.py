@@ -19,7 +19,7 @@ from engine.protocol.numerics.nonfinite import (
 from engine.words.numbers import counted, number
 from gui.charts.painter import Painted, words_width
 from gui.widgets import Button
-from gui.widgets.answers.answer_page import AnswerPage, facts, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, wrapped
 from gui.widgets.boxes import Part, in_row, wide
 
 _NOTHING_YET = (

@@ -17,7 +17,7 @@ from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 from gui.widgets.messages import OfferedView
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.profile.tables import side_rows
+from engine.profile.columns import side_rows
 from engine.protocol.profile import Bar, StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles, ProfileSide
 

@@ -12,7 +12,7 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine
 from engine.store.forecasts import FILE_NAME, Forecasts
-from engine.sweep.fit import fit_of, why_unfit
+from engine.sweep.estimate import fit_of, why_unfit
 
 BASE = {"model": "small-cnn", "dataset": "synthetic", "steps": 10}
 

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.profile.panel import ProfilePanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 

@@ -16,7 +16,7 @@ from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.profile.panel import ProfilePanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 from gui.widgets import Button
 
 

@@ -26,7 +26,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.orders.order import Order, order_of
+from gui.session.order import Order, order_of
 
 WAIT_MS = 20_000
 STEPS = 200

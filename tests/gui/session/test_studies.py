@@ -23,8 +23,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.orders.runs import baseline_first, why_not_profiled
-from gui.session.orders.studies import Studies
+from gui.session.studies import Studies, baseline_first, why_not_profiled
 
 SMALL_CNN = Experiment(model="small-cnn")
 ASKED = Numerics(experiment=SMALL_CNN, parts=("map", "nan"))

@@ -26,9 +26,9 @@ from engine.protocol.numerics.numerics import NumericsResults
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
-from engine.training.numerics.advice.advise import advice_on
-from engine.training.numerics.advice.evidence import Cost, Evidence, gather
+from engine.training.numerics.advice import advice_on
 from engine.training.numerics.bench import Bench
+from engine.training.numerics.evidence import Cost, Evidence, gather
 from engine.training.precision import cuda_precisions
 
 MakeBench = Callable[..., Bench]

@@ -28,9 +28,7 @@ from tests.benchmarks.planted import Planted
 
 MakeBench = Callable[..., Bench]
 NUMBERS = arrays.arrays(
-    st.sampled_from([np.float16, np.float32, np.float64]),
-    st.integers(0, 60),
-    elements=None,
+    st.sampled_from([np.float16, np.float32, np.float64]), st.integers(0, 60), elements=None
 )
 
 

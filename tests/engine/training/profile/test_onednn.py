@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.protocol.profile import StepPart
-from engine.training.profile.onednn import (
+from engine.training.profile.kernels import (
     formats_on_units,
     primitive_rows,
     primitives_in,

@@ -42,7 +42,7 @@ LIMITS = Limits(peaks=(Peak(format="fp32", tflops=0.1),), gb_per_second=10)
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few timed steps suffice: what is tested is no time."""
-    monkeypatch.setattr("engine.training.profile.steps._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("engine.training.profile.recording._LEAST_SECONDS", 0.0)
 
 
 def events(trace: Path | None = None, control: Control | None = None, **settings: Any) -> Iterator[Event]:

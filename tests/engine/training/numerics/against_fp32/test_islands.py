@@ -14,8 +14,8 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Islands
-from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.bench import Bench
+from engine.training.numerics.islands import find_islands
 
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")
