@@ -14,7 +14,7 @@ from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment
 from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Advice
+from engine.protocol.advice import Advice
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE
 from engine.words.settings import applying_settings, setting_text

@@ -15,7 +15,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.sweep.grid import VARIANT, Cell, Grid
 from engine.experiment.sweep.plan import Pilot, Plan
 from engine.experiment.value import MIB_PER_GIB
-from engine.protocol.memory_lines import needed_mib
+from engine.protocol.trials import needed_mib
 from engine.store.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord

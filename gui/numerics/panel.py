@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words

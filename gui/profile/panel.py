@@ -21,9 +21,8 @@ from engine.profile.columns import TABLES
 from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import date_text, number, share_text
 from gui.profile.bars_view import BarsView

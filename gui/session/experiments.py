@@ -16,7 +16,7 @@ from engine.experiment.sweep.plan import Plan
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle

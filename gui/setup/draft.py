@@ -25,7 +25,7 @@ from engine.experiment.own.code import OWN, Code, code_from, keeps_code
 from engine.experiment.presets import Preset
 from engine.experiment.setting import Chosen
 from engine.experiment.sweep.grid import Value
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.advice import Changes
 from engine.words.settings import applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, words_of
 

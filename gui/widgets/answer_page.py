@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QTabWidg
 
 from engine.experiment.text import in_sentence
 from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Advice, Changes
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.advice import Advice, Changes
+from engine.protocol.numerics.nonfinite import module_title
 from engine.words.numbers import counted
 from engine.words.settings import setting_text
 from gui.widgets import Button, label

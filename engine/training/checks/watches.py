@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from engine.protocol.findings import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.places import CodePlace, calling_line
 from engine.training.checks.tree import ModuleTree, dtype_text
 from engine.training.models.weightless import IN_FLOAT32

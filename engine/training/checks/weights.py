@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.findings import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.places import CodePlace, forward_place
 from engine.training.checks.static import half_place
 

@@ -20,7 +20,7 @@ from engine.experiment.sweep.grid import Axis, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session

@@ -17,7 +17,7 @@ from engine.experiment.sweep.axes import axes_of
 from engine.experiment.sweep.grid import grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue.waiting import WaitingItem

@@ -18,13 +18,11 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, is_last
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, Peak, StepPart, StepProfile
 from engine.training.measuring.telemetry import Rows
 from engine.training.profile import profile as profile_module
 from engine.training.profile.profile import profile_steps
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.run import Run
 

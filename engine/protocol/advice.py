@@ -1,14 +1,79 @@
-"""Results of Check, which trains no step: a model's mistakes with mixed precision, and its tree."""
+"""Advice on numerics or the time of a step, and what Check, which trains no step, finds in a model."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from engine.experiment.text import Details, Line, Text
 from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+
+_MAY_SET = ("precision", "batch_size", "epochs", "steps")
+_TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")
+
+
+def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The changes that advice may make: those of how a model is trained, never of what is trained or read."""
+    return tuple(
+        (key, text) for key, text in changes if key in _MAY_SET or key.partition(".")[0] in _TABLES_IT_MAY_SET
+    )
+
+
+Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(of_advice)]
+"""Settings by their dotted keys, with values as text, that try a remedy; empty where no setting would."""
+
+
+class AdviceKind(StrEnum):
+    """The subject of advice."""
+
+    SLOW_FORMAT = "slow format"
+    ODD_SIZE = "odd size"
+    LITTLE_WORK = "little work"
+    SCALE_SINKS = "scale sinks"
+    SCALE_NEVER_GROWS = "scale never grows"
+    CASTS = "casts"
+    """They cost more than the shorter format saves."""
+    HALF_IN_LOSS = "half in the loss"
+    CLIPPING = "clipping"
+    EPSILON = "epsilon"
+    """The optimizer's is below the smallest number of its parameters' format."""
+    MEMORY = "memory"
+    RANGE = "range"
+    COULD_BE_TF32 = "could be TF32"
+    """Matrix products in FP32 that could run on Tensor Cores."""
+    PAGEABLE_COPY = "pageable copy"
+    SYNCHRONISATION = "synchronisation"
+    STARVED = "starved"
+    TINY_KERNELS = "tiny kernels"
+    UNFUSED_OPTIMIZER = "unfused optimizer"
+    ZEROED_GRADIENTS = "zeroed gradients"
+    """Gradients are filled with zeros where they could be dropped."""
+    LAYOUT = "layout"
+    IDLE_THREADS = "idle threads"
+
+
+class Advice(Message):
+    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
+
+    `action` labels the button that applies `changes`; empty without any.
+    """
+
+    kind: AdviceKind
+    message: Text
+    evidence: Text
+    modules: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
+    changes: Changes = ()
+    action: Line = ""
+
+
+class Advices(Message):
+    """All advice, the most useful first."""
+
+    part: Literal["advice"] = "advice"
+    items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
+
 
 Severity = Literal["error", "warning", "note"]
 """An error would end the run; a warning costs speed or accuracy; a note is worth knowing."""
@@ -18,11 +83,8 @@ class FindingKind(StrEnum):
     """The subject of a finding."""
 
     RAISES = "raises"
-    """The user's code raises an error or exits."""
     TOO_SLOW = "too slow"
-    """Check ran out of time in it."""
     NOT_FLOAT32 = "not float32"
-    """A parameter or buffer is not float32 before training."""
     SCALER_WITH_BF16 = "scaler with BF16"
     CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
     SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
@@ -33,13 +95,10 @@ class FindingKind(StrEnum):
     EPSILON = "epsilon"
     """A number that is to keep another from being 0, but is 0 itself in FP16."""
     WAITS = "waits"
-    """The host waits for the device in every forward pass."""
     BRANCHES = "branches"
     """Python branches on a tensor's value: it waits, and cannot be captured."""
     EMULATED = "emulated"
-    """The device only emulates the precision."""
     ODD_SIZE = "odd size"
-    """A size is not a multiple of 8, which Tensor Cores need for full speed."""
     NO_GRADIENT = "no gradient"
     OUTPUT_NOT_FLOAT = "output not float"
     LOSS_NOT_SCALAR = "loss not scalar"
@@ -78,12 +137,11 @@ class Finding(Message):
 
 
 class ModuleRow(Message):
-    """A module of the model's tree.
+    """A module of the model's tree, by its qualified name, empty for the model itself.
 
-    `name` is its qualified name, empty for the model itself; `parameters` counts those of its children too.
-    `own` describes the parameters and buffers that it holds itself, such as "weight 64×3×7×7 float32".
-    `output` is the shape, such as "2×64×112×112", and `dtype` the number format of what its forward returned
-    in the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
+    `parameters` counts those of its children too, `own` describes what it holds itself, "weight 64×3×7×7
+    float32". `output` is the shape, "2×64×112×112", and `dtype` the format of what its forward returned in
+    the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
     """
 
     name: Line
