@@ -88,11 +88,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Choose one of: {', '.join(names)}."
     return request_problem(
-        f"There is no {noun} named '{value}'.",
-        remedy,
-        key=key,
-        value=value,
-        allowed=", ".join(names),
+        f"There is no {noun} named '{value}'.", remedy, key=key, value=value, allowed=", ".join(names)
     )
 
 
@@ -129,10 +125,7 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
         return request_problem(
-            f"{name}: {sentence}.",
-            f"Change {'it' if key else 'them'}.",
-            key=key,
-            value=shortened(value),
+            f"{name}: {sentence}.", f"Change {'it' if key else 'them'}.", key=key, value=shortened(value)
         )
     shown = shortened(value)
     is_text = isinstance(value, str) and value

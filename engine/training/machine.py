@@ -107,8 +107,5 @@ def _mps_entries() -> tuple[DeviceEntry, ...]:
 def _cpu_entry() -> DeviceEntry:
     machine = processor()
     return DeviceEntry(
-        name="cpu",
-        title=machine.title,
-        memory_mib=machine.memory_mib,
-        precisions=cpu_precisions(machine),
+        name="cpu", title=machine.title, memory_mib=machine.memory_mib, precisions=cpu_precisions(machine)
     )

@@ -265,10 +265,7 @@ class NonfiniteWatch(TorchFunctionMode):
                 "Add a small number before it, or use log_softmax or logsigmoid.",
             )
         if name in ("div", "rdiv", "reciprocal", "rsqrt"):
-            return (
-                f": {name} divides by 0",
-                "Add a small number to the divisor, before any root.",
-            )
+            return (f": {name} divides by 0", "Add a small number to the divisor, before any root.")
         if name:
             return f": {name} is the first to give such a value", f"Look at what {name} is given."
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."

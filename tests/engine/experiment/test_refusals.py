@@ -120,11 +120,7 @@ def test_several_wrong_values_are_all_named() -> None:
             "schedule.warmup_steps",
             "one-cycle warms up by itself",
         ),
-        (
-            {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
-            "scaler.mode",
-            "trains without a scaler",
-        ),
+        ({"precision": "fp16-unscaled", "scaler": {"mode": "on"}}, "scaler.mode", "trains without a scaler"),
     ],
 )
 def test_settings_that_contradict_one_another_are_answered(settings, key, words):
