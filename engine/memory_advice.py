@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Event, Failed, Finished, Started
 from engine.protocol.memory_lines import MemoryLine, largest_batch

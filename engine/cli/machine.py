@@ -16,17 +16,16 @@ from engine.doctor.doctor import examine
 from engine.doctor.report import report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
-from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.experiment import Experiment, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
-from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.template import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.words.settings import as_typed
+from engine.words.names import as_typed
 from engine.worker.launcher import Launcher, Target
 
 

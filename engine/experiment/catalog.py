@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.experiment.model_ref import ModelRef, Reference
 from engine.experiment.own.code import OWN as OWN
-from engine.experiment.own.library_models import Library
-from engine.experiment.text import Line
-from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
+from engine.experiment.own.library_models import Library, ModelRef, Reference
+from engine.experiment.value import MOST_ENTRIES, Line, Mib, Positive, Whole
 
 
 class Precision(StrEnum):

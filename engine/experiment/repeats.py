@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
+from pydantic import Field
+
+from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.value import Message, Seconds
 
 MOST_REPEATS = 1_000
 
@@ -57,4 +59,39 @@ def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
     seed = max((experiment.seed for _, experiment in sides), default=0)
     if seed + repeats - 1 > _LARGEST_SEED:
         message = f"is {seed}, but {repeats:,} repeats would need seeds beyond {_LARGEST_SEED}."
-        raise ProblemError(setting_problem("seed", message, "Give a smaller seed.", value=seed))
+        raise setting_error("seed", message, "Give a smaller seed.", value=seed)
+
+
+MOST_EXTRA_REPEATS = 20
+"""Most runs of a cell for the sake of a wanted precision, unless `repeats` asks for more."""
+
+
+class Plan(Message):
+    """Every cell is piloted, then trained `repeats` times, in turns with those that it is compared with.
+
+    With `precision_percent`, the 95 % interval of every ratio to its baseline shall reach no further than
+    this from the ratio: the cells with the widest intervals are repeated until that is so. With
+    `time_limit_seconds` nothing new begins once that much time has been spent on the sweep.
+    """
+
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    precision_percent: Annotated[float | None, Field(gt=0, le=100)] = None
+    time_limit_seconds: Annotated[float | None, Field(gt=0, le=1e9)] = None
+
+
+class Pilot(Message):
+    """A few steps of a cell in a fresh worker, from which the time and memory of its runs are foretold.
+
+    `start_seconds` pass beside steps and validations (worker, data, model, compiling); `validation_seconds`
+    is one validation, None without any. What was not measured is None.
+    """
+
+    steps: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+    start_seconds: Seconds
+    step_ms: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    samples_per_second: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    peak_mib: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    validation_seconds: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    final_loss: float | None = None
+    steps_per_epoch: Annotated[int | None, Field(ge=1)] = None

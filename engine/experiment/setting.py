@@ -20,8 +20,8 @@ from engine.experiment.catalog import (
     DataRef,
     Precision,
 )
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import DATASET
+from engine.experiment.own.library_models import ModelRef
 
 
 @dataclass(frozen=True)

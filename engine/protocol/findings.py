@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Details, Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+from engine.experiment.value import MOST_ENTRIES, Details, Line, Message, Positive, Seconds, Text, Whole
 
 Severity = Literal["error", "warning", "note"]
 """An error would end the run; a warning costs speed or accuracy; a note is worth knowing."""

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Mib, Seconds, StepNumber, Whole
+from engine.experiment.value import Line, Message, Mib, Seconds, StepNumber, Whole
 from engine.protocol.profile.energy import Energy
 
 

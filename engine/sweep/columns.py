@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.compare.figures import Figure
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.sweep.pictures.picture import (
     DISTURBED_MARK,
     MARK_WORDS,

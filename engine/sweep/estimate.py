@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from engine.compare.sides import for_speed
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import Grid
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.events import Estimate, Turn

@@ -8,7 +8,7 @@ from itertools import islice
 
 from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import VARIANT, Cell, Grid
+from engine.experiment.sweep import VARIANT, Cell, Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import needed_mib
 from engine.store.forecasts import Forecasts, forecast_key, may_change_memory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from engine.compare.figures import SPEED, row_of
 from engine.compare.sides import Side
-from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS
+from engine.experiment.repeats import MOST_EXTRA_REPEATS
 from engine.statistics import student
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.repeats import Pilot
 from engine.experiment.settings import Checkpoint, Measure
-from engine.experiment.sweep.plan import Pilot
 from engine.protocol.events import Epoch, Event, Finished, Phase, PhaseName, Samples, Started, Summary
 
 _MEASURE = Measure(warmup_steps=5, block_steps=2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.compare.figures import LOSS, Figure
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.statistics import Interval
 
 CellStatus = Literal["waiting", "held", "running", "piloted", "done", "stopped", "failed", "left out"]

@@ -6,15 +6,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.experiment.experiment import Experiment, flattened
-from engine.experiment.titles import named
+from engine.experiment.experiment import Experiment, flattened, named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import Tuning
 from engine.tune.halving import ranking
 from engine.tune.trials import known_speed
-from engine.words.names import dataset_words
+from engine.words.names import as_typed, dataset_words, setting_text
 from engine.words.numbers import counted, memory_text, pace_text, seconds_text
-from engine.words.settings import as_typed, setting_text
 
 
 def title_of(tuning: Tuning) -> str:

@@ -13,7 +13,7 @@ from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
 from engine.compare.verdict import Outcome, Pieces, joined
 from engine.experiment.experiment import Experiment
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.report.report import subject_of
 from gui.compare.origin import OriginRow
 from gui.theme.icons import pixmap

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.profile.gain import gains
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.protocol.profile.profiles import Profiles
@@ -17,8 +17,8 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.words.names import setting_text
 from engine.words.numbers import counted, number
-from engine.words.settings import setting_text
 from gui.runs.table.rows import StudyRow
 
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu
 
-from engine.experiment.titles import named
+from engine.experiment.experiment import named
 from engine.store.record import RunRecord
 from gui.runs.marks import shared_tags
 from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column

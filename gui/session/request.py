@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from engine.experiment.experiment import all_settings
+from engine.experiment.experiment import all_settings, setting_help
 from engine.experiment.setting import Entry, Group, Setting
-from engine.experiment.titles import setting_help
 
 
 def _settings_in(group: Group) -> tuple[Setting, ...]:

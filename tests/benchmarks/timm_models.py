@@ -22,7 +22,7 @@ from engine.experiment.problem import ProblemError
 from engine.protocol.events import Finished
 from engine.training.failures import problem_of
 from engine.training.models.build import build_model
-from engine.training.models.libraries.names import library_entries
+from engine.training.models.libraries import library_entries
 from engine.training.models.weightless import Weightless
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train

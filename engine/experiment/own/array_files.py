@@ -20,8 +20,8 @@ from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any
 
 from engine import Later
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.problem import ProblemError, request_error
+from engine.experiment.value import shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,14 +102,12 @@ def arrays_in(file: Path) -> tuple[Array, ...]:
         status = file.stat()
     except (OSError, ValueError):
         message = f"No file {shortened(str(file), most=300)} can be read."
-        raise ProblemError(
-            file_problem(file, message, "Check its spelling, and that you may read it.")
-        ) from None
+        raise file_error(file, message, "Check its spelling, and that you may read it.") from None
     ending = file.suffix.lower()
     if not stat.S_ISREG(status.st_mode) or ending not in ENDINGS:
         what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is no such file"
         message = f"{file} {what}; arrays are read from a file that ends in {_or(ENDINGS)}."
-        raise ProblemError(file_problem(file, message, "Choose such a file."))
+        raise file_error(file, message, "Choose such a file.")
     return _headers(str(file), status.st_mtime_ns, status.st_size)
 
 
@@ -125,20 +123,18 @@ def _headers(file: str, _changed_ns: int, size: int) -> tuple[Array, ...]:
                 arrays = tuple(_READERS[ending](opened, file, size))
     except ImportError:
         message = f"{path} needs pyarrow, which is not installed."
-        raise ProblemError(file_problem(path, message, f"Install it with: {PARQUET_COMMAND}")) from None
+        raise file_error(path, message, f"Install it with: {PARQUET_COMMAND}") from None
     except PermissionError:
         message = f"{path} cannot be opened."
-        raise ProblemError(file_problem(path, message, "Check its permissions.")) from None
+        raise file_error(path, message, "Check its permissions.") from None
     except _ERRORS:
         message = f"{path} is broken, or is not a file of the kind {ending}."
-        raise ProblemError(file_problem(path, message, f"Save it again with {_WRITERS[ending]}.")) from None
+        raise file_error(path, message, f"Save it again with {_WRITERS[ending]}.") from None
     if not arrays:
-        raise ProblemError(file_problem(path, f"{path} holds no arrays.", "Choose another file."))
+        raise file_error(path, f"{path} holds no arrays.", "Choose another file.")
     for array in arrays:
         if array.offset is not None and array.offset + array.nbytes > size:
-            raise ProblemError(
-                file_problem(path, f"{path} is cut short.", "Copy it again, or save it again.")
-            )
+            raise file_error(path, f"{path} is cut short.", "Copy it again, or save it again.")
     return arrays
 
 
@@ -214,7 +210,7 @@ def _parquet(file: str) -> tuple[Array, ...]:
         schema, rows = table.schema_arrow, table.metadata.num_rows
         if len(schema.names) > _MOST_COLUMNS:
             message = f"{file} has {len(schema.names):,} columns; at most {_MOST_COLUMNS:,} are read."
-            raise ProblemError(file_problem(file, message, "Save the numbers as one column of lists."))
+            raise file_error(file, message, "Save the numbers as one column of lists.")
         lists = [
             field.name for field in schema if types.is_list(field.type) or types.is_large_list(field.type)
         ]
@@ -251,9 +247,9 @@ def _dtype(kind: Any) -> str:
         return str(kind)
 
 
-def file_problem(file: Path | str, message: str, remedy: str) -> Problem:
-    """A problem with the file that `path` names."""
-    return request_problem(message, remedy, key="path", value=str(file))
+def file_error(file: Path | str, message: str, remedy: str) -> ProblemError:
+    """The error of a problem with the file that `path` names."""
+    return request_error(message, remedy, key="path", value=str(file))
 
 
 def _or(names: Sequence[str]) -> str:

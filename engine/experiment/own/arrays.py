@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.experiment.catalog import DatasetEntry, Task
-from engine.experiment.own.array_files import Array, arrays_in, file_problem
+from engine.experiment.experiment import setting_error, setting_problem
+from engine.experiment.own.array_files import Array, arrays_in, file_error
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem
+from engine.experiment.value import shortened
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSampl
         _check_validation(chosen)
     if chosen.inputs.shape[0] < 2:
         message = f"{file} has a single sample, and one is needed to train on and one to validate on."
-        raise ProblemError(file_problem(file, message, "Choose a file with more samples."))
+        raise file_error(file, message, "Choose a file with more samples.")
     return chosen
 
 
@@ -193,7 +193,7 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
     """The inputs are the whole file, the targets a file beside it."""
     if inputs and inputs != file.stem:
         message = f"is '{shortened(inputs)}', but {file} holds a single array."
-        raise ProblemError(setting_problem("data.inputs", message, "Leave it empty.", value=inputs))
+        raise setting_error("data.inputs", message, "Leave it empty.", value=inputs)
 
     def read(stem: str) -> Array | None:
         other = file.with_name(f"{stem}.npy")
@@ -203,9 +203,7 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
         other = read(targets.removesuffix(".npy")) if "\0" not in targets else None
         if other is None:
             message = f"is '{shortened(targets)}', but there is no such file beside {file}."
-            raise ProblemError(
-                setting_problem("data.targets", message, "Set it to a .npy file's name.", value=targets)
-            )
+            raise setting_error("data.targets", message, "Set it to a .npy file's name.", value=targets)
         return _with_validation(FileSamples(array, other), read)
     names = _partners(file.stem)
     return _with_validation(FileSamples(array, next(filter(None, map(read, names)), None)), read)
@@ -282,15 +280,13 @@ def _check_numbers(array: Array) -> None:
     where = f"'{shortened(array.name)}' in {array.file}"
     if array.kind == "O":
         message = f"{where} holds Python objects, which Ammeter does not unpickle."
-        raise ProblemError(file_problem(array.file, message, "Save it as an array of numbers of one shape."))
+        raise file_error(array.file, message, "Save it as an array of numbers of one shape.")
     if array.kind == "":
         message = f"{where} holds {shortened(array.dtype)}, not numbers that can be trained on."
-        raise ProblemError(file_problem(array.file, message, "Save it as integers or as float16, 32 or 64."))
+        raise file_error(array.file, message, "Save it as integers or as float16, 32 or 64.")
     if not array.shape or 0 in array.shape:
         message = f"{where} has no samples: its shape is {array.shape}."
-        raise ProblemError(
-            file_problem(array.file, message, "Save it with its samples as the first dimension.")
-        )
+        raise file_error(array.file, message, "Save it with its samples as the first dimension.")
 
 
 def _check_lengths(inputs: Array, targets: Array | None) -> None:
@@ -299,7 +295,7 @@ def _check_lengths(inputs: Array, targets: Array | None) -> None:
             f"'{shortened(inputs.name)}' in {inputs.file} has {inputs.shape[0]:,} samples, but "
             f"'{shortened(targets.name)}' has {targets.shape[0]:,}."
         )
-        raise ProblemError(file_problem(inputs.file, message, "Save as many targets as inputs."))
+        raise file_error(inputs.file, message, "Save as many targets as inputs.")
 
 
 def _check_validation(samples: FileSamples) -> None:
@@ -312,7 +308,7 @@ def _check_validation(samples: FileSamples) -> None:
                 f"'{shortened(other.name)}' in {other.file} is {other.words}, which differs from the "
                 f"{array.words} of '{shortened(array.name)}'."
             )
-            raise ProblemError(file_problem(other.file, message, "Save both alike but for their lengths."))
+            raise file_error(other.file, message, "Save both alike but for their lengths.")
 
 
 def _is_alike(inputs: Array, targets: Array) -> bool:

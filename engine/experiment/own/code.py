@@ -8,16 +8,18 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from engine.experiment.model_ref import ModelRef
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.own.library_models import ModelRef
+from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
+from engine.experiment.value import shortened
 
 MOST_CODE_BYTES = 2**20
 """For a workload file and the modules beside it together."""
@@ -135,7 +137,7 @@ def read_code(path: str | Path) -> Code:
     except ValidationError:
         message = f"The model file {place} has a name that cannot be kept."
         remedy = "Give it a name such as net.py."
-        raise ProblemError(request_problem(message, remedy, key="model", value=str(place))) from None
+        raise request_error(message, remedy, key="model", value=str(place)) from None
 
 
 def remote_problem(path: str | Path) -> Problem | None:
@@ -209,7 +211,7 @@ def _place(path: str | Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
     message = f"The model file {shortened(str(place), 300)} {what}."
-    raise ProblemError(request_problem(message, "Check its path.", key="model", value=str(path)))
+    raise request_error(message, "Check its path.", key="model", value=str(path))
 
 
 def _text_of(place: Path) -> str:
@@ -224,10 +226,8 @@ def _text_of(place: Path) -> str:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
         why = "is not text in UTF-8"
-    raise ProblemError(
-        request_problem(
-            f"The model file {place} {why}.", "Choose a Python file.", key="model", value=str(place)
-        )
+    raise request_error(
+        f"The model file {place} {why}.", "Choose a Python file.", key="model", value=str(place)
     )
 
 
@@ -239,7 +239,7 @@ def _parsed(text: str, place: Path) -> ast.Module:
     except (ValueError, RecursionError, MemoryError):
         where, why = "its text", "it is nested too deeply or has null characters"
     message = f"The model file {place} is not valid Python: {where}: {shortened(why, 200)}."
-    raise ProblemError(request_problem(message, "Correct that line.", key="model", value=str(place)))
+    raise request_error(message, "Correct that line.", key="model", value=str(place))
 
 
 def _collect(folder: Path, tree: ast.Module, beside: dict[str, str], room: int) -> int:
@@ -326,3 +326,42 @@ def _last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
+"""A frame of a traceback, as Python writes it."""
+BEFORE, AFTER = 6, 2
+"""How many lines around the failing one are told."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
+
+    path: Path
+    line: int
+    function: str
+    first: int
+    lines: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        """The file and the line: "net.py:14"."""
+        return f"{self.path.name}:{self.line}"
+
+
+def place_of(detail: str, code: Code | None) -> Place | None:
+    """The innermost frame of a traceback that is in the user's own code; None where there is none."""
+    if code is None:
+        return None
+    texts = {code.file: code.text, **code.beside}
+    for path, number, function in reversed(_FRAME.findall(detail)):
+        name = next((name for name in texts if PurePath(path).as_posix().endswith(f"/{name}")), None)
+        name = path if name is None and path in texts else name
+        if name is not None:
+            lines, line = texts[name].splitlines(), int(number)
+            first = max(1, line - BEFORE)
+            return Place(
+                Path(code.folder, name), line, function, first, tuple(lines[first - 1 : line + AFTER])
+            )
+    return None

@@ -9,11 +9,10 @@ from itertools import islice
 from pathlib import Path
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER, TEXT_FOLDER, DatasetEntry
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.array_files import ENDINGS as ARRAY_ENDINGS
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem
+from engine.experiment.value import shortened
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """The endings of pictures for torchvision."""

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import Message
+from engine.experiment.value import Line, Message, Text
 
 _MAY_SET = ("precision", "batch_size", "epochs", "steps")
 _TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")

@@ -6,8 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Fraction, Message, Mib, Seconds, StepNumber, Whole
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Fraction,
+    Line,
+    Message,
+    Mib,
+    Seconds,
+    StepNumber,
+    Text,
+    Whole,
+)
 from engine.protocol.numerics.advice import Changes
 
 Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.experiment.catalog import Precision
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, Positive, StepNumber, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, Positive, StepNumber, Text, Whole
 
 Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from engine.experiment.settings import Scaler
-from engine.experiment.text import Line, Text
-from engine.experiment.value import Message, Positive, StepNumber, Whole
+from engine.experiment.value import Line, Message, Positive, StepNumber, Text, Whole
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.formats import DTypes
 from engine.protocol.numerics.precision_map import Direction

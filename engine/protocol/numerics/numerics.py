@@ -9,8 +9,7 @@ from pydantic import Field
 
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Positive
+from engine.experiment.value import Line, Message, Positive
 from engine.protocol.answer import Answer
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.islands import Islands

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Fraction, Message, Positive, Seconds, Whole
+from engine.experiment.value import MOST_ENTRIES, Fraction, Line, Message, Positive, Seconds, Text, Whole
 from engine.protocol.numerics.formats import DTypes
 
 LOSS, OPTIMIZER, ELSEWHERE = "(loss)", "(optimizer)", "(elsewhere)"

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, StepNumber, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
 from engine.protocol.numerics.formats import Exponents, NumberFormat
 
 Quantity = Literal["activation", "gradient", "weight"]

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Seconds
+from engine.experiment.value import Line, Message, Seconds
 
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 

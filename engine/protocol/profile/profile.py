@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import Message, Positive
+from engine.experiment.value import Line, Message, Positive, Text
 from engine.protocol.numerics.advice import Advice
 from engine.protocol.profile.bar import Bar, Ms, StepPart
 from engine.protocol.profile.energy import Energy

@@ -9,8 +9,7 @@ from pydantic import Field, field_validator
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import Line
-from engine.experiment.value import Message
+from engine.experiment.value import Line, Message
 from engine.protocol.answer import Answer
 from engine.protocol.profile.limits import Limits
 from engine.protocol.profile.profile import StepProfile

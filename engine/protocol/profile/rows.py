@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Fraction, Message
+from engine.experiment.value import Fraction, Line, Message
 from engine.protocol.profile.bar import Ms, StepPart
 
 MOST_TABLE_ROWS = 2_000

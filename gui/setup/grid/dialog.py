@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QWidget
 
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
 from gui.setup.grid.survey import Survey
 from gui.setup.grid.words import left_out_words, plan_words

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.experiment.checks import Catalog, look_at_nothing
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
 from gui.session.background import Background
 from gui.setup.check import Outcome, check
 from gui.setup.draft import Draft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import ModelRef
 from gui.setup.fields import NUMBER_KEYS, TEXT_KEYS
 
 # a comma after a leading zero is a decimal comma, which the validation refuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QDialog, QFrame, QPlainTextEdit, QWidget
 
 from engine.experiment.own.code import Code
-from engine.experiment.text import one_line, printable
+from engine.experiment.value import one_line, printable
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.experiment.checks import Catalog, ModelEntry
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import MODEL, Code
+from engine.experiment.own.library_models import ModelRef
 from gui.setup.model.matching import Group, Row
 
 OPEN, NEW = "\0open", "\0new"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QWidget
 
-from engine.experiment.text import in_sentence
-from engine.experiment.titles import setting_title
+from engine.experiment.experiment import setting_title
+from engine.experiment.value import in_sentence
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.precision_map import module_title
-from engine.words.settings import setting_text
+from engine.words.names import setting_text
 from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.messages import OfferedView

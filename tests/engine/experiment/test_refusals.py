@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment.experiment import Experiment, experiment_from, from_dotted, read_toml
+from engine.experiment.experiment import Experiment, experiment_from, from_dotted, setting_title
+from engine.experiment.presets import read_toml
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.titles import setting_title
 
 WRONG = [
     ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from engine.experiment.catalog import Precision
-from engine.experiment.titles import named
+from engine.experiment.experiment import named
 from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
 from engine.protocol.numerics.nonfinite import Cause, most_skips

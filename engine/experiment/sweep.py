@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -19,11 +19,14 @@ from engine.experiment.experiment import (
     flattened,
     from_dotted,
     layered,
+    named,
+    setting_error,
+    setting_title,
 )
-from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name_of_key
-from engine.experiment.text import shortened
-from engine.experiment.titles import named, setting_title
-from engine.experiment.value import MOST_ENTRIES, Message
+from engine.experiment.own.code import with_code
+from engine.experiment.own.library_models import ModelRef
+from engine.experiment.problem import Problem, ProblemError, request_error, unknown_name_of_key
+from engine.experiment.value import MOST_ENTRIES, Message, shortened
 
 Value = str | int | float | bool | None
 
@@ -166,7 +169,7 @@ def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
     size = math.prod(len(axis.values) for axis in axes)
     if size > MOST_CELLS:
         message = f"The sweep would have {size:,} cells, but it can have at most {MOST_CELLS:,}."
-        raise ProblemError(request_problem(message, "Give fewer values.", key="sweep", value=size))
+        raise request_error(message, "Give fewer values.", key="sweep", value=size)
     draft = Grid(base=dict(base), axes=tuple(axes))
     grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
     # validates every one of them
@@ -182,9 +185,7 @@ def _normal(grid: Grid, axis_place: int) -> Axis:
         value = given if axis.key == VARIANT or axis.overrides else _own_value(grid, axis_place, place)
         if value in values:
             message = f"{axis.title} has the value {shortened(given)} twice."
-            raise ProblemError(
-                request_problem(message, "Give every value once.", key=axis.key, value=shortened(given))
-            )
+            raise request_error(message, "Give every value once.", key=axis.key, value=shortened(given))
         values.append(value)
     return axis.model_copy(update={"values": tuple(values)})
 
@@ -195,3 +196,96 @@ def _own_value(grid: Grid, axis_place: int, place: int) -> Value:
     experiment = grid._experiment(tuple(places))
     value: Any = flattened(experiment)[grid.axes[axis_place].key]
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+AxisValues = Mapping[str, tuple[Value, ...]]
+"""The values of every swept setting, by its dotted key."""
+
+
+def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Value, ...]]:
+    """The values that a TOML table `origin` gives: `batch_size = [32, 64]`. Raises ProblemError."""
+    if not isinstance(table, Mapping):
+        message = f"{origin} is {shortened(table)}, but it must be a table of settings and their values."
+        raise request_error(message, f"Write it as [{origin}], then batch_size = [32, 64].", key=origin)
+    return {key: _checked(key, values) for key, values in _lists(table, "")}
+
+
+def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
+    """The setting and the values that "batch_size=32,64" gives. Raises ProblemError.
+
+    Where there are semicolons they part the values, which may then contain commas.
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        message = f"--sweep is '{shortened(text)}', but it must be KEY=VALUES."
+        raise request_error(message, "Write it as --sweep batch_size=32,64.", key="sweep", value=text)
+    mark = ";" if ";" in values else ","
+    parts = [part.strip() for part in values.split(mark)] if values else []
+    if mark == "," and "" in parts:
+        message = f"has an empty value among {shortened(values)}."
+        raise setting_error(key, message, "Remove the comma too many.", value=values)
+    return key, _checked(key, parts)
+
+
+def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """The values that several texts give. Raises ProblemError, also for a setting given twice."""
+    result: dict[str, tuple[Value, ...]] = {}
+    for key, values in map(values_of_text, texts):
+        if key in result:
+            message = "is swept twice."
+            raise setting_error(key, message, "Give all its values in one list.", value=key)
+        result[key] = values
+    return result
+
+
+def axes_of(
+    values: AxisValues, *, names_dataset: bool = False, typed: Collection[str] = ()
+) -> tuple[Axis, ...]:
+    """The axes of these values; models of the user's own files bring their code.
+
+    `names_dataset` says whether the user named a dataset; data that such a file brings is then not used.
+    `typed` are the keys whose values the user named just now. Raises ProblemError.
+    """
+    return tuple(_axis(key, given, names_dataset, is_typed=key in typed) for key, given in values.items())
+
+
+def _axis(key: str, values: tuple[Value, ...], names_dataset: bool, *, is_typed: bool) -> Axis:
+    if key != "model" or not any(ModelRef(value).file for value in values):
+        return Axis(key=key, values=values)
+    overrides = (
+        with_code({key: value}, names_model=True, names_dataset=names_dataset, is_typed=is_typed)
+        for value in values
+    )
+    return Axis(key=key, values=values, overrides=tuple(overrides))
+
+
+def _lists(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _lists(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _checked(key: str, values: object) -> tuple[Value, ...]:
+    if key not in all_settings():
+        raise ProblemError(unknown_name_of_key(key, all_settings()))
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        message = f"is swept over {shortened(values)}, which must be a list of values."
+        raise setting_error(key, message, "Write it as [32, 64].", value=values)
+    if not values:
+        message = "is swept, but has no values."
+        raise setting_error(key, message, "Give it two or more values.", value="")
+    if len(values) > MOST_CELLS:
+        message = f"has {len(values):,} values, but a sweep can have at most {MOST_CELLS:,} cells."
+        raise setting_error(key, message, "Give fewer values.", value=len(values))
+    return tuple(_value(key, value) for value in values)
+
+
+def _value(key: str, value: object) -> Value:
+    if isinstance(value, list):  # a setting that is a list itself
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, str | int | float):
+        return value
+    message = f"is swept over {shortened(value)}, which is no value of {setting_title(key)}."
+    raise setting_error(key, message, "Give text, a number, true or false.", value=value)
