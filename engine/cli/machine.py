@@ -111,7 +111,7 @@ def _library(name: str) -> Library:
 
 
 def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
-    if not catalog.has_library(library):
+    if not any(catalog.models_of(library)):
         remedy = "Install it, and list its models again."
         raise ProblemError(request_problem(f"{library.missing}.", remedy, key="library"))
     models = list(catalog.models_of(library))

@@ -40,18 +40,15 @@ class Turn:
 def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
     """The runs of the labelled sides in training order: A B, B A, A B, ...
 
-    Each repeat reverses the order of the one before, so that a drift of the machine hits every side alike,
-    and raises the seed of every side by one. Raises ProblemError where a seed would grow too large.
+    Each repeat raises the seed of every side by one, and reverses the order of the one before, so that a
+    drift of the machine hits every side alike. Raises ProblemError where a seed would grow too large.
     """
     check_seeds(sides, repeats)
-    turns: list[Turn] = []
-    for repeat in range(repeats):
-        one_round = [
-            Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
-            for label, side in sides
-        ]
-        turns += one_round if repeat % 2 == 0 else reversed(one_round)
-    return tuple(turns)
+    return tuple(
+        Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
+        for repeat in range(repeats)
+        for label, side in (sides if repeat % 2 == 0 else reversed(sides))
+    )
 
 
 def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -15,6 +15,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import (
     Experiment,
     all_settings,
+    dotted,
     experiment_from,
     flattened,
     from_dotted,
@@ -25,7 +26,7 @@ from engine.experiment.experiment import (
 )
 from engine.experiment.own.code import with_code
 from engine.experiment.own.library_models import ModelRef
-from engine.experiment.problem import Problem, ProblemError, request_error, unknown_name_of_key
+from engine.experiment.problem import ProblemError, request_error, unknown_name_of_key
 from engine.experiment.value import MOST_ENTRIES, Message, shortened
 
 Value = str | int | float | bool | None
@@ -39,8 +40,7 @@ MOST_CELLS = 10_000
 class Axis(Message):
     """A setting by its dotted key, and its values in the order given.
 
-    `overrides` has the nested settings of each value where these are more than the setting itself: those of
-    a variant, or the code of a model's own file.
+    `overrides` has each value's nested settings, where a variant or the code of a file makes these more.
     """
 
     key: str
@@ -93,19 +93,15 @@ class Grid(Message):
 
     @property
     def compared(self) -> int:
-        """The place of the axis whose first value is the baseline of the others.
-
-        The variants', else that of the precision, else the recipe's, else the first.
-        """
+        """The place of the axis whose first value is the baseline of the others."""
         keys = [axis.key for axis in self.axes]
         return next((keys.index(key) for key in (VARIANT, "precision", "step.recipe") if key in keys), 0)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells in the grid's order. Raises ProblemError that names the cell which is no experiment."""
-        return tuple(
-            Cell(index, places, self._experiment(places)) for index, places in enumerate(self._places())
-        )
+        every = product(*(range(len(axis.values)) for axis in self.axes))
+        return tuple(Cell(index, places, self._experiment(places)) for index, places in enumerate(every))
 
     def baseline(self, cell: Cell) -> Cell:
         """The cell that a cell is compared with: the same but for the first value of the compared axis."""
@@ -138,30 +134,21 @@ class Grid(Message):
             if of is None or number in of
         )
 
-    def _places(self) -> Iterator[tuple[int, ...]]:
-        return product(*(range(len(axis.values)) for axis in self.axes))
-
     def _experiment(self, places: tuple[int, ...]) -> Experiment:
         layers = (axis.settings(place) for axis, place in zip(self.axes, places, strict=True))
         try:
             return experiment_from(layered(self.base, *layers))
         except ProblemError as error:
-            raise ProblemError(*(self._of_cell(places, problem) for problem in error.problems)) from None
-
-    def _of_cell(self, places: Sequence[int], problem: Problem) -> Problem:
-        cell = shortened(self.name(places), _LONGEST_CELL)
-        message = f"The cell {cell} cannot be trained: {problem.message}"
-        return problem.model_copy(update={"message": message})
-
-
-_LONGEST_CELL = 200
+            why = f"The cell {shortened(self.name(places), most=200)} cannot be trained: "
+            changed = (given.model_copy(update={"message": why + given.message}) for given in error.problems)
+            raise ProblemError(*changed) from None
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
     """The grid of these axes over nested settings; values may be text, and become the settings' own.
 
-    Raises ProblemError for an unknown setting, an axis without values, a value given twice, too many cells,
-    and a cell that does not validate, which the problem names.
+    Raises ProblemError for an unknown setting, a value given twice, too many cells, and a cell that is no
+    experiment.
     """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
@@ -172,13 +159,11 @@ def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
         raise request_error(message, "Give fewer values.", key="sweep", value=size)
     draft = Grid(base=dict(base), axes=tuple(axes))
     grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
-    # validates every one of them
-    assert len(grid.cells) == size
+    assert len(grid.cells) == size  # validates every one of them
     return grid
 
 
 def _normal(grid: Grid, axis_place: int) -> Axis:
-    """The axis with its values as an experiment has them. Raises ProblemError for a value given twice."""
     axis = grid.axes[axis_place]
     values: list[Value] = []
     for place, given in enumerate(axis.values):
@@ -207,7 +192,7 @@ def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Val
     if not isinstance(table, Mapping):
         message = f"{origin} is {shortened(table)}, but it must be a table of settings and their values."
         raise request_error(message, f"Write it as [{origin}], then batch_size = [32, 64].", key=origin)
-    return {key: _checked(key, values) for key, values in _lists(table, "")}
+    return {key: _checked(key, values) for key, values in dotted(table)}
 
 
 def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
@@ -246,25 +231,14 @@ def axes_of(
     `names_dataset` says whether the user named a dataset; data that such a file brings is then not used.
     `typed` are the keys whose values the user named just now. Raises ProblemError.
     """
-    return tuple(_axis(key, given, names_dataset, is_typed=key in typed) for key, given in values.items())
-
-
-def _axis(key: str, values: tuple[Value, ...], names_dataset: bool, *, is_typed: bool) -> Axis:
-    if key != "model" or not any(ModelRef(value).file for value in values):
-        return Axis(key=key, values=values)
-    overrides = (
-        with_code({key: value}, names_model=True, names_dataset=names_dataset, is_typed=is_typed)
-        for value in values
-    )
-    return Axis(key=key, values=values, overrides=tuple(overrides))
-
-
-def _lists(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _lists(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+    axes = []
+    for key, given in values.items():
+        overrides: list[dict[str, Any]] = []
+        if key == "model" and any(ModelRef(value).file for value in given):
+            how = {"names_model": True, "names_dataset": names_dataset, "is_typed": key in typed}
+            overrides = [with_code({key: value}, **how) for value in given]
+        axes.append(Axis(key=key, values=given, overrides=tuple(overrides)))
+    return tuple(axes)
 
 
 def _checked(key: str, values: object) -> tuple[Value, ...]:

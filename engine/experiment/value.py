@@ -1,4 +1,7 @@
-"""The base class of messages between worker and program, and the bounds of their numbers."""
+"""Values from outside: the base class of messages, the bounds of their numbers, and text.
+
+Text from outside, such as names, notes, file names and a worker's words, is shown and never obeyed.
+"""
 
 from __future__ import annotations
 
@@ -85,13 +88,11 @@ def shortened(value: object, most: int = _MOST_QUOTED) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Looks no deeper into lists and tables than a sentence can show."""
-
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxdict = 3, 8
+        # no deeper into lists and tables than a sentence can show
+        self.maxlevel, self.maxdict, self.maxstring, self.maxother = 3, 8, 120, 120
         self.maxlist = self.maxtuple = self.maxset = 20
-        self.maxstring = self.maxother = 2 * _MOST_QUOTED
 
     def repr_of(self, value: object) -> str:
         return self.repr(value) if isinstance(value, list | tuple | dict | set | int) else str(value)

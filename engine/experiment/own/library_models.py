@@ -1,4 +1,4 @@
-"""Models that other libraries define: `timm:resnet18`, `hf:llama`, and the settings that override theirs."""
+"""Names of models that a library or a file defines, `timm:resnet18` or `net.py:Net`, and their overrides."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ class Library:
     @property
     def missing(self) -> str:
         """A clause that says how to get it."""
-        return (
-            f"{self.package} is not installed here; `uv sync --extra {self.extra}` in a clone, "
-            f"or `pip install {self.package}`, installs it"
-        )
+        clone = f"`uv sync --extra {self.extra}` in a clone"
+        return f"{self.package} is not installed here; {clone}, or `pip install {self.package}`, installs it"
 
 
 TIMM, TRANSFORMERS = Library("timm", "timm", "timm"), Library("hf", "transformers", "llm")
@@ -44,12 +42,9 @@ def unknown_library_model(model: str, library: Library, known: Iterable[str]) ->
     """A name that the installed library does not have; `known` are the names of its models."""
     near = difflib.get_close_matches(model, list(known), n=3, cutoff=0.75)
     listed = f"`ammeter catalog --library {library.prefix}` lists them all."
-    return request_problem(
-        f"{library.package} has no model named '{shortened(model.partition(':')[2])}'.",
-        f"Did you mean {alternatives(near)}? {listed}" if near else listed,
-        key="model",
-        value=model,
-    )
+    message = f"{library.package} has no model named '{shortened(model.partition(':')[2])}'."
+    remedy = f"Did you mean {alternatives(near)}? {listed}" if near else listed
+    return request_problem(message, remedy, key="model", value=model)
 
 
 OVERRIDES_TABLE = "model_config"
