@@ -34,8 +34,7 @@ from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, St
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.worker.awake import kept_awake
-from engine.worker.launcher import Launcher, Target
+from engine.worker.launcher import Launcher, Target, kept_awake
 
 
 class InterruptError(Exception):

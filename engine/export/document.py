@@ -13,7 +13,7 @@ from engine.compare.verdict import Pieces, joined
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, setting_title
-from engine.protocol.numerics.advice import Advice
+from engine.protocol.advice import Advice
 from engine.words.names import applying_settings, dataset_words, setting_text
 from engine.words.numbers import NONE
 

@@ -20,7 +20,7 @@ from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
-from engine.protocol.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
+from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
 from engine.words.names import comparable_settings
 
 Quantity = Literal["allocated", "resident"]

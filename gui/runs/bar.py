@@ -15,7 +15,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton
 from gui.widgets.boxes import in_row, wide
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 

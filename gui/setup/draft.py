@@ -25,10 +25,9 @@ from engine.experiment.own.library_models import ModelRef
 from engine.experiment.presets import Preset
 from engine.experiment.setting import Chosen
 from engine.experiment.sweep import Value
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
-from gui.setup.grid.values import cleaned, text_of, values_of
+from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, words_of
 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")

@@ -27,7 +27,7 @@ from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, grid_of
 from engine.store.record import Status
 from engine.store.store import Store
-from engine.sweep.events import TurnEnded
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 

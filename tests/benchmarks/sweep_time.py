@@ -25,7 +25,7 @@ from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Finished
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of, estimate_of_grid
-from engine.sweep.events import TurnEnded
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 

@@ -25,8 +25,7 @@ from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.reading import results_of
-from engine.sweep.results import Results
+from engine.sweep.results import Results, results_of
 from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
 from gui.sweep.views.picture_view import PictureView
 from gui.window.app import make_application

@@ -18,10 +18,9 @@ from engine.export.kinds.sweep import as_json, cells_section
 from engine.export.writers.data import json_value
 from engine.protocol.events import Log, Samples
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.answers import answers
-from engine.sweep.events import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted
-from engine.sweep.order import turns
+from engine.sweep.order import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted, turns
 from engine.sweep.results import CellResult, Results
+from engine.sweep.words import answers
 from engine.words.numbers import clock_text, counted, duration
 
 

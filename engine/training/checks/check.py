@@ -14,7 +14,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.findings import Checked, Finding, FindingKind, Severity
+from engine.protocol.advice import Checked, Finding, FindingKind, Severity
 from engine.training.checks.passes import Pass, Subject, built, raised, small_batches
 from engine.training.checks.places import CodePlace, running
 from engine.training.checks.static import static_findings, waits_in_text

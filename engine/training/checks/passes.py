@@ -18,7 +18,7 @@ from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
-from engine.protocol.findings import Finding, FindingKind, Severity
+from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks.places import CodePlace, forward_place, place_of, trace_of
 from engine.training.checks.static import definition_place
 from engine.training.checks.tree import ModuleTree, tensors_text

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.findings import ModuleRow
+from engine.protocol.advice import ModuleRow
 from engine.training.models.recompute import own_class
 
 _MOST_PARTS = 4

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.findings import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.places import CodePlace, calling_line, forward_place
 from engine.training.checks.static import half_place
 from engine.training.checks.tree import ModuleTree, dtype_text

@@ -26,6 +26,7 @@ from engine.protocol.events import (
     Skipped,
     Summary,
 )
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.data.picture_sources import picture_events, prepare_pictures
@@ -36,7 +37,6 @@ from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import CheckpointKind
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, plain_step, prepare, take_device
 from engine.training.runs.run import Run
 from engine.training.steps.plain import PlainStep, TrainingStep

@@ -25,6 +25,7 @@ from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
+from engine.protocol.jobs import Control
 from engine.training.data.datasets import DatasetFacts, download
 from engine.training.data.image_folder import (
     look_through,
@@ -43,7 +44,6 @@ from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import Checkpoints, resumable
-from engine.training.runs.control import Control
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
 from engine.training.steps.plain import PlainStep

@@ -126,7 +126,7 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.store.queue.waiting import RUN
 from engine.store.saved.study import Study
 from engine.store.store import Store

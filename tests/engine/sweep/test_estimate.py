@@ -15,8 +15,7 @@ from engine.experiment.sweep import Grid
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid
-from engine.sweep.events import Estimate
-from engine.sweep.pilot import run_seconds
+from engine.sweep.order import Estimate, run_seconds
 from tests.engine.sweep.conftest import Sweeping
 
 Sweepings = Callable[..., Sweeping]

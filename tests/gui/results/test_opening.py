@@ -19,7 +19,7 @@ from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study

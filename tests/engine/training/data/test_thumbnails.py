@@ -14,6 +14,7 @@ from PIL import Image
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
+from engine.protocol.jobs import Control
 from engine.training.data import pictures as built_in
 from engine.training.data.batches import DataSplit, Resident, Source
 from engine.training.data.datasets import load_source
@@ -22,7 +23,6 @@ from engine.training.data.picture_sources import picture_events
 from engine.training.data.text import Corpus
 from engine.training.doctor import read_catalog
 from engine.training.runs import loop
-from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
 
 CPU = torch.device("cpu")

@@ -16,10 +16,10 @@ from torch.nn.utils import parameters_to_vector
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Finished, Samples, Started
+from engine.protocol.jobs import Control
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models.build import build_model
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan
 
