@@ -151,10 +151,10 @@ def _all_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Itera
     else:
         found = look(experiment, dataset)
         if dataset.name == ARRAYS:
-            samples = found and found.samples
+            samples = None if found is None else found.samples
             if found is not None and samples is None:
                 yield from found.problems
-            dataset = samples and data_entry(experiment, dataset, samples)
+            dataset = None if samples is None else data_entry(experiment, dataset, samples)
     if dataset is not None:
         yield from _size_problems(experiment, dataset)
         yield from found.problems if found else ()

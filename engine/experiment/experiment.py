@@ -321,8 +321,8 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             result.pop(OVERRIDES_TABLE, None)
         for key, value in layer.items():
             below = result.get(key)
-            is_nested = isinstance(value, Mapping) and isinstance(below, Mapping)
-            result[key] = layered(below, value) if is_nested else value
+            are_tables = isinstance(value, Mapping) and isinstance(below, Mapping)
+            result[key] = layered(below or {}, value) if are_tables else value
     return result
 
 

@@ -87,8 +87,8 @@ class Preset:
     @property
     def without_gpu_note(self) -> str | None:
         """A sentence about its differences without a GPU; None without any."""
-        default = "Without a GPU it has other settings." if self._overrides else None
-        return self.without_gpu.get("about", default)
+        note = "Without a GPU it has other settings." if self._overrides else None
+        return str(self.without_gpu["about"]) if "about" in self.without_gpu else note
 
     def about_for(self, has_gpu: bool) -> str:
         """A line about the preset, and without a GPU about its differences."""

@@ -207,8 +207,9 @@ def _with_validation(samples: FileSamples, find: Callable[[str], Array | None]) 
         next(filter(None, map(find, validation_names(array.name))), None) if array else None
         for array in (samples.inputs, samples.targets)
     )
-    is_whole = inputs is not None and (samples.targets is None or targets is not None)
-    return replace(samples, validation=(inputs, targets)) if is_whole else samples
+    if inputs is None or (samples.targets is not None and targets is None):
+        return samples
+    return replace(samples, validation=(inputs, targets))
 
 
 def _usual_inputs(names: Sequence[str], targets: str, arrays: dict[str, Array]) -> str:
