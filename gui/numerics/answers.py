@@ -8,13 +8,19 @@ from PySide6.QtCore import QSize, Signal
 
 from engine.drawing.shapes import Box, Drawing, Words
 from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
-from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, module_title
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    FirstNonfinite,
+    NonfiniteSearch,
+    module_title,
+)
+from engine.protocol.numerics.numerics import Islands, IslandTrial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.charts.painter import Painted, words_width
 from gui.widgets import Button, label
-from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

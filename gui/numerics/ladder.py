@@ -12,8 +12,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
 from engine.words.numbers import NONE
 from gui.theme.fonts import font
 from gui.theme.theme import theme

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOp
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import BF16, FP16, FP32, dtype_label
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation, PrecisionMap
+from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Operation, PrecisionMap
 from engine.words.numbers import memory_text, number, share_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.theme.fonts import font

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.precision_map import Operation, PrecisionMap, module_title
+from engine.protocol.numerics.nonfinite import Operation, PrecisionMap, module_title
 from engine.words.numbers import memory_text, number, share_text
 from gui.numerics.map_tree import (
     BACKWARD,
@@ -29,7 +29,7 @@ from gui.numerics.map_tree import (
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 from gui.widgets.messages import OfferedView
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -17,12 +17,10 @@ from gui.numerics.answers import IslandsView, NonfiniteView
 from gui.numerics.ladder import LadderView
 from gui.numerics.map_view import MapView
 from gui.numerics.range_view import RangeView, ReadSample
-from gui.session.orders.head import StudyHead, StudyPage, state_words
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import EmptyState, label, set_text
-from gui.widgets.answers.advice_view import AdviceView, AdviceWords
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs, wrapped
 from gui.widgets.boxes import in_column, wide
 
 

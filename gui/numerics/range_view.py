@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.words.numbers import share_text
 from gui.charts.painter import Painted

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import Later
 from engine.protocol.events import Epoch
-from engine.protocol.slowdown import Slowdown
+from engine.protocol.summary import Slowdown
 from engine.words.numbers import memory_text, number
 from gui.session.live_run import LiveRun
 

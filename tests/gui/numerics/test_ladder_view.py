@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
 from gui.numerics.ladder import LadderView, error_text
 
 
