@@ -10,9 +10,8 @@ from contextlib import closing
 from functools import partial
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol import jobs
 from engine.protocol.advice import Checked, Finding, FindingKind

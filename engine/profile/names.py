@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.compare.names import experiment_titles
-from engine.experiment.text import in_sentence
+from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles

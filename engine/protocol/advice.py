@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from engine.experiment.text import Details, Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+from engine.experiment.value import MOST_ENTRIES, Details, Line, Message, Positive, Seconds, Text, Whole
 
 _MAY_SET = ("precision", "batch_size", "epochs", "steps")
 _TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")

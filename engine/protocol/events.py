@@ -12,19 +12,21 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_vali
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.text import Details, Line, Text
 from engine.experiment.value import (
     LARGEST_STEP,
     MOST_ENTRIES,
     MOST_MIB,
     MOST_ROWS,
     MOST_SECONDS,
+    Details,
     Fraction,
+    Line,
     Message,
     Mib,
     Positive,
     Seconds,
     StepNumber,
+    Text,
     Whole,
 )
 from engine.protocol.advice import Checked as Checked

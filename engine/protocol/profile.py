@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from engine.experiment.text import Line, Text
-from engine.experiment.value import Fraction, Message, Positive, Seconds
+from engine.experiment.value import Fraction, Line, Message, Positive, Seconds, Text
 from engine.protocol.advice import Advice
 from engine.protocol.summary import Energy
 

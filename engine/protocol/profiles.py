@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.settings import FAST, RecipePart, joined
-from engine.experiment.text import Line
-from engine.experiment.value import Message
+from engine.experiment.value import Line, Message
 from engine.protocol.advice import Changes
 from engine.protocol.answer import Answer
 from engine.protocol.profile import Limits, StepPart, StepProfile

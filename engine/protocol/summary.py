@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Mib, Positive, Seconds, StepNumber, Whole
+from engine.experiment.value import Line, Message, Mib, Positive, Seconds, StepNumber, Whole
 
 Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]

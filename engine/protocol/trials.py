@@ -10,15 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
-from engine.experiment.text import Line, Text
 from engine.experiment.value import (
     MIB_PER_GIB,
     MOST_ENTRIES,
     Fraction,
+    Line,
     Message,
     Mib,
     Positive,
     Seconds,
+    Text,
     Whole,
 )
 from engine.protocol.answer import Answer

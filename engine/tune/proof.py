@@ -12,9 +12,8 @@ from typing import Any
 from engine.compare.evidence import is_spoiled
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.experiment.repeats import Turn, in_turns
+from engine.experiment.repeats import Pilot, Turn, in_turns
 from engine.experiment.settings import LEAST_BLOCKS
-from engine.experiment.sweep.plan import Pilot
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import Proof, Tuning, TuningTrial

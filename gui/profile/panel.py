@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.compare.energy import step_energy_text
-from engine.experiment.text import in_sentence
+from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
 from engine.profile.gain import Gain, gains, verdicts

@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QDragEnterEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QStackedLayout, QToolButton, QWidget
 
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.words.numbers import counted
 from gui.runs.table.line import has_runs
 from gui.runs.table.lines import TIP

@@ -14,8 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
-from engine.experiment.text import shortened
-from engine.experiment.value import MIB_PER_GIB
+from engine.experiment.value import MIB_PER_GIB, shortened
 from engine.runner import fitting_batch, with_accumulation
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun

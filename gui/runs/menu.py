@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import named
 from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord
 from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column

@@ -23,7 +23,7 @@ from engine.protocol.events import Finished
 from engine.protocol.jobs import Control
 from engine.training.failures import problem_of
 from engine.training.models.build import build_model
-from engine.training.models.libraries.names import library_entries
+from engine.training.models.libraries import library_entries
 from engine.training.models.weightless import Weightless
 from engine.training.runs.loop import train
 

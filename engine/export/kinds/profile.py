@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.bar_picture import bars_drawing
 from engine.profile.columns import NOUNS, TABLES, Column, SideRow, Table, columns_of, side_rows

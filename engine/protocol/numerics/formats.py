@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Whole
+from engine.experiment.value import Line, Message, Whole
 
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
 """The exponents of float64's numbers, subnormal ones included."""

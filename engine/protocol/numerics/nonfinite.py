@@ -9,8 +9,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.experiment.settings import Scaler
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Fraction, Message, Positive, Seconds, StepNumber, Whole
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Fraction,
+    Line,
+    Message,
+    Positive,
+    Seconds,
+    StepNumber,
+    Text,
+    Whole,
+)
 from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import DTypes
 

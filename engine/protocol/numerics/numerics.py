@@ -9,8 +9,18 @@ from pydantic import Field
 
 from engine.experiment.catalog import NumericsPart, Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Fraction, Message, Mib, Positive, Seconds, StepNumber, Whole
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Fraction,
+    Line,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    StepNumber,
+    Text,
+    Whole,
+)
 from engine.protocol.advice import Advices, Changes
 from engine.protocol.answer import Answer
 from engine.protocol.numerics.nonfinite import NonfiniteSearch, PrecisionMap

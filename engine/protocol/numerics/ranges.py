@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.experiment.catalog import Precision
-from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, StepNumber, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
 from engine.protocol.numerics.formats import E4M3, E5M2, FP16, Exponents, NumberFormat
 from engine.protocol.numerics.nonfinite import module_title
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterator
 
 from engine.experiment.catalog import Precision
-from engine.experiment.titles import named
+from engine.experiment.experiment import named
 from engine.protocol.advice import Advice, AdviceKind, Advices, Changes
 from engine.protocol.events import Event
 from engine.protocol.numerics.formats import FP16, dtype_label

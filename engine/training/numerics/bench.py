@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch

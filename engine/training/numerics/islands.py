@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Event

@@ -27,7 +27,7 @@ from engine.protocol.numerics.nonfinite import (
     most_skips,
 )
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.models.around import own_class
+from engine.training.models.recompute import own_class
 from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span

@@ -16,10 +16,9 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, setting_problem
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
 from engine.protocol.advice import Advice
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary

@@ -29,7 +29,7 @@ from engine.protocol.events import (
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
-from engine.training.data.thumbnails import picture_events, prepare_pictures
+from engine.training.data.picture_sources import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number, problem_of
 from engine.training.measuring.ranges import in_fp32, measured_ranges, watched_pass

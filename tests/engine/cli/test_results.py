@@ -10,9 +10,8 @@ import pytest
 
 from engine.cli import VERBS, main
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.sweep.axes import axes_of
-from engine.experiment.sweep.grid import grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import axes_of, grid_of
 from engine.protocol.answer import Answer
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.numerics.numerics import Numerics
 from engine.protocol.tune import Tuning
 from engine.store.queue.waiting import RUN, WaitingItem

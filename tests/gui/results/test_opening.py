@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch

@@ -10,8 +10,8 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.advice import Advice, AdviceKind, Advices
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.formats import Exponents

@@ -36,7 +36,8 @@ TINY: dict[str, Any] = {
 }
 DRAWN: dict[str, Any] = {"dataset": "synthetic", "image_size": 8, "num_classes": 4, "samples": 40}
 LINEAR: dict[str, Any] = {"model": "linear", "dataset": "synthetic-regression", "samples": 64}
-LIMITS = Limits(peaks=(Peak(format="fp32", tflops=0.1),), gb_per_second=10)
+# beyond any processor: a limit that a step exceeds is raised
+LIMITS = Limits(peaks=(Peak(format="fp32", tflops=1e4),), gb_per_second=1e5)
 
 
 @pytest.fixture(autouse=True)

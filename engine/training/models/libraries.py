@@ -5,23 +5,25 @@ Nothing is downloaded: models have random weights.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 from torch import nn
 
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem
-from engine.experiment.value import BYTES_PER_GIB
-from engine.training.memory_errors import is_out_of_memory
+from engine.experiment.checks import ModelEntry, Task
+from engine.experiment.experiment import setting_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
+from engine.experiment.value import BYTES_PER_GIB, shortened
 from engine.training.models.weightless import Weightless
 
 _OFFLINE = {
@@ -45,7 +47,7 @@ def imported(package: str) -> Any:
     except ImportError as error:
         message = f"The model needs {package}, which cannot be imported here: {error}."
         remedy = f"Install {package} again, or choose another model."
-        raise ProblemError(request_problem(message, remedy, key="model")) from None
+        raise request_error(message, remedy, key="model") from None
 
 
 @contextmanager
@@ -65,9 +67,7 @@ def check_host_memory(name: str, parameters: int) -> None:
             f"model is '{name}', whose weights are first made in the machine's own memory: "
             f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
         )
-        raise ProblemError(
-            request_problem(message, "Choose a smaller model, or free some memory.", key="model", value=name)
-        )
+        raise request_error(message, "Choose a smaller model, or free some memory.", key="model", value=name)
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -121,3 +121,87 @@ def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Pr
         return override_problem(", ".join(overrides), message, "Change or remove them.")
     message = f"is '{name}', which cannot be trained here: {reason}."
     return setting_problem("model", message, remedy, value=name)
+
+
+_REGISTERED = re.compile(r"^@register_model\b.*\n(?:[@#].*\n)*def (\w+)\(", re.MULTILINE)
+_AUTO_CLASSES = "models/auto/modeling_auto.py"
+
+CAUSAL, IMAGE, SEQUENCE, AUDIO = (
+    "CAUSAL_LM",
+    "IMAGE_CLASSIFICATION",
+    "SEQUENCE_CLASSIFICATION",
+    "AUDIO_CLASSIFICATION",
+)
+HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUENCE: "own", AUDIO: "own"}
+"""The heads that a type is built with, the first that it has: by transformers' own names."""
+
+
+def library_entries() -> tuple[ModelEntry, ...]:
+    """All models of the libraries that are installed. How many parameters they have is not known."""
+    return (*_timm_entries(), *_transformers_entries())
+
+
+def heads_by_type() -> Mapping[str, str]:
+    """The head of each of transformers' types that can be trained here; empty without the library."""
+    folder = _folder("transformers")
+    if folder is None:
+        return {}
+    by_head = _types_by_head((folder / _AUTO_CLASSES).read_text(encoding="utf-8"))
+    heads: dict[str, str] = {}
+    for head in HEADS:
+        for name in by_head.get(head, ()):
+            heads.setdefault(name, head)
+    return heads
+
+
+def _timm_entries() -> Iterator[ModelEntry]:
+    folder = _folder("timm")
+    if folder is None:
+        return
+    names = {
+        name
+        for path in (folder / "models").rglob("*.py")
+        for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))
+    }
+    for name in sorted(names):
+        yield ModelEntry(name=f"timm:{name}", task="classification", family="timm")
+
+
+def _transformers_entries() -> Iterator[ModelEntry]:
+    for name, head in sorted(heads_by_type().items()):
+        yield ModelEntry(name=f"hf:{name}", task=HEADS[head], family="transformers")
+
+
+def _folder(package: str) -> Path | None:
+    spec = find_spec(package)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _types_by_head(source: str) -> dict[str, list[str]]:
+    """The first names in the ordered dictionaries `MODEL_FOR_{head}_MAPPING_NAMES`."""
+    names = {f"MODEL_FOR_{head}_MAPPING_NAMES": head for head in HEADS}
+    found: dict[str, list[str]] = {}
+    for statement in ast.parse(source).body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        head = names.get(statement.targets[0].id)
+        if head is not None and isinstance(statement.value, ast.Call):
+            (pairs,) = statement.value.args
+            found[head] = [name for name, _ in ast.literal_eval(pairs)]
+    return found
+
+
+# On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
+# have statuses of their own for what they allocate beside PyTorch.
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
+    re.IGNORECASE,
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True if memory ran out, on a device or in the host."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None

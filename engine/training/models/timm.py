@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.experiment.titles import setting_problem
-from engine.training.models.libraries.building import (
+from engine.training.models.libraries import (
     imported,
     library_reason,
     outputs_for,
