@@ -11,18 +11,16 @@ from typing import Any
 
 from engine.driver import Driver
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, dataset_of, problems, resolve
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.code import DATASET, OWN
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import outcome, result_of
 from engine.limit.search import Search
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
-from engine.protocol.memory_lines import MemoryLine, line_near
-from engine.protocol.trials import Cause, Limit, LimitSide, Trial, Tried
+from engine.protocol.trials import Cause, Limit, LimitSide, MemoryLine, Trial, Tried, line_near
 from engine.store.forecasts import Forecasts
 from engine.store.saved.study import Study
 from engine.store.store import Store

@@ -9,7 +9,7 @@ from engine.drawing.chart_parts import LegendEntry, Span, legend, span_of
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, moved, shortened, text_width
 from engine.experiment.experiment import Precision
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.sweep.picture import (
     SHADES,
     CellPicture,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.drawing.chart_parts import Span, span_of
 from engine.drawing.shapes import Box, Drawing, Shape, Words
-from engine.experiment.sweep.grid import Axis, Grid
+from engine.experiment.sweep import Axis, Grid
 from engine.statistics import Interval
 from engine.sweep.results import RATIO, CellResult, Results
 from engine.words.numbers import nice_step, times

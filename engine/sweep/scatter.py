@@ -9,7 +9,7 @@ from engine.compare.figures import Figure
 from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words_beside
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
-from engine.experiment.text import in_sentence
+from engine.experiment.value import in_sentence
 from engine.sweep.lines import line_looks
 from engine.sweep.picture import (
     CellPicture,

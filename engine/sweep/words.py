@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.compare.figures import SPEED, Figure
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.sweep.picture import (
     DISTURBED_MARK,
     MARK_WORDS,

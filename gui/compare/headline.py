@@ -15,7 +15,7 @@ from engine.compare.sides import Side
 from engine.compare.split import Factor, Split
 from engine.compare.verdict import Outcome, Pieces, joined
 from engine.experiment.experiment import Experiment
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.report.report import subject_of
 from engine.words.names import recipe_words
 from engine.words.numbers import times

@@ -10,7 +10,7 @@ from engine.drawing.shapes import Drawing
 from engine.profile.names import side_names
 from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
 from engine.profile.verdict import MFU, mfu_sentence
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets import label

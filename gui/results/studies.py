@@ -11,18 +11,18 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
 from engine.profile.gain import gains
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.words.names import setting_text
 from engine.words.numbers import counted, number
-from engine.words.settings import setting_text
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel

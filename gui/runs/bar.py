@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QDragEnterEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QStackedWidget, QToolButton, QWidget
 
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.words.numbers import counted
 from gui.runs.table.line import has_runs
 from gui.runs.table.rows import KINDS, TIP, ItemKind

@@ -10,8 +10,8 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
+from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import named
 from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord
 from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column

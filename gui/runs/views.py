@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import one_line
+from engine.experiment.value import one_line
 from gui.runs.table.columns import Column
 from gui.setup.saving import TitleDialog
 from gui.widgets.labels import plain_tip

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QTabWidget, QToolButton, QWidget
 
-from engine.experiment.text import in_sentence
-from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Advice, Changes
-from engine.protocol.numerics.precision_map import module_title
+from engine.experiment.experiment import setting_title
+from engine.experiment.value import in_sentence
+from engine.protocol.advice import Advice, Changes
+from engine.protocol.numerics.nonfinite import module_title
+from engine.words.names import setting_text
 from engine.words.numbers import counted
-from engine.words.settings import setting_text
 from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.buttons import IconButton

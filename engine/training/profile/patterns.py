@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.remedies import (
+from engine.protocol.advice import Advice, AdviceKind, Changes
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import (
     Remedy,
     channels_last,
     fast_recipe,

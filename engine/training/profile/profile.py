@@ -16,14 +16,14 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, setting_problem
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
+from engine.protocol.advice import Advice
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
-from engine.protocol.numerics.advice import Advice
-from engine.protocol.profile.profile import StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profile import patterns
@@ -50,7 +50,6 @@ from engine.training.profile.recording import (
 )
 from engine.training.profile.rows import tables
 from engine.training.profile.trace import Trace
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 

@@ -14,9 +14,8 @@ from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
-from engine.words.names import left_out_words, recipe_title, speed_unit
+from engine.words.names import left_out_words, recipe_title, setting_text, speed_unit
 from engine.words.numbers import NONE, duration, number, times
-from engine.words.settings import setting_text
 from gui.runs.table.line import STATUS_WORDS, Line, begun, sized_dataset, status_words
 from gui.widgets.table import Column as Shown
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
-from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
 from engine.sweep.picture import (
