@@ -11,7 +11,7 @@ from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Event, Failed, Finished, Started
 from engine.protocol.memory_lines import MemoryLine, largest_batch
-from engine.store.forecasts import Forecasts
+from engine.store.saved.forecasts import Forecasts
 
 USABLE_FRACTION = 0.95
 """Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""

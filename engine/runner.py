@@ -28,9 +28,9 @@ from engine.protocol.events import (
     PhaseName,
     Summary,
 )
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.recorder import COMMIT_SECONDS, Recorder
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 

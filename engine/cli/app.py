@@ -24,7 +24,7 @@ from engine.cli.sweep import verbs
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import printable, shortened
-from engine.store.backup import remove_backups
+from engine.store.database import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C.

@@ -22,7 +22,7 @@ from engine.limit.trial_runner import TrialRunner
 from engine.protocol.events import Event, Failed, Finished, Log, Phase
 from engine.protocol.memory_lines import MemoryLine, line_near
 from engine.protocol.trials import Cause, Limit, LimitSide, Trial, Tried
-from engine.store.forecasts import Forecasts
+from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.words.names import dataset_words

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 APPLICATION_ID = 0x416D7472
 """Marks the file as Ammeter's in SQLite's own header."""
 
@@ -134,3 +136,10 @@ CREATE TABLE studies (
     UNIQUE (kind, number)
 )
 """
+
+
+def insert(connection: sqlite3.Connection, table: str, *, or_ignore: bool = False, **columns: object) -> None:
+    """Inserts a row; with `or_ignore` an existing one stays as it is."""
+    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
+    places = ", ".join(f":{name}" for name in columns)
+    connection.execute(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", columns)

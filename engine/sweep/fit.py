@@ -11,7 +11,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.sweep.grid import VARIANT, Cell, Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import needed_mib
-from engine.store.forecasts import Forecasts, forecast_key, may_change_memory
+from engine.store.saved.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.words.numbers import need_text
 
 MOST_FORECASTS = 24

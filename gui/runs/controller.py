@@ -17,8 +17,8 @@ from engine.experiment.problem import Kind
 from engine.experiment.text import shortened
 from engine.experiment.value import MIB_PER_GIB
 from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun
+from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.session.request import Request

@@ -40,8 +40,8 @@ from engine.experiment.checks import Catalog
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.sweep.grid import Grid
 from engine.protocol.events import Failed
-from engine.store.forecasts import Forecasts
 from engine.store.record import Status
+from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of_grid

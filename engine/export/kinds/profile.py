@@ -30,8 +30,8 @@ from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.profile.bar import Bar, StepPart
 from engine.protocol.profile.profile import StepProfile
 from engine.protocol.profile.profiles import Profiles
+from engine.store.saved.studies import traces_of
 from engine.store.saved.study import Study
-from engine.store.saved.traces import traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"

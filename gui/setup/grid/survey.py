@@ -18,8 +18,8 @@ from engine.experiment.sweep.axes import axes_of
 from engine.experiment.sweep.grid import VARIANT, Axis, Grid, grid_of
 from engine.experiment.sweep.plan import Plan
 from engine.experiment.titles import setting_problem
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.sweep.estimate import estimate_of_grid
 from engine.sweep.events import Estimate
 from engine.sweep.fit import Fit, fit_of

@@ -25,8 +25,8 @@ from engine.protocol.profile.profile import StepProfile
 from engine.protocol.profile.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
+from engine.store.saved.studies import traces_of
 from engine.store.saved.study import Study
-from engine.store.saved.traces import traces_of
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
