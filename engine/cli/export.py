@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import output
-from engine.cli.lookup import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.options import AsJson, Force, Published
+from engine.cli.session import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.problem import ProblemError, request_problem, unknown_name

@@ -1,22 +1,20 @@
-"""The verbs `presets`, `settings`, `catalog`, `doctor` and `template`."""
+"""The verbs that train nothing: `presets`, `settings`, `catalog`, `check`, `doctor` and `template`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from engine.cli import output
+from engine.cli import options, output
 from engine.cli.options import AsJson
-from engine.cli.session import TargetOption
+from engine.cli.session import DONE, FAILED, TargetOption, open_session
 from engine.doctor.doctor import examine
 from engine.doctor.report import report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
-from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.experiment import Experiment, experiment_from, flattened
 from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
@@ -24,6 +22,7 @@ from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.template import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
+from engine.protocol.findings import Checked, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.words.settings import as_typed
@@ -89,8 +88,10 @@ def catalog(
 ) -> int:
     """List the devices, models, datasets and precisions of this machine."""
     chosen = None if library is None else _library(library)
-    with _runner(target) as runner:
-        entries = runner.catalog()
+    with Store() as store, Launcher(target) as launcher:
+        if store.unwritable is not None:
+            output.warning(store.unwritable.message)
+        entries = Runner(store, launcher).catalog()
     if chosen is not None:
         _show_library(chosen, entries, as_json)
     elif as_json:
@@ -174,14 +175,6 @@ def template(
     return 0
 
 
-@contextmanager
-def _runner(target: Target) -> Iterator[Runner]:
-    with Store() as store, Launcher(target) as launcher:
-        if store.unwritable is not None:
-            output.warning(store.unwritable.message)
-        yield Runner(store, launcher)
-
-
 def _problem(check: Check) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
@@ -230,3 +223,63 @@ def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
 
 
 _DATA_FOR = {OWN: "model files, some hf:TYPE"}
+
+
+@options.takes_settings("epochs", "steps", "lr", "name")
+def check(
+    ctx: typer.Context,
+    tree: Annotated[
+        bool, typer.Option("--tree/--no-tree", help="Print the model's modules after the findings.")
+    ] = True,
+    trust_code: options.TrustCode = False,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Look for mistakes with mixed precision in a model, its loss and its file, without training it.
+
+    Two small batches pass through it on the CPU, in FP32 and under autocast. The exit status is 1 if the
+    model cannot be trained as it is.
+    """
+    asked = options.asked(ctx.params)
+    experiment_from(asked.settings(True))
+    with open_session(target, saves=False) as session:
+        experiment = session.experiment(asked, trusts_all=trust_code)
+        # Ctrl+C may come before there is a session to stop
+        checked = session.runner.check(experiment, lambda: session.interrupt.asked)
+    if not as_json:
+        _print_checked(experiment, checked, with_tree=tree)
+        return FAILED if checked.errors else DONE
+    value: dict[str, Any] = checked.model_dump(mode="json", exclude={"event"})
+    if checked.errors:
+        first = checked.errors[0]
+        problem = request_problem(first.sentence, first.remedy, key="model", value=first.place or None)
+        output.error(problem, as_json, **value)
+        return FAILED
+    output.json_object(value)
+    return DONE
+
+
+def _print_checked(experiment: Experiment, checked: Checked, *, with_tree: bool) -> None:
+    name = f"{experiment.model}, {experiment.precision.label}"
+    if checked.findings:
+        rows = [(each.severity, each.place, each.message, each.remedy) for each in checked.findings]
+        output.table(("", "Where", "What", "Remedy"), rows)
+    else:
+        output.line(f"{name}: no mistakes found.")
+    for finding in checked.findings:
+        if finding.detail:
+            output.line(f"\n{finding.detail.rstrip()}")
+    if checked.tree and with_tree:
+        output.line()
+        headings = ("Module", "Class", "Parameters", "Output", "Format", "Its own")
+        output.table(headings, map(_module, checked.tree), ["Parameters"])
+    facts = (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
+    known = "; ".join(f"{what} {text}" for what, text in facts if text)
+    output.line()
+    output.line(f"{name}: {checked.parameters:,} parameters{'; ' if known else ''}{known}.")
+    output.line(f"Checked in {checked.seconds:,.1f} s.")
+
+
+def _module(row: ModuleRow) -> tuple[str, str, str, str, str, str]:
+    name = "  " * row.depth + (row.name.rpartition(".")[2] or "the model")
+    return name, row.class_name, f"{row.parameters:,}", row.output, row.dtype, "; ".join(row.own)

@@ -12,11 +12,11 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.lookup import RUN, SWEEP, Found, Id, Ids, find, saved_results
+from engine.cli import sweep_output as shown
 from engine.cli.options import AsJson
+from engine.cli.session import RUN, SWEEP, Found, Id, Ids, find, saved_results
 from engine.cli.study import show_study
-from engine.cli.sweep import shown
-from engine.cli.sweep.verbs import show_sweep
+from engine.cli.sweep import show_sweep
 from engine.compare.evidence import is_spoiled
 from engine.compare.figures import figures
 from engine.experiment.experiment import Experiment

@@ -231,16 +231,16 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
         ("sweep_cells", "sweep", run["sweep"]),
     ):
         for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
-            insert(target, table, or_ignore=True, **_renumbered(target, table, dict(row)))
+            insert(target, table, "INSERT OR IGNORE", **_renumbered(target, table, dict(row)))
     run = _renumbered(target, "runs", run)
     place = (run["sweep"], run["cell"], run["repeat"])
     taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
     if target.execute(taken, (*place, run_id)).fetchone():
         run.update(sweep=None, cell=None, repeat=None)
-    insert(target, "runs", or_ignore=True, **run)
+    insert(target, "runs", "INSERT OR IGNORE", **run)
     for table in _PARTS:
         for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
-            insert(target, table, or_ignore=True, **row)
+            insert(target, table, "INSERT OR IGNORE", **row)
 
 
 def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:

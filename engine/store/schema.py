@@ -138,8 +138,7 @@ CREATE TABLE studies (
 """
 
 
-def insert(connection: sqlite3.Connection, table: str, *, or_ignore: bool = False, **columns: object) -> None:
-    """Inserts a row; with `or_ignore` an existing one stays as it is."""
-    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
+def insert(connection: sqlite3.Connection, table: str, verb: str = "INSERT", /, **columns: object) -> None:
+    """Inserts a row; with the verb "INSERT OR IGNORE" an existing one stays as it is."""
     places = ", ".join(f":{name}" for name in columns)
     connection.execute(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", columns)
