@@ -16,12 +16,11 @@ from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from, flattened
 from engine.experiment.own.library_models import LIBRARIES, Library
-from engine.experiment.presets import Preset, all_presets, broken_presets
+from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.template import TEMPLATE_NAME, write_template
-from engine.protocol.events import Check
 from engine.protocol.findings import Checked, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store
@@ -34,31 +33,20 @@ def presets(as_json: AsJson = False) -> int:
     readable, broken = all_presets(), broken_presets()
     if as_json:
         entries = [
-            {
-                "name": preset.name,
-                "title": preset.title,
-                "about": preset.about,
-                "without_gpu": preset.without_gpu_note,
-                "kind": preset.kind,
-                "parts": preset.parts,
-                "own": preset.is_own,
-            }
+            {name: getattr(preset, name) for name in ("name", "title", "about", "kind", "parts")}
+            | {"without_gpu": preset.without_gpu_note, "own": preset.is_own}
             for preset in readable
         ]
         problems = [problem.model_dump(mode="json") for problem in broken]
         output.json_object({"presets": entries, "broken": problems})
         return 0
-    rows = [(preset.name, preset.kind, _about(preset)) for preset in readable]
+    # it names no GPU that is missing here: asking would take an import of torch
+    notes = (f"{each.about} {each.without_gpu_note or ''}".rstrip() for each in readable)
+    rows = [(each.name, each.kind, note) for each, note in zip(readable, notes, strict=True)]
     output.table(("Name", "Kind", "About"), rows)
     for problem in broken:
         output.line(f"{problem.message} {problem.remedy}")
     return 0
-
-
-def _about(preset: Preset) -> str:
-    # whether this machine has a GPU is not asked: it would take an import of torch
-    note = preset.without_gpu_note
-    return f"{preset.about} {note}" if note else preset.about
 
 
 def settings(as_json: AsJson = False) -> int:
@@ -96,9 +84,8 @@ def catalog(
         _show_library(chosen, entries, as_json)
     elif as_json:
         counts = {library.prefix: sum(1 for _ in entries.models_of(library)) for library in LIBRARIES}
-        output.json_object(
-            {**entries.model_dump(mode="json", exclude={"library_models"}), "library_models": counts}
-        )
+        values = entries.model_dump(mode="json", exclude={"library_models"})
+        output.json_object({**values, "library_models": counts})
     else:
         _show_catalog(entries)
     return 0
@@ -120,9 +107,8 @@ def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
     if as_json:
         output.json_object({"models": [entry.model_dump(mode="json") for entry in models]})
     else:
-        output.table(
-            ("Model", "For"), [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
-        )
+        rows = [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
+        output.table(("Model", "For"), rows)
 
 
 _PURPOSES = {"own": "made-up data of its own"}
@@ -144,7 +130,9 @@ def doctor(
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:
-        output.error(_problem(failed[0]), as_json, checks=entries)
+        message = f"{failed[0].name}: {failed[0].detail}"
+        remedy = failed[0].remedy or "Correct it and try again."
+        output.error(Problem(kind=Kind.INTERNAL, message=message, remedy=remedy), as_json, checks=entries)
     elif as_json:
         output.json_object({"checks": entries})
     elif report:
@@ -168,38 +156,22 @@ def template(
     or resources/guide/model-file.md.
     """
     written = write_template(path, force=force)
-    if as_json:
-        output.json_object({"path": str(written.absolute())})
-    else:
-        output.line(f"Wrote {written}. Train it with: ammeter run --model {written}")
+    sentence = f"Wrote {written}. Train it with: ammeter run --model {written}"
+    output.outcome(as_json, {"path": str(written.absolute())}, sentence)
     return 0
 
 
-def _problem(check: Check) -> Problem:
-    return Problem(
-        kind=Kind.INTERNAL,
-        message=f"{check.name}: {check.detail}",
-        remedy=check.remedy or "Correct it and try again.",
-    )
-
-
 def _show_catalog(catalog: Catalog) -> None:
-    output.table(
-        ("Device", "Name", "Memory, GiB", "Precisions"),
-        [_device_row(device) for device in catalog.devices],
-        ["Memory, GiB"],
-    )
+    headings = ("Device", "Name", "Memory, GiB", "Precisions")
+    output.table(headings, map(_device_row, catalog.devices), ["Memory, GiB"])
     output.line()
-    output.table(("Dataset", "For", "What it is"), [_dataset_row(dataset) for dataset in catalog.datasets])
+    output.table(("Dataset", "For", "What it is"), map(_dataset_row, catalog.datasets))
     output.line()
-    output.table(
-        ("Model", "For", "Parameters"),
-        [
-            (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
-            for model in catalog.models
-        ],
-        ["Parameters"],
-    )
+    models = [
+        (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
+        for model in catalog.models
+    ]
+    output.table(("Model", "For", "Parameters"), models, ["Parameters"])
     output.line()
     output.line("FILE.py  a file of your own; `ammeter template` writes one to begin with.")
     for library in LIBRARIES:
