@@ -15,14 +15,30 @@ from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, Interrupt, InterruptError, ProgressLine, text_column
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
-from engine.installation.events import Fetched, Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
-from engine.installation.installed import Engine, Installation, State, engine_here, torch_version
+from engine.installation.builds import Build, builds_for
+from engine.installation.hardware import Hardware, hardware_here
+from engine.installation.installed import (
+    Engine,
+    Installation,
+    State,
+    engine_here,
+    engines_folder,
+    torch_version,
+    whole_problem,
+)
 from engine.installation.installer import Installer, has_leftovers, remove
-from engine.installation.machine.builds import Build, builds_for
-from engine.installation.machine.hardware import Hardware, hardware_here
-from engine.installation.place import engines_folder
-from engine.installation.wanted import AUTOMATIC, Source, Wanted
-from engine.installation.wholeness import whole_problem
+from engine.installation.wanted import (
+    AUTOMATIC,
+    Fetched,
+    Installed,
+    InstallEvent,
+    Planned,
+    Source,
+    Stage,
+    StageBegan,
+    Unpacked,
+    Wanted,
+)
 from engine.words.numbers import duration, memory_text
 from engine.worker.awake import kept_awake
 from engine.worker.tryout import try_out

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.installation.machine.hardware import Gpu, Vendor, hardware_here
+from engine.installation.hardware import Gpu, Vendor, hardware_here
 from engine.protocol.events import Check
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
