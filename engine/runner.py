@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.memory_advice import MemoryAdvice
-from engine.precheck import Precheck, crashed
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol import jobs
+from engine.protocol.advice import Finding, FindingKind
 from engine.protocol.events import (
     CatalogRead,
     Checked,
@@ -26,13 +27,174 @@ from engine.protocol.events import (
     Log,
     Phase,
     PhaseName,
+    Started,
     Summary,
 )
+from engine.protocol.trials import MemoryLine, largest_batch
 from engine.store.record import RunRecord
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
+
+_CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
+
+
+class Precheck:
+    """Checks before runs, and remembers the answers of this process."""
+
+    def __init__(self, check: Callable[[Experiment], Checked]) -> None:
+        self._check = check
+        self._known: dict[str, Checked] = {}
+
+    @staticmethod
+    def applies_to(experiment: Experiment) -> bool:
+        """True if the experiment's model is checked before it is trained."""
+        return experiment.model.file is not None or experiment.model.library is not None
+
+    def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
+        """The warnings as log lines, or why the experiment cannot be trained.
+
+        Raises ProblemError where the check was stopped, or the code may not run here.
+        """
+        key = _key(experiment)
+        checked = self._known.get(key)
+        if checked is None:
+            try:
+                checked = self._check(experiment)
+            except ProblemError as error:
+                return _unanswered(experiment, error.problem)
+        if checked.errors:
+            return _refused(checked)
+        self._known[key] = checked
+        # what a device only emulates, the run's own notes say
+        shown = (finding for finding in checked.warnings if finding.kind is not FindingKind.EMULATED)
+        return tuple(
+            Log(level="warning", message=f"{finding.sentence} {finding.remedy}") for finding in shown
+        )
+
+
+def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
+    """The finding of a check that ended its worker; None where the user's code is not to blame."""
+    code = experiment.own_code
+    if code is None or failed.problem.kind not in _CRASHES:
+        return None
+    finding = Finding(
+        kind=FindingKind.RAISES,
+        severity="error",
+        message=f"It ended the process that checked it. {failed.problem.message}",
+        remedy="Correct the line, then check again." if failed.line else "Look for what it calls at its end.",
+        file=failed.file or code.file,
+        line=failed.line,
+        detail=failed.detail,
+    )
+    return Checked(findings=(finding,))
+
+
+def _key(experiment: Experiment) -> str:
+    code = experiment.own_code
+    kept = {"model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length"}
+    settings = experiment.model_dump_json(include={*kept, "precision", "scaler", "device", "batch_size"})
+    # the same text in another folder may read other files
+    return f"{'' if code is None else code.sha256 + code.folder} {settings}"
+
+
+def _refused(checked: Checked) -> Failed:
+    first, *others = checked.errors
+    more = f" Check shows {len(others):,} more." if others else ""
+    problem = request_problem(first.sentence, f"{first.remedy}{more}", key="model", value=first.place or None)
+    return Failed(problem=problem, detail=first.detail)
+
+
+def _unanswered(experiment: Experiment, problem: Problem) -> tuple[Log, ...] | Failed:
+    if problem.kind is Kind.REQUEST:
+        return Failed(problem=problem)
+    return (Log(level="warning", message=f"{experiment.model} was not checked: {problem.message}"),)
+
+
+USABLE_FRACTION = 0.95
+"""Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
+
+
+def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
+    """The largest batch below the failed one that fits into `budget_mib`; None where none does."""
+    largest = largest_batch(lines, USABLE_FRACTION * budget_mib)
+    if largest is None or largest < 1 or failed_batch < 2:
+        return None
+    # it failed whatever the forecast says, so propose clearly less
+    return min(largest, max(1, math.floor(0.9 * failed_batch)))
+
+
+def with_smaller_batch(experiment: Experiment, batch_size: int) -> Experiment:
+    """The experiment with a smaller batch: fewer samples per optimizer step, all else the same."""
+    return experiment.model_copy(update={"batch_size": batch_size})
+
+
+def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
+    """The experiment in batches of at most `batch_size`, with as many samples per step as before.
+
+    The batch must divide them evenly; None where only a single sample would.
+    """
+    samples = experiment.step_samples
+    fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
+    if fitting is None:
+        return None
+    step = experiment.step.model_copy(update={"gradient_accumulation": samples // fitting})
+    return experiment.model_copy(update={"batch_size": fitting, "step": step})
+
+
+def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:
+    """The out-of-memory problem with a remedy that names a batch that fits by the forecast."""
+    accumulated = with_accumulation(experiment, batch_size)
+    remedy = f"By the forecast a batch of {batch_size:,} fits: set {named('batch_size')} to it"
+    if accumulated is not None:
+        times = accumulated.step.gradient_accumulation
+        remedy += (
+            f", or to {accumulated.batch_size:,} with {named('step.gradient_accumulation')} {times:,}, "
+            f"which trains on {experiment.step_samples:,} samples per step as before"
+        )
+    return problem.model_copy(
+        update={
+            "remedy": f"{remedy}.",
+            "key": "batch_size",
+            "value": str(experiment.batch_size),
+            "allowed": f"at most {batch_size:,}",
+        }
+    )
+
+
+class MemoryAdvice:
+    """Follows one run from outside its worker, which may have died of the out-of-memory."""
+
+    def __init__(self, experiment: Experiment, forecasts: Forecasts) -> None:
+        self._experiment = experiment
+        self._forecasts = forecasts
+        self._device_mib: float | None = None
+
+    def with_remedy(self, event: Event) -> Event:
+        """The event; an out-of-memory gets a remedy that names a batch that fits, if one is known."""
+        if isinstance(event, Started):
+            self._experiment = event.experiment
+            self._device_mib = event.environment.device_memory_mib
+        elif isinstance(event, Finished):
+            self._forecasts.learn_run(self._experiment, event.summary)
+        elif isinstance(event, Failed) and event.problem.kind is Kind.OUT_OF_MEMORY:
+            return self._answered(event)
+        return event
+
+    def _answered(self, failed: Failed) -> Failed:
+        forecast, budget_mib = self._forecasts.find(self._experiment), self._budget_mib()
+        if forecast is None or budget_mib is None:
+            return failed
+        fits = fitting_batch(forecast.lines, budget_mib, self._experiment.batch_size)
+        if fits is None:
+            return failed
+        return failed.model_copy(update={"problem": with_remedy(failed.problem, self._experiment, fits)})
+
+    def _budget_mib(self) -> float | None:
+        cap = self._experiment.memory_cap_gib
+        return self._device_mib if cap is None else cap * MIB_PER_GIB
+
 
 _MOST_AT_ONCE = 500
 

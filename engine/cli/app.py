@@ -22,7 +22,7 @@ from engine.cli import export, machine, output, questions, saved, sweep, train
 from engine.cli.session import InterruptError
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import printable, shortened
+from engine.experiment.value import printable, shortened
 from engine.store.database import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130

@@ -13,13 +13,13 @@ from engine.cli.study import follow
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.formats import LIMIT, NUMERICS, PROFILE, TRACES, TUNE
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.profile.driver import ProfileDriver
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import CHANGE_KINDS, MOST_PROOF_REPEATS, Tuning, TuningPlan
 from engine.store.saved.study import Study

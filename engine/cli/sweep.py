@@ -25,25 +25,20 @@ from engine.cli.session import (
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import layered
+from engine.experiment.experiment import layered, setting_problem, setting_title
 from engine.experiment.own.code import Code, code_from
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.sweep.axes import AxisValues, axes_of, values_of_texts
-from engine.experiment.sweep.grid import VARIANT, Axis, Grid, Value, grid_of
-from engine.experiment.sweep.plan import Plan
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem, setting_title
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import VARIANT, Axis, AxisValues, Grid, Value, axes_of, grid_of, values_of_texts
+from engine.experiment.value import shortened
 from engine.protocol.events import Failed
 from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of_grid
-from engine.sweep.events import SweepEvent
-from engine.sweep.fit import fit_of, why_unfit
-from engine.sweep.order import turns
-from engine.sweep.reading import results_of
-from engine.sweep.results import Results
+from engine.sweep.estimate import estimate_of_grid, fit_of, why_unfit
+from engine.sweep.order import SweepEvent, turns
+from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Target
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Literal
 
@@ -10,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import Message, Positive
 from engine.protocol.numerics.numerics import USUAL_PARTS, Part
-from engine.protocol.profile.limits import Limits
+from engine.protocol.profile import Limits
 
 
 class Train(Message):
@@ -137,3 +140,18 @@ def from_line(line: bytes) -> Request:
         return _adapter().validate_json(line)
     except ValidationError as error:
         raise ValueError(str(error)) from None
+
+
+@dataclass
+class Control:
+    """Shared by the loop and the worker's other threads.
+
+    `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there while it
+    is set. `step` is the last step known to have completed on the device; the loop writes it and the
+    heartbeat reads it. `has_spilled` says whether a trial crawls in the host's memory.
+    """
+
+    stop_requested: threading.Event = field(default_factory=threading.Event)
+    pause_requested: threading.Event = field(default_factory=threading.Event)
+    step: int = 0
+    has_spilled: Callable[[], bool] = lambda: False

@@ -25,7 +25,7 @@ from engine.experiment.paths import keep_folders
 from engine.installation.installed import add_to_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 
 
 class EventWriter:

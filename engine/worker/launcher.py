@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from engine.experiment.own.trust import TrustedCode
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import TRIED_PACKAGES, add_to_path, engine_here, require_engine
 from engine.protocol import jobs
-from engine.protocol.events import Event
+from engine.protocol.events import Event, Examined, Failed
 from engine.worker.process import COMMAND, WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession
 
@@ -205,3 +207,55 @@ def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | Non
     """The session's events as they come, and None whenever `tick_seconds` pass without one."""
     while not session.is_over:
         yield session.next_event(tick_seconds)
+
+
+def try_out(packages: Path, command: tuple[str, ...] = COMMAND) -> None:
+    """Has a worker with these packages train a step. Raises ProblemError where it does not."""
+    with Launcher(command=command, environment={TRIED_PACKAGES: str(packages)}) as launcher:
+        session = launcher.start(jobs.Examine())
+        try:
+            for event in iterate(session):
+                if isinstance(event, Failed):
+                    raise ProblemError(_useless(_why(event)), detail=event.detail)
+                if isinstance(event, Examined):
+                    bad = [check for check in event.checks if check.status == "problem"]
+                    if bad:
+                        raise ProblemError(_useless(f"{bad[0].name}: {bad[0].detail}"))
+        finally:
+            session.close()
+
+
+def _why(failed: Failed) -> str:
+    """The error with which the worker's import of torch ended, or else the sentence of its problem."""
+    error = _ERROR.search(failed.detail.rstrip())
+    return error[1] if failed.problem.kind is Kind.WORKER_DIED and error else failed.problem.message
+
+
+_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
+"""The last line of a traceback."""
+
+
+def _useless(why: str) -> Problem:
+    return Problem(
+        kind=Kind.NO_ENGINE,
+        message=f"This build of PyTorch was installed, but it does not train here: {why.rstrip('.')}.",
+        remedy="Choose another build. An engine that was in use still is, and what was fetched is kept.",
+    )
+
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def kept_awake() -> Iterator[bool]:
+    """Keeps the system awake while entered, if it agrees; leave it in the same thread.
+
+    A system without power management, such as a server, has nobody to ask, and does not go to sleep either.
+    """
+    # the import takes a tenth of a second
+    from wakepy import keep
+
+    with keep.running(on_fail="pass") as mode:
+        if not mode.active:
+            _log.info("%s", mode.result.get_failure_text(style="inline"))
+        yield mode.active

@@ -17,13 +17,13 @@ import torch
 from engine import __version__
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Ready, is_last
+from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.parts import study_numerics
 from engine.training.profile.profile import profile_steps
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch
 

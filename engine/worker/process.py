@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.text import one_line, shortened
+from engine.experiment.value import one_line, shortened
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 

@@ -33,8 +33,7 @@ from engine.protocol.events import (
     Tried,
     is_last,
 )
-from engine.worker.endings import at_line, broken_protocol, death, spilled
-from engine.worker.last_words import LastWords, last_words
+from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
 from engine.worker.process import End, Garbage, WorkerProcess
 
 

@@ -16,7 +16,7 @@ from engine.installation.control import Stopped
 from engine.installation.hardware import Hardware
 from engine.installation.installed import Installation
 from engine.installation.wanted import Installed, InstallEvent, Plan, Wanted
-from engine.worker.awake import kept_awake
+from engine.worker.launcher import kept_awake
 from gui.session.background import Background, own_error
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def _plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
 
 def _installer() -> Installs:
     from engine.installation.installer import Installer
-    from engine.worker.tryout import try_out
+    from engine.worker.launcher import try_out
 
     return Installer(None, try_out)
 

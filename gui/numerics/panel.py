@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -27,12 +27,10 @@ from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
-from gui.session.orders.head import StudyHead
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead
 from gui.widgets import EmptyState, label
-from gui.widgets.answers.advice_view import AdviceView, AdviceWords
-from gui.widgets.answers.answer_page import AnswerPage
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (

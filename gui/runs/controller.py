@@ -14,9 +14,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
-from engine.experiment.text import shortened
-from engine.experiment.value import MIB_PER_GIB
-from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
+from engine.experiment.value import MIB_PER_GIB, shortened
+from engine.runner import fitting_batch, with_accumulation, with_smaller_batch
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel

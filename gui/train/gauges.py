@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtWidgets import QWidget
 
 from engine.curves import Values
-from engine.protocol.slowdown import Slowdown
+from engine.protocol.summary import Slowdown
 from engine.words.numbers import memory_text, number
 from gui.session.live_run import LiveRun
 from gui.train.strip import current_run

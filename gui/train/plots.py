@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 from engine.curves import Values
 from engine.drawing.looks import By
 from engine.experiment.value import MIB_PER_GIB
+from engine.words.names import is_validated
 from engine.words.numbers import memory_text, memory_unit
-from engine.words.settings import is_validated
 from gui.charts.curves import Curve
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun

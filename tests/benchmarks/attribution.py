@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, Direction, Operation, PrecisionMap
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, Direction, Operation, PrecisionMap
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 
 MODELS = ("resnet18", "vit_b_16", "convnext_tiny", "causal-lm-tiny")
 _MOVES = {"aten.detach", "aten.t", "aten.view", "aten.transpose", "aten.permute", "aten._to_copy"}

@@ -18,8 +18,8 @@ import torch
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import Event, Finished, Samples, Summary
+from engine.protocol.jobs import Control
 from engine.training.runs import loop
-from engine.training.runs.control import Control
 from engine.training.runs.run import Run
 
 EVERY = 10

@@ -19,8 +19,8 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured, Phase, PhaseName
+from engine.protocol.jobs import Control
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 
 COLUMNS = ("start", "map", "range", "advice", "all")
 

@@ -29,15 +29,14 @@ from pathlib import Path
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.limit.driver import LimitDriver
+from engine.limit.driver import RETURNS_MEMORY, LimitDriver, TrialRunner
 from engine.limit.search import Search
-from engine.limit.trial_runner import RETURNS_MEMORY, TrialRunner
 from engine.protocol.events import Failed
+from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
 from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
 from engine.worker.launcher import Launcher
 

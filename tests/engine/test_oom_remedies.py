@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem
-from engine.memory_advice import fitting_batch, with_accumulation, with_remedy, with_smaller_batch
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
+from engine.runner import fitting_batch, with_accumulation, with_remedy, with_smaller_batch
 
 LINES = [MemoryLine(fixed_mib=500, per_sample_mib=10)]
 EXPERIMENT = experiment_from({"batch_size": 96, "step": {"gradient_accumulation": 2}})

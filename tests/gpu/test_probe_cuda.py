@@ -15,11 +15,11 @@ import torch
 from engine.experiment.experiment import Experiment, layered
 from engine.limit.driver import TOLERATED_LEAK_MIB, LimitDriver
 from engine.limit.search import Search
+from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitSide, Tried
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.measuring.memory_cap import memory_cap
-from engine.training.runs.control import Control
 from engine.training.runs.trial import LEAST_STEPS, try_batch
 from engine.worker.launcher import Launcher
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 from engine.experiment.paths import file_name_of, traces_folder
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import one_line
+from engine.experiment.value import one_line
 from engine.protocol.answer import Answer, StudyKind
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.store.connection import Connection
 from engine.store.queue import leave, may_take, me
 from engine.store.saved.study import ANSWERS, Study, StudyEntry, columns_of

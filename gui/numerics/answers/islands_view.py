@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.protocol.numerics.islands import Islands, IslandTrial
+from engine.protocol.numerics.numerics import Islands, IslandTrial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.widgets import label
-from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

@@ -8,12 +8,18 @@ from PySide6.QtCore import QSize, Signal
 
 from engine.drawing.shapes import Box, Drawing, Words
 from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
-from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, module_title
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    FirstNonfinite,
+    NonfiniteSearch,
+    module_title,
+)
 from engine.words.numbers import counted, number
 from gui.charts.painter import Painted, words_width
 from gui.widgets import Button
-from gui.widgets.answers.answer_page import AnswerPage, facts, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, wrapped
 from gui.widgets.boxes import Part, in_row, wide
 
 _NOTHING_YET = (

@@ -9,8 +9,8 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import ModuleError, Rung
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.numerics import ModuleError, Rung
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import draw_marker

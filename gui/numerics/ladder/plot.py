@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QGraphicsPolygonItem, QWidget
 
 from engine.drawing.smoothing import Values
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import Ladder, Rung
+from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.words.numbers import number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems

@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
-from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.words.numbers import NONE
 from gui.numerics.ladder.errors import ErrorTable
 from gui.widgets import ElidedLabel, label, set_text

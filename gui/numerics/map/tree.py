@@ -11,7 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, Signal
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.numerics.precision_map import (
+from engine.protocol.numerics.nonfinite import (
     ELSEWHERE,
     LOSS,
     OPTIMIZER,

@@ -10,14 +10,14 @@ from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.precision_map import Operation, PrecisionMap, module_title
+from engine.protocol.numerics.nonfinite import Operation, PrecisionMap, module_title
 from engine.words.numbers import memory_text, number, share_text
 from gui.numerics.map.look import MOVED_TIP, TIME_TIP, FormatLegend, SharesDelegate
 from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 from gui.widgets.messages import OfferedView
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSlider, QWidget
 
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import FP16, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import SCALE_EXPONENTS, ModuleRange, best_scale_exponent, lost_fraction
 from gui.numerics.ranges.words import best_sentence, scale_sentence, scale_text

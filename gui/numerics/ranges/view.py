@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSlider, QWidget
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.charts.painter import Painted
 from gui.numerics.ranges.loss_scale import LossScale

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.figures import Figure
 from engine.drawing.shapes import Drawing
-from engine.sweep.pictures.picture import CellPicture, CellSpot, cell_words, shown_figures, usual_places
+from engine.sweep.picture import CellPicture, CellSpot, cell_words, shown_figures, usual_places
 from engine.sweep.results import Results
 from gui.charts.painter import Picture
 from gui.sweep.views.choosers import Chooser, chooser_row

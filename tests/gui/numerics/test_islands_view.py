@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.islands import Islands
+from engine.protocol.numerics.numerics import Islands
 from gui.numerics.answers.islands_view import IslandsView
 from gui.widgets.table import ResultTable
 

@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
 from gui.numerics.ladder.errors import error_text
 from gui.numerics.ladder.view import LadderView
 

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.precision_map import MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
 from gui.numerics.map.tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
 from gui.numerics.map.view import KEY, MapView
 

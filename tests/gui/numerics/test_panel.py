@@ -16,7 +16,7 @@ from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsRes
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 
 EXPERIMENT = Experiment(model="small-cnn")
 

@@ -21,7 +21,7 @@ from engine.store.saved.study import Study
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.orders.order import Order
+from gui.session.order import Order
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(

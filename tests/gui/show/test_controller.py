@@ -13,7 +13,7 @@ from engine.race.showcase import Showcase
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.theme.motion import reduced_motion_choice, set_reduced_motion
+from gui.theme.theme import reduced_motion_choice, set_reduced_motion
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 

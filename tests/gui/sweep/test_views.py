@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.sweep.pictures.picture import CellSpot
+from engine.sweep.picture import CellSpot
 from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
 from gui.sweep.views.picture_view import PictureView
 from tests.sweeps import small_results

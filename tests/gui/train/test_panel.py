@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Summary
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from gui.charts.live_plot import LEAST_HEIGHT
 from gui.train.panel import LivePanel, LiveRun
 
