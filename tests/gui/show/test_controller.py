@@ -23,10 +23,7 @@ Open = Callable[[], MainWindow]
 @pytest.fixture
 def pair(saved: Store, trained: Callable[..., RunRecord]) -> tuple[RunRecord, RunRecord]:
     comparison = saved.add_comparison("A pair")
-    return (
-        trained("fp32", 1_000.0, comparison=comparison),
-        trained("fp16", 2_500.0, comparison=comparison),
-    )
+    return (trained("fp32", 1_000.0, comparison=comparison), trained("fp16", 2_500.0, comparison=comparison))
 
 
 @pytest.fixture

@@ -12,8 +12,20 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
 from engine.protocol.numerics.nonfinite import Operation, PrecisionMap, module_title
 from engine.words.numbers import memory_text, number, share_text
-from gui.numerics.map.look import MOVED_TIP, TIME_TIP, FormatLegend, SharesDelegate
-from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
+from gui.numerics.map_tree import (
+    BACKWARD,
+    CLASS,
+    FORWARD,
+    MODULE,
+    MOVED_TIP,
+    ROOT,
+    TIME_TIP,
+    FormatLegend,
+    MapRow,
+    MapTree,
+    SharesDelegate,
+    rows_of,
+)
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
@@ -23,16 +35,8 @@ from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 
 KEY = "step.fp32_modules"
-_NOTHING_YET = (
-    "Which module computes in which number format?",
-    "AMP computes some operations in 16 bits and leaves others in FP32. The map watches one step and "
-    "shows every module's formats, forward and backward, what they cost, and where they change.",
-    "Make the map",
-    "Watches one step of what the form describes",
-)
 _FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
 _EXACT = Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchCaseSensitive
-_KEEP, _LET = "Keep in FP32", "Let AMP choose"
 _MOST_UNFOLDED, _LEAST_NAME, _NARROW = 300, 130, 780
 """In a narrow tree the classes give their room to the names, whose tooltips have them."""
 
@@ -122,7 +126,7 @@ class MapTreeView(TreeView):
 
     def _toggle(self, row: MapRow) -> None:
         tree = self.map_tree()
-        if tree is not None and row.is_module and tree.kept_by(row) in (None, row.name):
+        if tree is not None and tree.is_free(row):
             self.kept.emit(row.name, tree.kept_by(row) is None)
 
     def _open_menu(self, place: QPoint) -> None:
@@ -132,8 +136,8 @@ class MapTreeView(TreeView):
         kept = tree.kept_by(row)
         menu = QMenu(self)
         menu.setAccessibleName(f"Module {row.name}")
-        action = menu.addAction(_KEEP if kept is None else _LET)
-        action.setEnabled(kept in (None, row.name))
+        action = menu.addAction("Keep in FP32" if kept is None else "Let AMP choose")
+        action.setEnabled(tree.is_free(row))
         action.triggered.connect(lambda: self._toggle(row))
         if not action.isEnabled():
             menu.addAction(f"{kept} keeps it in FP32").setEnabled(False)
@@ -147,7 +151,13 @@ class MapView(OfferedView):
     changes_wanted = Signal(object)
 
     def __init__(self) -> None:
-        super().__init__(*_NOTHING_YET)
+        super().__init__(
+            "Which module computes in which number format?",
+            "AMP computes some operations in 16 bits and leaves others in FP32. The map watches one step and "
+            "shows every module's formats, forward and backward, what they cost, and where they change.",
+            "Make the map",
+            "Watches one step of what the form describes",
+        )
         self._patterns: tuple[str, ...] = ()
         self.filter = FilterEdit("Filter modules", _FILTER_TIP)
         self.legend = FormatLegend()
@@ -157,12 +167,21 @@ class MapView(OfferedView):
         self.notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.tree = MapTreeView()
         self.title = ElidedLabel("", "panelTitle")
-        self.operations = OperationTable()
+        self.operations = ResultTable[Operation]("Operations", empty="There are no operations.")
         self.filter.textChanged.connect(self.tree.show_filtered)
         self.tree.shown.connect(self._show_row)
         self.tree.kept.connect(self._keep)
         self.notes_button.toggled.connect(self._show_notes)
-        self._lay_out()
+        page, below, split = QWidget(), QWidget(), QSplitter(Qt.Orientation.Vertical)
+        in_column(self.title, wide(self.operations), parent=below, margins=(0, 6, 0, 0), spacing=2)
+        split.setChildrenCollapsible(False)
+        for part, stretch in ((self.tree, 3), (below, 2)):
+            split.addWidget(part)
+            split.setStretchFactor(split.indexOf(part), stretch)
+        split.setSizes([300, 200])
+        head = in_row(self.filter, self.legend, wide(self.facts), self.notes_button, spacing=12)
+        in_column(head, self.notes, wide(split), parent=page, margins=(0, 8, 0, 0), spacing=8)
+        self.addWidget(page)
         self.show_map(None)
 
     def show_map(self, whole: PrecisionMap | None) -> None:
@@ -172,11 +191,12 @@ class MapView(OfferedView):
             return
         rows = rows_of(whole)
         self.tree.show_map(rows, self._patterns)
-        computed = dict.fromkeys(
-            operation.computed_in for operation in whole.operations if operation.computed_in
-        )
-        self.legend.show_formats(tuple(computed))
-        self.facts.set_whole_text(_facts(whole), _attributed(whole))
+        computed = (operation.computed_in for operation in whole.operations)
+        self.legend.show_formats([dtype for dtype in dict.fromkeys(computed) if dtype])
+        count = sum(operation.count for operation in whole.operations)
+        attributed = f"{share_text(whole.attributed_fraction)} attributed"
+        facts = f"{count:,} operations in {len(whole.modules):,} modules, {attributed}"
+        self.facts.set_whole_text(facts, attributed)
         set_text(self.notes, " ".join(whole.notes))
         self.notes_button.setVisible(bool(whole.notes))
         self._show_notes()
@@ -197,7 +217,8 @@ class MapView(OfferedView):
     def _show_row(self, row: MapRow | None) -> None:
         operations = () if row is None else row.operations
         self.title.set_whole_text("" if row is None else f"Operations of {row.title}")
-        self.operations.show_operations(operations)
+        has_modules = len({operation.module for operation in operations}) > 1
+        self.operations.show_rows(operations, _columns(has_modules=has_modules))
 
     def _keep(self, name: str, is_kept: bool) -> None:
         rest = [pattern for pattern in self._patterns if pattern != name]
@@ -206,60 +227,21 @@ class MapView(OfferedView):
     def _show_notes(self) -> None:
         self.notes.setVisible(self.notes_button.isChecked() and bool(self.notes.text()))
 
-    def _lay_out(self) -> None:
-        self._page = QWidget()
-        head = in_row(self.filter, self.legend, wide(self.facts), self.notes_button, spacing=12)
-        below = QWidget()
-        in_column(self.title, wide(self.operations), parent=below, margins=(0, 6, 0, 0), spacing=2)
-        split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self.tree)
-        split.addWidget(below)
-        split.setStretchFactor(0, 3)
-        split.setStretchFactor(1, 2)
-        split.setSizes([300, 200])
-        in_column(head, self.notes, wide(split), parent=self._page, margins=(0, 8, 0, 0), spacing=8)
-        self.addWidget(self._page)
-
-
-def _facts(whole: PrecisionMap) -> str:
-    count = sum(operation.count for operation in whole.operations)
-    modules = len(whole.modules)
-    return f"{count:,} operations in {modules:,} modules, {_attributed(whole)}"
-
-
-def _attributed(whole: PrecisionMap) -> str:
-    return f"{share_text(whole.attributed_fraction)} attributed"
-
 
 _FORMATS_TIP = "What went in, and what came out"
 _CAST_TIP = "Whether it only changes the number format, and whether autocast put it in"
 
 
-class OperationTable(ResultTable[Operation]):
-    """The operations in the order of the step."""
-
-    def __init__(self) -> None:
-        super().__init__("Operations", empty="There are no operations.")
-
-    def show_operations(self, operations: Sequence[Operation]) -> None:
-        """Shows the operations; their modules only where these differ."""
-        has_modules = len({operation.module for operation in operations}) > 1
-        self.show_rows(operations, _columns(has_modules=has_modules))
-
-
 def _columns(*, has_modules: bool) -> list[Column[Operation]]:
+    """The columns, that of the modules only where these differ."""
     # the names of operations are short
     widest = 240 if has_modules else GROWS
     name = Column[Operation]("Operation", lambda operation: operation.name, width=132, widest=widest)
-    module = Column[Operation](
-        "Module", lambda operation: module_title(operation.module), width=96, widest=GROWS
-    )
+    module = Column[Operation]("Module", lambda row: module_title(row.module), width=96, widest=GROWS)
     return [name, *([module] if has_modules else []), *_OTHERS]
 
 
-def formats_text(operation: Operation) -> str:
-    """The formats in and out: "FP16, FP32 → FP16"."""
+def _formats_text(operation: Operation) -> str:
     sides = (dict.fromkeys(map(dtype_label, dtypes)) for dtypes in (operation.inputs, operation.outputs))
     return " → ".join(", ".join(side) or "–" for side in sides)
 
@@ -270,7 +252,7 @@ def _cast_text(operation: Operation) -> str:
 
 _OTHERS: tuple[Column[Operation], ...] = (
     Column("Direction", lambda operation: operation.direction.capitalize(), width=74),
-    Column("Formats", formats_text, tip=_FORMATS_TIP, width=116, widest=200),
+    Column("Formats", _formats_text, tip=_FORMATS_TIP, width=116, widest=200),
     number_column("Count", lambda operation: operation.count, "{:,}".format, width=48),
     number_column("Time ms", lambda operation: operation.seconds * 1_000, number, TIME_TIP),
     number_column(

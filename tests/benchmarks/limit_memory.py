@@ -1,8 +1,8 @@
 """What a thousand trials that ran out of memory leave behind in the window: nothing that grows.
 
-    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/search_memory.py [--failures 1000]
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/limit_memory.py [--failures 1000]
 
-The whole window, its store and its threads, with searches one after another in the workspace Memory limit.
+The whole window, its store and its threads, with searches one after another on the page of the memory limit.
 Only the worker is a small script that tells the machine's real catalog and lets nothing over one sample fit:
 what the window keeps of a failed trial is the same whatever refused the memory. Each round prints the
 process's own memory (unique set size), Python's objects, Qt's objects in the window, threads and open files.

@@ -1,4 +1,7 @@
-"""The table of ranges: a row per module with its histogram, and the share that each format would lose."""
+"""The table of ranges: a row per module with its histogram, and the share that each format would lose.
+
+Its sentences say what becomes of numbers in a format.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,60 @@ from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks,
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import NONE, NOTHING, share_text
 from gui.charts.painter import paint
-from gui.numerics.ranges.words import fate_sentence
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 from gui.widgets.table.result_table import ROW_HEIGHT
 
-PICTURE = 1
+_PICTURE = 1
 _HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
 _LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
 _MODULE_TIP = "Sort by name; a third click returns to the model's order"
 _PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
+_LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
+
+
+def power_value(exponent: int) -> str:
+    """The value of a power of two: "0.000061", "65,536", "3.6e-12"."""
+    value = 2.0**exponent
+    if exponent < _SMALLEST_PLAIN or exponent > _LARGEST_PLAIN:
+        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+    if exponent >= 0:
+        return f"{2**exponent:,}"
+    text = f"{value:.10f}"
+    # up to its second figure other than 0
+    first = next(place for place, figure in enumerate(text) if figure not in "0.")
+    return text[: first + 2].rstrip("0")
+
+
+def power_text(exponent: int) -> str:
+    """A power of two, with its value: "2^-14 = 0.000061"."""
+    return f"2^{exponent} = {power_value(exponent)}"
+
+
+def scale_text(exponent: int) -> str:
+    """A loss scale of 2**exponent: "65,536", or "2^30" where that is shorter."""
+    return power_value(exponent) if exponent <= _LARGEST_PLAIN else f"2^{exponent}"
+
+
+def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
+    """The fate of these numbers in a format: "1.2 % become 0, 3 % lose digits, none overflows"."""
+    parts = (
+        (exponents.underflow_fraction(form), "become 0", "none becomes 0"),
+        (exponents.subnormal_fraction(form), "lose digits", "none loses digits"),
+        (exponents.overflow_fraction(form), "overflow", "none overflows"),
+    )
+    if not any(share for share, *_ in parts):
+        return "holds all of them in full"
+    return ", ".join(f"{share_text(share)} {some}" if share else none for share, some, none in parts)
+
+
+def content_sentence(exponents: Exponents) -> str:
+    """The count of the numbers, and of those without an exponent: "1,040 numbers, 40 of them 0"."""
+    special = ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
+    told = [f"{count:,} {name}" for count, name in special if count]
+    if told:
+        told[0] = told[0].replace(" ", " of them ", 1)
+    return ", ".join([f"{exponents.total:,} numbers", *told])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +136,11 @@ class RangeTable(ResultTable[RangeRow]):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        index = self.indexAt(event.position().toPoint())
-        if not index.isValid() or index.column() != PICTURE:
-            self.hovered.emit(None)
-            return
-        exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
-        self.hovered.emit(None if exponent is None else (self.rows()[index.row()], exponent))
+        index, told = self.indexAt(event.position().toPoint()), None
+        if index.isValid() and index.column() == _PICTURE:
+            exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
+            told = None if exponent is None else (self.rows()[index.row()], exponent)
+        self.hovered.emit(told)
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
@@ -102,7 +148,7 @@ class RangeTable(ResultTable[RangeRow]):
 
     def picture_area(self, number: int) -> Rect:
         """The room of a row's histogram."""
-        return _area(self.cell_room(number, PICTURE))
+        return _area(self.cell_room(number, _PICTURE))
 
     def _columns_now(self) -> list[Column[RangeRow]]:
         return [

@@ -7,22 +7,17 @@ from typing import cast
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QSlider, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
+from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
+from engine.words.numbers import share_text
 from gui.charts.painter import Painted
-from gui.numerics.ranges.loss_scale import LossScale
-from gui.numerics.ranges.table import RangeRow, RangeTable
-from gui.numerics.ranges.words import (
-    bin_sentence,
-    content_sentence,
-    fate_sentence,
-    own_loss_sentence,
-)
+from gui.numerics.range_sliders import LossScale, SampleSlider
+from gui.numerics.range_table import RangeRow, RangeTable, content_sentence, fate_sentence, power_text
 from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
@@ -38,49 +33,6 @@ _QUANTITIES: tuple[tuple[Quantity, str], ...] = (
 _POINT = "Point at a bar to read it. A click on a module shows it large."
 _NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
 _LOW = 420
-
-
-class RangeDetail(QScrollArea):
-    """One module's histogram large, with what becomes of its numbers in each format."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWidgetResizable(True)
-        self.setAccessibleName("Range of the chosen module")
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
-        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
-        self.histogram = Histogram()
-        self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
-        inner = QWidget()
-        in_column(
-            self._title,
-            self._content,
-            6,
-            wide(self.histogram),
-            *self.fates.values(),
-            4,
-            self._notes,
-            parent=inner,
-            margins=(12, 10, 12, 10),
-            spacing=4,
-        )
-        self.setWidget(inner)
-
-    def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
-        """Shows a module's numbers; what `form` would lose is emphasised."""
-        self._title.set_whole_text(row.name)
-        set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
-        for each, fate in self.fates.items():
-            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
-            set_property(fate, "role", "strong" if each == form else "body")
-        words = f"{row.name}. {self.fates[form].text()}"
-        self.histogram.show_exponents(exponents, axis, form, words)
-
-    def show_notes(self, notes: tuple[str, ...]) -> None:
-        """Shows what else has to be known of all ranges."""
-        set_text(self._notes, breakable("\n".join(notes)))
-        self._notes.setVisible(bool(notes))
 
 
 class RangeView(OfferedView):
@@ -99,28 +51,18 @@ class RangeView(OfferedView):
         self._ranges: Ranges | None = None
         self._read_sample: ReadSample = lambda number: None
         self._axis = Axis()
-        self.samples = SampleSlider()
-        self.samples.moved.connect(self._show_sample)
+        self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
         self.headline = label("", "strong", wraps=True)
         self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
-        self.quantity.changed.connect(self._show_quantity)
         self.format = Segmented(
             [(form.name, form.label) for form in SMALL_FORMATS],
             "Format",
             "Hatched is what this format cannot hold; bars there are lost",
         )
-        self.format.changed.connect(self._show_format)
         self.format.set_value(FP16.name)
-        self.loss_scale = LossScale()
-        self.loss_scale.moved.connect(self._rescale)
-        self.loss_scale.changes_wanted.connect(self.changes_wanted)
-        self.table = RangeTable()
-        self.table.selected.connect(self._show_detail)
-        self.table.hovered.connect(self._read_row)
-        self.detail = RangeDetail()
-        self.detail.histogram.hovered.connect(self._read_chosen)
-        self.readout = ElidedLabel(_POINT, "hint")
-        self.addWidget(self._body())
+        self.detail, self.readout = RangeDetail(), ElidedLabel(_POINT, "hint")
+        self._connect()
+        self._lay_out()
         self.table.set_form(self._form())
         self.show_ranges(None)
 
@@ -139,14 +81,14 @@ class RangeView(OfferedView):
     def _show_sample(self, number: int) -> None:
         ranges = self._read_sample(number)
         if ranges is not None:
-            self.samples.show_step(ranges.step)
+            set_text(self.samples.step, f"{ranges.step:,}")
             self._show(ranges)
 
     def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
         known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
         self.show_page(is_known=bool(known))
-        if ranges is None or not known:
+        if not known:
             return
         for quantity in QUANTITIES:
             self.quantity.button(quantity).setEnabled(quantity in known)
@@ -154,10 +96,6 @@ class RangeView(OfferedView):
             self.quantity.set_value(known[0])
         self._show_notes()
         self._show_quantity()
-
-    def set_uses_scaler(self, uses_scaler: bool) -> None:
-        """True if the experiment scales its loss, so that another scale can be taken over."""
-        self.loss_scale.set_uses_scaler(uses_scaler)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -172,58 +110,45 @@ class RangeView(OfferedView):
         self.headline.setVisible(leads)
         self.detail.show_notes(notes[1:] if leads else notes)
 
-    def _body(self) -> QWidget:
-        body = QWidget()
+    def _connect(self) -> None:
+        self.samples.slider.valueChanged.connect(self._show_sample)
+        self.quantity.changed.connect(self._show_quantity)
+        self.format.changed.connect(self._show_format)
+        self.loss_scale.slider.valueChanged.connect(self._rescale)
+        self.loss_scale.changes_wanted.connect(self.changes_wanted)
+        self.table.selected.connect(self._show_detail)
+        self.table.hovered.connect(self._read_row)
+        self.detail.histogram.hovered.connect(self._read_chosen)
+
+    def _lay_out(self) -> None:
+        body, panel, line = QWidget(), QFrame(), QFrame()
         choices = in_row(self.quantity, Stretch(1), label("Lost in", "label"), self.format, spacing=8)
-        panel = QFrame()
         panel.setProperty("surface", "panel")
         table = in_column(wide(self.table), self.readout, margins=(1, 1, 1, 6), spacing=6)
         self.readout.setContentsMargins(8, 0, 8, 0)
-        line = QFrame()
         line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        in_column(
-            self.samples,
-            self.headline,
-            choices,
-            self.loss_scale,
-            wide(panel),
-            parent=body,
-            margins=(0, 8, 0, 0),
-            spacing=8,
-        )
-        return body
+        parts = (self.samples, self.headline, choices, self.loss_scale, wide(panel))
+        in_column(*parts, parent=body, margins=(0, 8, 0, 0), spacing=8)
+        self.addWidget(body)
 
     def _form(self) -> NumberFormat:
         return next(form for form in SMALL_FORMATS if form.name == self.format.value())
 
-    def _quantity(self) -> Quantity:
-        return cast(Quantity, self.quantity.value())
-
     def _show_quantity(self) -> None:
         if self._ranges is None:
             return
-        quantity = self._quantity()
+        quantity = cast(Quantity, self.quantity.value())
         rows = self._ranges.of(quantity)
         together = merged(tuple(row.exponents for row in rows))
-        is_gradient = quantity == "gradient"
+        exponent, is_gradient = 0, quantity == "gradient"
         self.loss_scale.setVisible(is_gradient)
         if is_gradient:
             self.loss_scale.show_gradients(rows, together, self._ranges.scale)
-        exponent = self.loss_scale.exponent if is_gradient else 0
+            exponent = self.loss_scale.slider.value()
         self._axis = Axis.of((together, together.shifted(exponent)))
-        lost = own_loss_sentence(
-            sum(row.became_zero for row in rows), sum(row.became_nonfinite for row in rows)
-        )
-        everything = RangeRow(f"All modules ({len(rows):,})", together, lost, is_all=True)
-        modules = (
-            RangeRow(
-                module_title(row.module),
-                row.exponents,
-                own_loss_sentence(row.became_zero, row.became_nonfinite),
-            )
-            for row in rows
-        )
+        everything = RangeRow(f"All modules ({len(rows):,})", together, _own_loss(rows), is_all=True)
+        modules = (RangeRow(module_title(row.module), row.exponents, _own_loss([row])) for row in rows)
         self.table.show_ranges((everything, *modules), self._axis, exponent)
         self._show_detail()
 
@@ -250,8 +175,53 @@ class RangeView(OfferedView):
             self.readout.set_whole_text(_POINT)
             return
         row, exponent = place
-        share = self._axis.shares(self.table.scaled(row))[exponent - self._axis.low]
-        self.readout.set_whole_text(bin_sentence(row.name, exponent, share, self._axis.edge(exponent)))
+        share = share_text(self._axis.shares(self.table.scaled(row))[exponent - self._axis.low])
+        # the outermost bars gather all beyond the axis: "less" or "more"
+        edge, power = self._axis.edge(exponent), power_text(exponent)
+        reach = f"{power} or {edge}" if edge else f"from {power} up to twice that"
+        self.readout.set_whole_text(f"{row.name}: {share} of the numbers are {reach}")
+
+
+def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
+    """The losses of the experiment's own precision; empty for none."""
+    counts = (
+        (sum(row.became_zero for row in rows), "became 0"),
+        (sum(row.became_nonfinite for row in rows), "became infinite or NaN"),
+    )
+    told = " and ".join(f"{count:,} {words}" for count, words in counts if count)
+    return f"In the experiment's precision {told}." if told else ""
+
+
+class RangeDetail(QScrollArea):
+    """One module's histogram large, with what becomes of its numbers in each format."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Range of the chosen module")
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
+        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
+        self.histogram, inner = Histogram(), QWidget()
+        self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
+        shown = in_column(wide(self.histogram), *self.fates.values(), spacing=4)
+        parts = (self._title, self._content, 6, wide(shown), 4, self._notes)
+        in_column(*parts, parent=inner, margins=(12, 10, 12, 10), spacing=4)
+        self.setWidget(inner)
+
+    def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
+        """Shows a module's numbers; what `form` would lose is emphasised."""
+        self._title.set_whole_text(row.name)
+        set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
+        for each, fate in self.fates.items():
+            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
+            set_property(fate, "role", "strong" if each == form else "body")
+        self.histogram.show_exponents(exponents, axis, form, f"{row.name}. {self.fates[form].text()}")
+
+    def show_notes(self, notes: tuple[str, ...]) -> None:
+        """Shows what else has to be known of all ranges."""
+        set_text(self._notes, breakable("\n".join(notes)))
+        self._notes.setVisible(bool(notes))
 
 
 class Histogram(Painted):
@@ -275,57 +245,14 @@ class Histogram(Painted):
         return QSize(320, 128)
 
     def drawing(self) -> Drawing:
-        return histogram(self._exponents, self._axis, self._form, self._size(), self.accessibleName())
+        size = (self.width(), self.height())
+        return histogram(self._exponents, self._axis, self._form, size, self.accessibleName())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        self.hovered.emit(self._axis.exponent_at(event.position().x(), histogram_area(self._size())))
+        area = histogram_area((self.width(), self.height()))
+        self.hovered.emit(self._axis.exponent_at(event.position().x(), area))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
-
-    def _size(self) -> tuple[float, float]:
-        return self.width(), self.height()
-
-
-_TIP = "The ranges of a run, sample by sample: left and right arrow keys go to the one before and after"
-
-
-class SampleSlider(QWidget):
-    """`moved` carries the number of the chosen sample, from 0."""
-
-    moved = Signal(int)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setProperty("kind", "plain")
-        self.slider.setAccessibleName("Sample")
-        self.slider.setToolTip(_TIP)
-        self.slider.valueChanged.connect(self.moved)
-        self._value = label("", "value")
-        self._value.setMinimumWidth(86)
-        in_row(
-            label("After step", "label"),
-            wide(self.slider),
-            self._value,
-            parent=self,
-            margins=(0, 6, 0, 0),
-            spacing=12,
-        )
-
-    def show_count(self, count: int) -> None:
-        """Offers that many samples, the newest chosen."""
-        self.slider.blockSignals(True)
-        self.slider.setRange(0, count - 1)
-        self.slider.setValue(count - 1)
-        self.slider.setEnabled(count > 1)
-        self.slider.blockSignals(False)
-
-    def show_step(self, step: int) -> None:
-        """Shows after which step the chosen sample was taken."""
-        set_text(self._value, f"{step:,}")
-
-    def words(self) -> str:
-        return self._value.text()

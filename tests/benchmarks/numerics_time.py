@@ -1,6 +1,6 @@
-"""How long a diagnosis takes: the precision map and the ranges of small-cnn on a CPU, of ResNet-50 on a GPU.
+"""How long a numerics study takes: map and ranges of small-cnn on a CPU, of ResNet-50 on a GPU.
 
-    uv run python tests/benchmarks/diagnosis_time.py [--model resnet50] [--device cuda] [--repeats 3]
+    uv run python tests/benchmarks/numerics_time.py [--model resnet50] [--device cuda] [--repeats 3]
         [--batch-size 64] [--precision fp16]
 
 The aim is at most 5 seconds for small-cnn on a CPU and 20 for ResNet-50 on a GPU. Without a model both are
@@ -26,7 +26,7 @@ COLUMNS = ("start", "map", "range", "advice", "all")
 
 
 def timed(experiment: Experiment) -> dict[str, float]:
-    """Seconds of a diagnosis, by what took them."""
+    """Seconds of a numerics study, by what took them."""
     began = last = time.perf_counter()
     seconds: dict[str, float] = {}
     for event in study_numerics(jobs.StudyNumerics(experiment=experiment, parts=("map", "range")), Control()):

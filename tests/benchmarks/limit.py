@@ -1,6 +1,6 @@
 """The largest batch that fits: is the answer exact, how many trials and seconds does it take, does it last.
 
-    uv run python tests/benchmarks/probe.py [--device cpu] [--cap-gib 24] [--trials 50] [--again 1000]
+    uv run python tests/benchmarks/limit.py [--device cpu] [--cap-gib 24] [--trials 50] [--again 1000]
         [--model resnet18] [--precision fp16] [--seconds 60]
 
 On a CUDA card it searches ResNet-50 at 224x224 with AdamW in FP32 and FP16 under the cap, beside what the

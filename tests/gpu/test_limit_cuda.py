@@ -68,7 +68,7 @@ def answer(**settings: Any) -> Search:
 
 
 def assert_nothing_is_kept(allocated_before: int) -> None:
-    """But for what the prober itself lets pass: up to torch 2.11 a broken capture keeps its random state."""
+    """But for what the search itself lets pass: up to torch 2.11 a broken capture keeps its random state."""
     assert torch.cuda.memory_allocated(CARD) - allocated_before <= TOLERATED_LEAK_MIB * MIB
 
 

@@ -1,6 +1,6 @@
 """What the sampling of ranges costs a run: off, against the same loop without it, and every 10 steps.
 
-    uv run python tests/benchmarks/diagnosis_off.py [--device cpu] [--rounds 20] [--steps 150] [--recipe R]
+    uv run python tests/benchmarks/numerics_off.py [--device cpu] [--rounds 20] [--steps 150] [--recipe R]
 
 "Without" is the loop from which the hook was taken by hand: one comparison a step. The three take turns in
 one process, in an order that rotates; their losses must be equal to the last bit on a CPU. Speeds are the

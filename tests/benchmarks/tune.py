@@ -1,9 +1,9 @@
-"""Find the fastest against trying every cell: is the winner as fast as the best, and how long does it take.
+"""Tuning against trying every cell: is the winner as fast as the best, and how long does it take.
 
-    uv run python tests/benchmarks/fastest.py [--device cpu] [--model small-cnn] [--kinds precision recipe]
+    uv run python tests/benchmarks/tune.py [--device cpu] [--model small-cnn] [--kinds precision recipe]
         [--repeats 5] [--quick]
 
-Every combination of the values that Find the fastest may choose is trained `--repeats` times as long as the
+Every combination of the values that Tune may choose is trained `--repeats` times as long as the
 experiment says, each time in a fresh worker, all cells once before any is trained again. Then it searches the
 same values. The found cell's share of the best one is that of the speeds measured for the grid. Its time is
 that of the search and, in parentheses, with its proof and the gains. `--quick` trains a few steps of each:
@@ -103,7 +103,7 @@ def compared(
     launcher: Launcher, model: str, device: str, kinds: Sequence[ChangeKind], repeats: int, *, is_quick: bool
 ) -> Compared:
     """Trains every cell, then searches."""
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "fastest.sqlite") as store:
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "tune.sqlite") as store:
         catalog = Runner(store, launcher).catalog()
         steps = {"steps": 15, "measure": {"block_steps": 1}} if is_quick else {}
         settings = {"model": model, "device": device, **MODELS[model], **steps, **NOT_VALIDATED}
