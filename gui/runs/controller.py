@@ -16,8 +16,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
 from engine.experiment.value import MIB_PER_GIB, shortened
 from engine.runner import fitting_batch, with_accumulation
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun
+from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.session.request import Request

@@ -25,8 +25,8 @@ from PySide6.QtCore import Qt
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
+from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
-from engine.store.whole_runs import WholeRun
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.session.saved_runs import SavedRuns
@@ -54,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ammeter.sqlite"
         with Store(path) as store:
-            store.whole_runs.add(WholeRun(record, (), {}) for record in _records(count))
+            store.add_whole(WholeRun(record, (), {}) for record in _records(count))
             _mark(store)
         _measure(path)
 
