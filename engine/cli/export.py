@@ -15,9 +15,8 @@ from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeN
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, and_beside, files_beside
-from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.trackers.mlflow_client import is_mlflow
+from engine.export.formats import COMPARISON, and_beside, files_beside, is_mlflow
+from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -112,7 +111,7 @@ def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: boo
 
 def _send(content: Content, to: str) -> tuple[str, ...]:
     # its client takes a second to load
-    from engine.export.trackers.mlflow import log_runs
+    from engine.export.mlflow import log_runs
 
     return log_runs(content, to).sentences
 
@@ -150,7 +149,7 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
 
 
 def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
-    from engine.export.pictures import sheet
+    from engine.export.report import charts
 
-    charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+    charts = tuple(name for name in CHART_NAMES if name == plot) or charts.SHEET
+    return partial(charts.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)

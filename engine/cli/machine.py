@@ -22,7 +22,7 @@ from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.template import TEMPLATE_NAME, write_template
+from engine.export.files import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store

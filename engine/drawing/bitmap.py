@@ -17,7 +17,6 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from engine.drawing.blocks import ROUND, UNLIT, Blocks
-from engine.drawing.fonts import parts, sized
 from engine.drawing.shapes import (
     Anchor,
     Box,
@@ -28,6 +27,8 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     colour,
+    parts,
+    sized,
     text_width,
 )
 from engine.experiment.text import printable

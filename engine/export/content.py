@@ -11,11 +11,11 @@ from typing import TypeVar
 from engine import __version__
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_of
-from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
+from engine.export.report.published import PublishedRow, published_beside
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
 from engine.protocol.profile.profiles import Profiles

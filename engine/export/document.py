@@ -109,8 +109,8 @@ class Document:
     is known, `undrawn` in place of a picture.
 
     `tables` are the data in full, as rows by the end of a file's name: that of "" is the file itself, which
-    otherwise gets the sentences. `values` are the JSON object, and `facts` the metadata of a picture. A page
-    shows at most `most_rows` rows of a table.
+    otherwise gets the sentences. `values` are the JSON object, and `facts` the metadata of a picture, which
+    has the lines of the `foot` below it, or else `made`. A page shows at most `most_rows` rows of a table.
     """
 
     title: str
@@ -126,6 +126,7 @@ class Document:
     tables: Mapping[str, Callable[[], Iterable[Row]]] = field(default_factory=dict)
     values: Callable[[], Mapping[str, Any]] = dict
     facts: Mapping[str, Any] = field(default_factory=dict)
+    foot: tuple[str, ...] = ()
     most_rows: int = 200
     undrawn: str = "There is nothing to draw yet."
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,3 +187,18 @@ def _from_os(error: OSError, path: Path) -> Problem:
     reason = os.strerror(error.errno) if error.errno else str(error)
     message = f"{path} could not be written: {reason}."
     return Problem(kind=Kind.STORE, message=message, remedy="Choose another place.")
+
+
+TEMPLATE_NAME = "my_model.py"
+
+
+def write_template(path: Path, *, force: bool = False) -> Path:
+    """Writes the template and returns its path, which gets the ending .py. Raises ProblemError.
+
+    Without `force` an existing file stays: TakenError.
+    """
+    target = path.with_suffix(".py")
+    text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
+    with place(target, force=force) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target

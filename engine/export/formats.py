@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+MLFLOW = "mlflow:"
+"""The beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`."""
+
+
+def is_mlflow(destination: str) -> bool:
+    """True for a destination that names a place of MLflow and not a file."""
+    return destination.lower().startswith(MLFLOW)
+
 
 @dataclass(frozen=True)
 class Format(Generic[Result]):
@@ -124,14 +132,14 @@ def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[
 
 
 _WRITERS = {
-    "html": (".html", "Report as a web page", "html.write_html"),
+    "html": (".html", "Report as a web page", "page.write_html"),
     "pdf": (".pdf", "Report as PDF", "pdf.write_pdf"),
     "png": (".png", "Picture", "picture.write_pictures"),
     "svg": (".svg", "Vector picture", "picture.write_pictures"),
     "csv": (".csv", "Tables as CSV", "data.write_csv"),
     "json": (".json", "Everything as JSON", "data.write_json"),
-    "markdown": (".md", "Tables in Markdown", "markdown.write_markdown"),
-    "latex": (".tex", "Tables in LaTeX", "latex.write_latex"),
+    "markdown": (".md", "Tables in Markdown", "text.write_markdown"),
+    "latex": (".tex", "Tables in LaTeX", "text.write_latex"),
 }
 
 
@@ -149,21 +157,21 @@ def _write_document(document: str, write: str, result: Any, path: Path) -> None:
 
 def _comparison_formats() -> tuple[Format[Content], ...]:
     tables = {form.name: form for form in _document_formats("report.report.report_of")}
-    archive, webp = "archive.writer.write_archive", "pictures.animation.write_webp"
+    archive, webp = "archive.writer.write_archive", "race.write_webp"
     moving = "Race as an animated picture"
     return (
-        _own("html", ".html", "Report as a web page", "report.html.write_html"),
-        _own("pdf", ".pdf", "Report as PDF", "report.pdf.write_pdf"),
-        _own("png", ".png", "Picture", "pictures.sheet.write_picture"),
-        _own("svg", ".svg", "Vector picture", "pictures.sheet.write_picture"),
-        _own("card", ".png", "Race as a picture", "pictures.race.write_card_png", is_race=True),
+        _own("html", ".html", "Report as a web page", "report.pages.write_html"),
+        _own("pdf", ".pdf", "Report as PDF", "report.pages.write_pdf"),
+        _own("png", ".png", "Picture", "report.charts.write_picture"),
+        _own("svg", ".svg", "Vector picture", "report.charts.write_picture"),
+        _own("card", ".png", "Race as a picture", "race.write_card_png", is_race=True),
         _own("animation", ".webp", f"{moving} (WebP)", webp, is_race=True),
-        _own("gif", ".gif", f"{moving} (GIF)", "pictures.animation.write_gif", is_race=True),
+        _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
         _own("csv", ".csv", "Samples and figures as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
         _own("json", ".json", "Everything as JSON", "report.data.write_json"),
         tables["markdown"],
         tables["latex"],
-        _own("tensorboard", "/", "TensorBoard", "trackers.tensorboard.write_tensorboard"),
+        _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
         _own("archive", ".ammeter", "Runs whole, to import elsewhere", archive),
         _own("zip", ".zip", "Runs whole, for Ammeter 0.1", archive),
         _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.drawing.chart_parts import LegendEntry, Rect, Span, legend
+from engine.drawing.chart_parts import LegendEntry, Rect, Span, TextPlaces, legend
 from engine.drawing.looks import precision_look
 from engine.drawing.shapes import (
     CAPITAL,
@@ -18,7 +18,6 @@ from engine.drawing.shapes import (
     marker,
     text_width,
 )
-from engine.drawing.text_places import TextPlaces
 from engine.limit.memory_range import (
     MemoryContent,
     failed_place,

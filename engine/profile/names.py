@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compare.names import experiment_titles
+from engine.compare.sides import experiment_titles
 from engine.experiment.text import in_sentence
 from engine.protocol.profile.bar import StepPart
 from engine.protocol.profile.profile import StepProfile

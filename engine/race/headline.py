@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from engine.compare.energy import energy_words
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
 from engine.compare.figures import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
+from engine.compare.verdict import energy_words
 from engine.experiment.experiment import Precision
 from engine.race.lanes import Lane
 from engine.race.race import LANES, Race, Which

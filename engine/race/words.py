@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compare.energy import energy_words
 from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
+from engine.compare.verdict import energy_words
 from engine.race.headline import (
     called,
     continued,
@@ -21,8 +21,7 @@ from engine.race.headline import (
     why_no_ratio,
 )
 from engine.race.race import LANES, Moment, Race, Which
-from engine.race.scene import Count, Instant, LaneHead, Scene
-from engine.race.tanks import NOT_MEASURED
+from engine.race.scene import NOT_MEASURED, Count, Instant, LaneHead, Scene
 from engine.words.numbers import number_text, pace_text, range_text, seconds_abbreviated, seconds_text
 
 _ABOUT_SAME = 0.03

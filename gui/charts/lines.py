@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from engine.drawing.curve_chart import Values, local_line, thinned
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values, local_line, thinned
 from engine.experiment.experiment import Precision
 from gui.charts.scales import nearest_row
 from resources.looks import MarkFill

@@ -10,8 +10,8 @@ from enum import StrEnum
 import numpy as np
 
 from engine.drawing.chart_parts import log10_ticks
+from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values
 from engine.words.numbers import Tick, linear_ticks
 
 _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}

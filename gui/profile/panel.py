@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.compare.energy import step_energy_text
+from engine.compare.verdict import step_energy_text
 from engine.experiment.text import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.advice import advice_by_side

@@ -16,8 +16,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
 from engine.experiment.text import shortened
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS
-from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
-from engine.export.archive.layout import (
+from engine.export.archive.container import (
+    ANOTHER,
     EVENTS,
     FORMAT,
     FORMAT_WITHOUT_PICTURES,
@@ -28,11 +28,15 @@ from engine.export.archive.layout import (
     RECORD,
     SAMPLES,
     VALUE_BYTES,
+    Container,
     FormatOnly,
     Manifest,
     RecordPart,
     SheetEntry,
+    fault,
     member,
+    opened,
+    refuse,
     sheet_member,
 )
 from engine.protocol.events import (

@@ -13,7 +13,7 @@ from engine import __version__
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import LONGEST_TEXT, one_line
 from engine.experiment.value import BYTES_PER_MIB
-from engine.export.archive.layout import (
+from engine.export.archive.container import (
     EVENTS,
     FORMAT,
     FORMAT_WITHOUT_PICTURES,

@@ -14,8 +14,7 @@ from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
-from engine.export.script.own import OwnFacts, own_facts
-from engine.export.script.text import LINE, call, literal
+from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
 

@@ -24,8 +24,7 @@ from engine.experiment.settings import RecipePart
 from engine.export.content import Content
 from engine.export.script.data import data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
-from engine.export.script.own import in_place, merged_imports
-from engine.export.script.text import imports_of, literal, sentence_of
+from engine.export.script.own import imports_of, in_place, literal, merged_imports, sentence_of
 from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
 from engine.words.names import listed

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QSize
 from PySide6.QtGui import QColor, QPen, QPolygonF, QResizeEvent
 from PySide6.QtWidgets import QFrame, QGraphicsPolygonItem, QWidget
 
-from engine.drawing.smoothing import Values
+from engine.drawing.curve_chart import Values
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.words.numbers import number

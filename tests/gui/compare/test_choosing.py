@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.compare.comparison import setting_rows
 from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.titles import FACTS, setting_title
-from engine.export.report.tables import setting_lines
+from engine.export.report.report import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.settings import applying_settings
