@@ -100,7 +100,6 @@ def _setting_row(key: str, settings: Sequence[Mapping[str, Any]]) -> SettingRow:
 
 
 def _settings_of(side: Side) -> dict[str, Any]:
-    """The settings that a side's repeats share, the machine, and their seeds."""
     run = side.runs[0]
     settings = applying_settings(run.experiment)
     if len(side.runs) > 1:

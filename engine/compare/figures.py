@@ -322,7 +322,6 @@ def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | No
 
 
 def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
-    """The ratio and its interval, from pairs if every repeat has a partner and both have the figure."""
     values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
     ratio = intervals.typical_ratio(values, base_values)
     if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
@@ -336,7 +335,6 @@ def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, In
 
 
 def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """The repeats of both sides paired by comparison and seed; None if they were not made in pairs."""
     mine, theirs = (
         {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
     )

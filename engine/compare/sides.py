@@ -53,7 +53,6 @@ def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
 
 
 def _numbered(names: Sequence[Name]) -> list[Name]:
-    """The names, those that came before with a number: "FP32 (2)"."""
     seen: Counter[Name] = Counter()
     numbered = []
     for name in names:
@@ -66,7 +65,6 @@ def _numbered(names: Sequence[Name]) -> list[Name]:
 
 
 def _extended(names: list[Name], words: list[str], *, everywhere: bool) -> list[Name]:
-    """The names, with their words where these differ: among all sides, or among those of one name."""
     extended = []
     for (label, note), word in zip(names, words, strict=True):
         name = (label, note)
@@ -89,7 +87,6 @@ def _model(experiment: Experiment) -> str:
 
 
 def _codes(experiments: Sequence[Experiment]) -> list[str]:
-    """Numbers for the texts of a file, where it has several, in the order in which they come."""
     texts: dict[str, list[str]] = {}
     words = []
     for experiment in experiments:

@@ -308,7 +308,6 @@ def _title(side: Side) -> Pieces:
 
 
 def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
-    """Why there is no speed, if a doubt says so."""
     return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
 
 
@@ -323,7 +322,6 @@ def _energy(ratio: float) -> Pieces:
 
 
 def _listed(*parts: Pieces) -> Pieces:
-    """The parts that say something, with commas between them."""
     running = [piece for part in parts if part for piece in (Piece(", "), *part)]
     return tuple(running[1:])
 
@@ -333,7 +331,6 @@ def _aside(words: str, about: str) -> Piece:
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    """The accuracy, or else the loss, against the baseline's and the spread over repeats."""
     for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
         mine, theirs = cells[figure.name], base_cells[figure.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
@@ -348,7 +345,6 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
 
 
 def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
-    """The precision's own part of the speed-up, under this side's recipe and batch."""
     if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
         return speedup
     return split.precision_ratio if split is not None else None

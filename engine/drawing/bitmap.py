@@ -155,7 +155,6 @@ class Painter:
 
 
 def _style(shape: Shape) -> tuple[str, float] | None:
-    """What lines that are painted at once have in common; None for other shapes."""
     # a stencil as large as the picture for each of a thousand lines would take seconds
     return (shape.ink, shape.width) if isinstance(shape, Stroke) else None
 
@@ -186,7 +185,6 @@ def _circle(dot: Dot) -> tuple[Point, ...]:
 
 
 def _dashes(stroke: Stroke) -> list[list[Point]]:
-    """The line cut into its dashes, which continue round corners."""
     if not stroke.dash:
         return [list(stroke.points)]
     dashes: list[list[Point]] = []

@@ -230,7 +230,7 @@ class TextPlaces:
 
 
 def _crosses(start: Point, end: Point, rect: Rect) -> bool:
-    """Whether a part of the line from `start` to `end` is within the rectangle (Liang and Barsky)."""
+    # the algorithm of Liang and Barsky
     first, last = 0.0, 1.0
     edges = ((rect.left, rect.right), (rect.top, rect.bottom))
     for begin, stop, (low, high) in zip(start, end, edges, strict=True):

@@ -85,7 +85,7 @@ def _smooth_finite(values: Values, half: int) -> Values:
 
 
 def _within(fitted: Values, values: Values, half: int) -> Values:
-    """The cut-off fits, clipped to the range of their windows, since a line overshoots a bending curve."""
+    # a line overshoots a bending curve
     lowest = np.minimum.accumulate(values[: 2 * half])[half:]
     highest = np.maximum.accumulate(values[: 2 * half])[half:]
     return np.clip(fitted, lowest, highest)
@@ -93,7 +93,6 @@ def _within(fitted: Values, values: Values, half: int) -> Values:
 
 @lru_cache(maxsize=8)
 def _edge_weights(half: int) -> Values:
-    """The weight of each of the first 2 `half` values in each of the first `half` fits."""
     weights = np.zeros((half, 2 * half))
     for row in range(half):
         offsets = np.arange(row + half + 1, dtype=np.float64) - row
@@ -120,7 +119,6 @@ def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> V
 
 
 def _sliding(values: Values, half: int, beyond: float) -> Values:
-    """The window around each value, one a row; `beyond` stands for what the ends cut off."""
     padded = np.pad(values, half, constant_values=beyond)
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
 
@@ -315,7 +313,6 @@ def _line(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
 
 
 def _pieces(points: Points, by: By, frame: Frame) -> list[tuple[Point, ...]]:
-    """The points on the page, in pieces between the gaps."""
     pieces: list[list[Point]] = [[]]
     for x, value in zip(points.x(by), points.values, strict=True):
         if np.isfinite(value) and np.isfinite(x):

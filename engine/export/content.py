@@ -130,7 +130,6 @@ def content_of(
 
 
 def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
-    """The newest profile of runs of the comparison and no others, the baseline's first."""
     baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
     for entry in store.studies.newest("profile"):
         first, *rest = entry.run_ids

@@ -180,7 +180,6 @@ def document_of(
 
 
 def _settings(experiments: Sequence[Experiment], without: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The settings by their titles; those that differ have all their values."""
     settings: dict[str, dict[str, None]] = {}
     for experiment in experiments:
         for key, value in applying_settings(experiment).items():
@@ -202,7 +201,6 @@ def _subject(saved: Saved, experiments: Sequence[Experiment], size: str, *, has_
 
 
 def _head(saved: Saved) -> dict[str, Any]:
-    """`ammeter` is the version that writes, `made_with` the version that made the result, null if unknown."""
     return {
         "ammeter": __version__,
         "made_with": saved.ammeter,

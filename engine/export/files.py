@@ -116,7 +116,6 @@ def _taken(path: Path) -> Problem:
 
 
 def _move(workplace: Path, target: Path, force: bool) -> None:
-    """Moves all files of the workplace, or none, to the same places under `target`."""
     files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]
     for file in files:
         if not force and os.path.lexists(target / file):

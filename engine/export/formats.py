@@ -127,7 +127,6 @@ def _call(name: str, result: Any, path: Path) -> None:
 
 
 def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
-    """A format of one kind; `write` is a function "module.name" of engine.export."""
     return Format(name, suffix, title, partial(_call, write), **more)
 
 
@@ -144,7 +143,6 @@ _WRITERS = {
 
 
 def _document_formats(document: str) -> tuple[Format[Any], ...]:
-    """The formats of the document that the function `document` makes of a result."""
     return tuple(
         Format(name, suffix, title, partial(_write_document, document, write))
         for name, (suffix, title, write) in _WRITERS.items()

@@ -98,7 +98,6 @@ def place_of(destination: str) -> MlflowPlace:
 
 
 def _path_in(uri: str) -> str:
-    """The path in a URI such as file:///tmp/runs, file:runs or file:///C:/runs."""
     path = re.sub(r"^file:(//(?=/))?", "", uri, flags=re.IGNORECASE)
     # Windows' drives come after a slash that is no part of the path
     return re.sub(r"^/(?=[a-z]:)", "", path, flags=re.IGNORECASE)
@@ -285,7 +284,6 @@ def _send(
 def _values(
     run: RunRecord, curves: Columns, epochs: Sequence[Epoch]
 ) -> Iterator[tuple[int, float, dict[str, float]]]:
-    """Step, seconds since the start, and values by tag, of the curves, the epochs and the run."""
     if curves:
         count = len(curves["step"])
         rows = sorted({*range(0, count, _stride(curves)), count - 1})
@@ -312,5 +310,4 @@ def _tags(run: RunRecord, stride: int) -> dict[str, str]:
 
 
 def _stride(curves: Columns) -> int:
-    """One step in this many is sent."""
     return -(-len(curves["step"]) // MOST_STEPS) if curves else 1

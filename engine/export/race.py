@@ -131,7 +131,6 @@ def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
 
 
 def _squares(blocks: Blocks, first: int, last: int) -> str:
-    """The outlines of blocks, each an absolute corner and a relative path."""
     radius = blocks.radius
     sides = blocks.grid.block_width, blocks.grid.block_height
     across, down = (f"{side - 2 * radius:.1f}" for side in sides)
@@ -256,7 +255,6 @@ class Film(Image.Image):
             self._paint(self._card.scene.at(self._seconds[frame - 1]))
 
     def _paint(self, instant: Instant) -> None:
-        """Paints the blocks that have been lit since, and all that moves."""
         if instant == self._before:
             return
         first = (0, 0) if self._before is None else [count.blocks for count in self._before.counts]

@@ -134,7 +134,6 @@ def _without_torch() -> Iterator[None]:
 
 
 def _write_figures(events: _Events, run: RunRecord) -> None:
-    """The run's figures, and its settings as their hyperparameters."""
     from tensorboardX.proto.api_pb2 import Status as Ending
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
     from tensorboardX.summary import hparams
@@ -169,7 +168,6 @@ def _write_texts(events: _Events, run: RunRecord) -> None:
 
 
 def _table(rows: Mapping[str, Any]) -> str:
-    """A table in Markdown with literal cells."""
     lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 

@@ -191,7 +191,6 @@ class TankPair:
         return hatching(outline, begin, ink, _PITCH * max(self.scale, 0.75), max(self.scale, 1.0))
 
     def _surface(self) -> list[Shape]:
-        """The higher surface, carried over to the tank that needs less."""
         if self.lower is None:
             return []
         higher, other, width = self.rects[1 - self.lower], self.rects[self.lower], max(self.scale, 1.0)
@@ -259,7 +258,6 @@ class TankPair:
         ]
 
     def _lines(self, name: tuple[str, ...], size: float, room: float) -> tuple[str, ...]:
-        """The name on one line, or on two where it is too long: its two pieces, or what fits and the rest."""
         whole = ", ".join(name)
         if self.width_of(whole, size, 500) <= room:
             return (whole,)
@@ -271,7 +269,6 @@ class TankPair:
         return tuple(filter(None, (" ".join(words[:first]), " ".join(words[first:]))))
 
     def _fitted(self, text: str, size: int, weight: int, room: float, least: int = 8) -> int:
-        """The size of type, or as much smaller as the room asks for."""
         width = self.width_of(text, size, weight)
         return size if width <= room else max(int(size * room / width), least)
 
@@ -281,7 +278,6 @@ def _centred(x: float, middle: float, text: str, ink: str, size: float, weight: 
 
 
 def _below(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
-    """The part of a convex outline below a level."""
     part: list[Point] = []
     for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
         if y >= level:
@@ -374,7 +370,6 @@ def _spoken(pair: tuple[Tank, Tank], heading: str, absent: str, text_of: Callabl
 
 
 def _busy(scene: Scene, percents: tuple[float, float], sizes: Sizes, room: Rect) -> TankPair:
-    """The tanks of the Tensor Cores' activity."""
     return TankPair(
         _tanks(scene, percents),
         replace(room, top=room.top + 3.9 * sizes.detail),
@@ -427,7 +422,6 @@ def _bars(
     whole: float | None = None,
     text_of: Callable[[float], str] = memory_text,
 ) -> tuple[list[Shape], float]:
-    """A heading, and a bar with its amount for either run; and where they end."""
     size = sizes.detail
     largest = whole or max((tank.amount for tank in pair if tank.amount), default=1.0)
     texts = [NOT_MEASURED if tank.amount is None else text_of(tank.amount) for tank in pair]

@@ -107,12 +107,11 @@ def laid_out(text: str, room_for: str, metrics: Metrics = DRAWN) -> Number:
 
 
 def _widened(text: str) -> str:
-    """Has room in every place for whichever figure counts through it; a leading 1 never changes."""
+    # whichever figure counts through a place has room; a leading 1 never changes
     return text[:1] + text[1:].replace("1", "0")
 
 
 def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
-    """Where a character begins, with the outline of the first at 0, and its advance."""
     edges = [metrics.edges(character) for character in text]
     places: list[tuple[float, float]] = []
     for number, (character, (left, _)) in enumerate(zip(text, edges, strict=True)):

@@ -247,7 +247,6 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
 
 
 def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, Lane, Lane, float]:
-    """The stretch, its two lanes and its end: a part whose counts match the ratio, else the whole."""
     for stretch in stretches_of(full, mixed):
         parts = _parts(full, mixed, stretch.samples, ratio)
         seconds = _end(*parts, stretch.samples)
@@ -264,7 +263,6 @@ def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, La
 
 
 def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[Lane, Lane]:
-    """The faster lane where its pace is its mean speed, and the other where the counts match the ratio."""
     is_mixed_ahead = mixed.speed >= full.speed if ratio is None else ratio >= 1
     ahead, behind = (mixed, full) if is_mixed_ahead else (full, mixed)
     ahead = part_of(ahead, samples, samples / ahead.speed)
@@ -275,7 +273,6 @@ def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[
 
 
 def _end(full: Lane, mixed: Lane, samples: int) -> float:
-    """When the first of the two has trained that many samples, or goes no further."""
     ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (full, mixed)]
     return min(last if finish is None else finish for finish, last in ends)
 
@@ -309,7 +306,6 @@ def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float |
 
 
 def _tensor_percent(full: Side, mixed: Side) -> tuple[float, float] | None:
-    """The means over the repeats."""
     means = []
     for side in (full, mixed):
         summaries = (run.summary for run in side.runs)
@@ -342,7 +338,6 @@ _AS_LONG = 0.9
 
 
 def _learned_alike(full: Side, mixed: Side) -> bool:
-    """Whether the accuracies can be compared: all trained about as long, and none met NaN."""
     known = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
     if any(summary is not None and summary.first_nan_step is not None for _, summary in known):
         return False

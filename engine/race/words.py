@@ -103,7 +103,6 @@ def doubt_words(race: Race) -> tuple[str, ...]:
 
 
 def _unsteady(race: Race) -> str:
-    """Says that the counts of the whole runs give another ratio than the comparison; "" if they do not."""
     if race.ratio is None or race.matches_ratio:
         return ""
     trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)

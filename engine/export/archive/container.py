@@ -149,6 +149,10 @@ class RecordPart(_Entry):
     pictures: _Key | None = None
 
 
+SHARED = tuple(name for name in RecordPart.model_fields if name not in ("columns", "rows", "pictures"))
+"""The fields that a record has in common with a run of the store."""
+
+
 def member(run_id: str, part: str) -> str:
     """The name of a run's part inside the archive."""
     return f"runs/{run_id}/{part}"
@@ -257,7 +261,7 @@ def opened(path: Path) -> Iterator[Container]:
 
 
 def _check_end(path: Path) -> None:
-    """Checks the count and size of the list of contents, before zipfile reads all of it into memory."""
+    # before zipfile reads the whole list of contents into memory
     with path.open("rb") as file:
         length = file.seek(0, 2)
         if length < _END.size:

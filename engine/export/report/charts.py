@@ -163,7 +163,6 @@ class Charts:
 
 
 def _certainty(row: FigureRow) -> str:
-    """The meaning of the whiskers."""
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if kinds == {"repeats"}:
         return ", 95 % interval over repeats"

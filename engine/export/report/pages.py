@@ -102,7 +102,6 @@ def _plot(charts: Charts, name: ChartName, by: By, width: float) -> Markup:
 
 
 def _read_out(charts: Charts) -> dict[str, Any]:
-    """The lines that the crosshair reads: of each side, its first run that has one."""
     read: dict[str, dict[str, Any]] = {}
     for name, curves, digits in (("loss", charts.loss, 3), ("accuracy", charts.accuracy, 1)):
         read[name] = {}

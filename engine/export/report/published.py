@@ -110,7 +110,6 @@ _NEAR = {
 
 
 def _nearest(sides: Sequence[Side], figure: PublishedFigure) -> Side | None:
-    """The side of the same precision, or of one as fast; of several that of the nearest batch."""
     near = _NEAR.get(figure.precision, ())
 
     def distance(side: Side) -> tuple[int, int]:

@@ -145,7 +145,6 @@ def _kind(name: ModelRef) -> ModelKind:
 
 
 def _overrides(experiment: Experiment) -> dict[str, Any]:
-    """The overrides as arguments. Raises ProblemError for those of a part of a configuration."""
     pairs = [override_of(override) for override in experiment.overrides]
     for key, _ in pairs:
         if "." in key:

@@ -251,10 +251,6 @@ def merged_imports(*sources: str) -> str:
 
 
 def _renamed(source: str, taken: Iterable[str]) -> str:
-    """The source of a script's own part with other names for what it defines itself and the file defines too.
-
-    Its functions and constants come after the file's, which would otherwise lose those of these names.
-    """
     own = {
         name.id if isinstance(name, ast.Name) else name.name
         for node in ast.parse(source).body
@@ -291,7 +287,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _guards(tree: ast.Module) -> Sequence[ast.stmt]:
-    """The statements that run only where the file is the program itself."""
     return [node for node in tree.body if isinstance(node, ast.If) and not node.orelse and _guards_main(node)]
 
 

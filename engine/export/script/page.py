@@ -191,7 +191,6 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
 
 
 def _counted(text: str, facts: TrainingFacts) -> int:
-    """The lines of a script but those of the model's own file: its text, and what completes it."""
     return text.count("\n") if facts.own is None else text.rpartition(_TRAINING)[2].count("\n")
 
 
@@ -207,7 +206,6 @@ def _facts(
 
 
 def _body(facts: TrainingFacts, style: Style) -> str:
-    """The script without its docstring and imports, and with marks in place of the model's own code."""
     body = (
         _templates()
         .get_template("script.jinja")

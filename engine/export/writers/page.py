@@ -63,7 +63,6 @@ def variable(ink: str) -> str:
 
 
 def _font_faces() -> str:
-    """Style rules with the fonts embedded, 130 KB in all."""
     return "\n".join(map(_font_face, _WEIGHTS))
 
 
@@ -136,14 +135,12 @@ def page(document: Document, *, script: str = "", **values: Any) -> str:
 
 
 def _drawn(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:
-    """A picture in each size."""
     for size, width in SIZES.items():
         is_half = size == "wide" and len(section.pictures) > 1
         yield size, picture(part.draw(_HALF if is_half else width))
 
 
 def _sample(entry: LegendEntry) -> Markup:
-    """The sample of a legend, beside its words."""
     return hidden(Drawing(26, 12, entry.sample(1, 6)), "sample")
 
 

@@ -142,7 +142,6 @@ class Pages(FPDF):
 
 
 def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
-    """The words of a sentence, each in parts if it spans several pieces."""
     words: list[list[tuple[str, Piece]]] = [[]]
     for piece in pieces:
         text = letters.shown(piece.text).replace(" %", "\N{NO-BREAK SPACE}%")
@@ -237,7 +236,6 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
 
 
 def _tables(pages: Pages, section: Section, most_rows: int) -> None:
-    """The table, in as many as its columns need, each with the first column."""
     rows, left_out = section.first_rows(most_rows)
     weights = [_letters(section, rows, column) for column in range(len(section.headings))]
     for place, columns in enumerate(_columns(weights) if rows else ()):
@@ -261,7 +259,6 @@ def _letters(section: Section, rows: Sequence[Sequence[Cell]], column: int) -> i
 
 
 def _columns(weights: Sequence[int]) -> Iterator[list[int]]:
-    """The columns of each table, split evenly."""
     others = len(weights) - 1
     tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0])))
     ends = [round(others * table / tables) for table in range(tables + 1)]
@@ -276,7 +273,6 @@ def _cell(cell: Cell) -> TableCell:
 
 
 def _pairs(pages: Pages, pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, two pairs to a row."""
     if not pairs:
         return
     cells = [TableCell(text) for pair in pairs for text in pair]
