@@ -30,26 +30,40 @@ Name = tuple[str, str]
 
 def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
     """Names for the first runs of sides, as short as possible but unique."""
-    names = _experiment_names([run.experiment for run in firsts])
-    for run_word in (_device, _torch):
-        names = _extended(names, [run_word(run) for run in firsts], everywhere=False)
-    names = _extended(names, [_learning_rate(run.experiment) for run in firsts], everywhere=False)
-    return _numbered(_extended(names, [_name(run) for run in firsts], everywhere=False))
+    experiments = [run.experiment for run in firsts]
+    names, machines = _experiment_names(experiments), [run.environment for run in firsts]
+    for words in (
+        [machine.device_name if machine else "" for machine in machines],
+        [f"torch {machine.torch}" if machine else "" for machine in machines],
+        _learning_rates(experiments),
+        [shortened(run.name) for run in firsts],
+    ):
+        names = _extended(names, words, everywhere=False)
+    return _numbered(names)
 
 
 def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
     """Names for experiments on one machine, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
-    rates = [_learning_rate(experiment) for experiment in experiments]
-    names = _numbered(_extended(_experiment_names(experiments), rates, everywhere=False))
-    return tuple(", ".join(filter(None, name)) for name in names)
+    names = _extended(_experiment_names(experiments), _learning_rates(experiments), everywhere=False)
+    return tuple(", ".join(filter(None, name)) for name in _numbered(names))
+
+
+def _learning_rates(experiments: Sequence[Experiment]) -> list[str]:
+    return [f"rate {experiment.optimizer.learning_rate:g}" for experiment in experiments]
 
 
 def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
     names = [(experiment.precision.label, "") for experiment in experiments]
     # where there is little room, the end of a long model's name is left out, and not the batch
-    for word in (_batch, _model, _dataset, _recipe):
-        names = _extended(names, [word(experiment) for experiment in experiments], everywhere=True)
-    return _extended(names, _codes(experiments), everywhere=True)
+    for words in (
+        [f"batch {experiment.batch_size:,}" for experiment in experiments],
+        [experiment.model for experiment in experiments],
+        [experiment.dataset for experiment in experiments],
+        [recipe_words(experiment.step.recipe or PLAIN) for experiment in experiments],
+        _codes(experiments),
+    ):
+        names = _extended(names, words, everywhere=True)
+    return names
 
 
 def _numbered(names: Sequence[Name]) -> list[Name]:
@@ -64,7 +78,7 @@ def _numbered(names: Sequence[Name]) -> list[Name]:
     return numbered
 
 
-def _extended(names: list[Name], words: list[str], *, everywhere: bool) -> list[Name]:
+def _extended(names: list[Name], words: Sequence[str], *, everywhere: bool) -> list[Name]:
     extended = []
     for (label, note), word in zip(names, words, strict=True):
         name = (label, note)
@@ -72,18 +86,6 @@ def _extended(names: list[Name], words: list[str], *, everywhere: bool) -> list[
         is_needed = word and len(rivals) > 1
         extended.append((label, f"{note}, {word}" if note else word) if is_needed else name)
     return extended
-
-
-def _recipe(experiment: Experiment) -> str:
-    return recipe_words(experiment.step.recipe or PLAIN)
-
-
-def _batch(experiment: Experiment) -> str:
-    return f"batch {experiment.batch_size:,}"
-
-
-def _model(experiment: Experiment) -> str:
-    return experiment.model
 
 
 def _codes(experiments: Sequence[Experiment]) -> list[str]:
@@ -96,26 +98,6 @@ def _codes(experiments: Sequence[Experiment]) -> list[str]:
         words.append("" if code is None else f"code {known.index(code.sha256) + 1}")
     several = {model for model, known in texts.items() if len(known) > 1}
     return [word if one.model in several else "" for one, word in zip(experiments, words, strict=True)]
-
-
-def _dataset(experiment: Experiment) -> str:
-    return experiment.dataset
-
-
-def _learning_rate(experiment: Experiment) -> str:
-    return f"rate {experiment.optimizer.learning_rate:g}"
-
-
-def _device(run: RunRecord) -> str:
-    return run.environment.device_name if run.environment else ""
-
-
-def _torch(run: RunRecord) -> str:
-    return f"torch {run.environment.torch}" if run.environment else ""
-
-
-def _name(run: RunRecord) -> str:
-    return shortened(run.name)
 
 
 if TYPE_CHECKING:
@@ -149,16 +131,11 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
     """The experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
-            step = experiment.step.model_copy(
-                update={
-                    "fp32_modules": target.step.fp32_modules,
-                    "autocast_tf32": target.step.autocast_tf32,
-                }
-            )
+            own = {name: getattr(target.step, name) for name in ("fp32_modules", "autocast_tf32")}
+            step = experiment.step.model_copy(update=own)
             update = {"precision": target.precision, "step": step, "scaler": target.scaler}
         elif axis == "recipe":
-            step = experiment.step.model_copy(update={"recipe": target.step.recipe})
-            update = {"step": step}
+            update = {"step": experiment.step.model_copy(update={"recipe": target.step.recipe})}
         else:
             update = {"batch_size": target.batch_size}
         experiment = experiment.model_copy(update=update)
@@ -195,7 +172,7 @@ def for_speed(experiment: Experiment) -> Experiment:
 
 
 def same_machine(one: RunRecord, other: RunRecord) -> bool:
-    """Whether both runs had devices of the same name and the same version of torch."""
+    """True if both runs had devices of the same name and the same version of torch."""
     mine, theirs = one.environment, other.environment
     if mine is None or theirs is None:
         return False
@@ -238,7 +215,7 @@ _WORK = {
 
 
 def is_work(key: str) -> bool:
-    """Whether another value of that setting makes it another training."""
+    """True if another value of that setting makes it another training."""
     return key in _WORK
 
 
@@ -283,7 +260,7 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """Whether its note says that it has the fast recipe, as it does if the recipes differ."""
+        """True if its note says that it has the fast recipe, as it does if the recipes differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
@@ -306,7 +283,7 @@ class Side:
         return recipe_words(self.runs[0].experiment.step.recipe)
 
     def holds(self, run_id: str | None) -> bool:
-        """Whether that run is one of its repeats."""
+        """True if that run is one of its repeats."""
         return any(run.id == run_id for run in self.runs)
 
     @property
@@ -337,7 +314,7 @@ _IN_TURNS = 0.5
 
 
 def is_in_turns(side: Side, other: Side) -> bool:
-    """Whether the repeats of two sides took turns, so that a drift of the machine affects both alike.
+    """True if the repeats of two sides took turns, so that a drift of the machine affects both alike.
 
     The measure is Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a half
     for A B A B, 1 if all of one side came first. It is the fraction of a steady drift's worst bias that is

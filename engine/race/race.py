@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from engine.compare.comparison import Comparison, Doubt, SideReport
+from engine.compare.comparison import Comparison, SideReport
+from engine.compare.evidence import Doubt
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
 from engine.compare.sides import Side, differing_work
 from engine.curves import Columns

@@ -28,13 +28,28 @@ from engine.experiment.text import printable
 from engine.export.document import Document, Picture, Section
 from resources.looks import DARK, LIGHT, Palette
 
-_WEIGHTS = (400, 500, 600)
+SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
+"""The widths of pictures for windows of each size; several are side by side in a wide one."""
+_HALF, _WEIGHTS = 440.0, (400, 500, 600)
 
 
-def rendered(template: str, *, script: str = "", **values: Any) -> str:
-    """A page of the report's folder in the report's style; only `script`, a file there, can run in it."""
-    style = f"{_font_faces()}\n{_variables()}{_part('report.css')}"
+def write_html(document: Document, path: Path) -> None:
+    """Writes the page."""
+    path.write_text(page(document), encoding="utf-8")
+
+
+def page(document: Document, *, script: str = "", **values: Any) -> str:
+    """The page as text; only `script`, a file of the report's folder, can run in it.
+
+    `values` are for the templates of its own sections.
+    """
+    style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_part('report.css')}"])
     text = _part(script) if script else ""
+    policy = (
+        f"default-src 'none'; img-src data:; font-src data:;"
+        f" style-src '{_digest(style)}'; script-src '{_digest(text)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -42,9 +57,9 @@ def rendered(template: str, *, script: str = "", **values: Any) -> str:
         trim_blocks=True,
         loader=jinja2.FunctionLoader(_part),
     )
-    return environment.get_template(template).render(
-        policy=_policy(style, text), style=Markup(style), script=Markup(text), **values
-    )
+    common = {"marks": {}, "drawn": _drawn, "sample": _sample, "sentence": _sentence, "version": __version__}
+    page_values = {"policy": policy, "style": Markup(style), "script": Markup(text), "document": document}
+    return environment.get_template("document.html").render(**(common | page_values | values))
 
 
 def picture(drawing: Drawing, attributes: Mapping[str, str] | None = None) -> Markup:
@@ -60,10 +75,6 @@ def hidden(drawing: Drawing, name: str) -> Markup:
 def variable(ink: str) -> str:
     """The CSS colour of an ink."""
     return f"var(--{ink})"
-
-
-def _font_faces() -> str:
-    return "\n".join(map(_font_face, _WEIGHTS))
 
 
 def _font_face(weight: int) -> str:
@@ -87,14 +98,6 @@ def _printable(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; img-src data:; font-src data:;"
-        f" style-src '{_digest(style)}'; script-src '{_digest(script)}';"
-        " base-uri 'none'; form-action 'none'"
-    )
-
-
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
@@ -116,22 +119,6 @@ def _colours(palette: Palette) -> str:
     heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
     inks |= {ink: colour(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
-
-
-SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
-"""The widths of pictures for windows of each size; several are side by side in a wide one."""
-_HALF = 440.0
-
-
-def write_html(document: Document, path: Path) -> None:
-    """Writes the page."""
-    path.write_text(page(document), encoding="utf-8")
-
-
-def page(document: Document, *, script: str = "", **values: Any) -> str:
-    """The page as text; `values` are for the templates of its own sections."""
-    common = {"marks": {}, "drawn": _drawn, "sample": _sample, "sentence": _sentence, "version": __version__}
-    return rendered("document.html", document=document, script=script, **(common | values))
 
 
 def _drawn(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:

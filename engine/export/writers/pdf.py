@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,25 +15,20 @@ from engine import __version__
 from engine.compare.verdict import Piece, Pieces
 from engine.drawing.pdf import SCALE, Letters, draw, set_face
 from engine.drawing.shapes import Drawing
-from engine.export.document import Answer, Cell, Document, Section
+from engine.export.document import Cell, Document, Section
 from engine.export.writers.picture import panel
 from resources.looks import LIGHT
 
-_MARGIN, _LONGEST = 42.0, 40
-_LONGEST_CELL = 400
-"""Letters of a cell, so that a row of a table fits on a page."""
+_MARGIN, _GAP = 42.0, 18.0
+_LONGEST, _LONGEST_CELL = 40, 400
+"""Letters of a word, and of a cell, so that a row of a table fits on a page."""
 
+_MOST_ROWS = 200
+_LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130
+"""Letters that a column gets at the least and at the most, and that all columns of a table have."""
 
 _Face = tuple[int, float, str]
 """Weight, size in points, colour."""
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """The text of a cell; `small` follows on its own line."""
-
-    text: str
-    small: str = ""
 
 
 class Pages(FPDF):
@@ -100,7 +94,7 @@ class Pages(FPDF):
     def rows(
         self,
         headings: Sequence[str],
-        rows: Sequence[Sequence[TableCell]],
+        rows: Sequence[Sequence[Cell]],
         widths: Sequence[float],
         align: Sequence[str],
     ) -> None:
@@ -118,12 +112,8 @@ class Pages(FPDF):
             padding=(3, 8, 3, 0),
             v_align="TOP",
         ) as table:
-            table.row([self._in_cell(heading) for heading in headings])
-            for cells in rows:
-                row = table.row()
-                for cell in cells:
-                    lines = [cell.text, cell.small] if cell.small else [cell.text]
-                    row.cell("\n".join(map(self._in_cell, lines)))
+            for cells in (headings, *rows):
+                table.row(["\n".join(map(self._in_cell, _lines(cell))) for cell in cells])
 
     def _in_cell(self, text: str) -> str:
         cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
@@ -161,11 +151,6 @@ def _face(piece: Piece, size: float) -> _Face:
     return weight, 0.72 * size if piece.role == "aside" else size, colour
 
 
-_GAP = 18.0
-_MOST_ROWS = 200
-_LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130
-"""Letters that a column gets at the least and at the most, and that all columns of a table have."""
-
 Lead = Callable[[Pages], None]
 
 
@@ -191,25 +176,21 @@ def _head(pages: Pages, document: Document) -> None:
     pages.paragraph(document.subject, 9)
     pages.gap(6)
     for place, answer in enumerate(document.answers):
-        _answer(pages, answer, 19 if place == 0 else 11)
-    for text in (document.omitted, document.nothing):
-        if text:
-            pages.paragraph(text, 9.5)
+        size = 11 if place else 19
+        pages.room(4 * size)
+        pages.sentence(answer.pieces, size)
+        for note in answer.notes:
+            pages.gap(2)
+            pages.paragraph(note, 9.5)
+        pages.gap(6)
+    for text in filter(None, (document.omitted, document.nothing)):
+        pages.paragraph(text, 9.5)
     if document.warnings:
         pages.gap(8)
         pages.heading("With caution")
         for text in document.warnings:
             pages.paragraph(f"• {text}")
     pages.gap(16)
-
-
-def _answer(pages: Pages, answer: Answer, size: float) -> None:
-    pages.room(4 * size)
-    pages.sentence(answer.pieces, size)
-    for note in answer.notes:
-        pages.gap(2)
-        pages.paragraph(note, 9.5)
-    pages.gap(6)
 
 
 def _section(pages: Pages, section: Section, most_rows: int) -> None:
@@ -228,7 +209,11 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
         pages.drawings(drawings[first : first + 2], _GAP)
     if not (section.is_drawn and drawings):
         _tables(pages, section, most_rows)
-    _pairs(pages, section.pairs)
+    if section.pairs:
+        # two pairs to a row
+        texts = [*(text for pair in section.pairs for text in pair), *[""] * (2 * (len(section.pairs) % 2))]
+        rows = [texts[first : first + 4] for first in range(0, len(texts), 4)]
+        pages.rows(["Name", "Value", "Name", "Value"], rows, [1.1, 0.9, 1.1, 0.9], ["LEFT"] * 4)
     for text in section.notes:
         pages.gap(2)
         pages.paragraph(text, 8.5)
@@ -237,45 +222,33 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
 
 def _tables(pages: Pages, section: Section, most_rows: int) -> None:
     rows, left_out = section.first_rows(most_rows)
-    weights = [_letters(section, rows, column) for column in range(len(section.headings))]
-    for place, columns in enumerate(_columns(weights) if rows else ()):
-        if place:
+    weights = []
+    for column, heading in enumerate(section.headings if rows else ()):
+        longest = max(len(line) for row in rows for line in _lines(row[column]))
+        weights.append(min(_MOST_LETTERS, max(_LEAST_LETTERS, len(heading), longest)))
+    # in as many tables as the columns need, split evenly, each with the first column
+    others = len(weights) - 1
+    tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0]))) if rows else 0
+    ends = [round(others * table / tables) for table in range(tables + 1)] if rows else []
+    for first, end in pairwise(ends):
+        if first:
             pages.gap(10)
+        columns = [0, *range(1 + first, 1 + end)]
+        headings = [section.headings[column] for column in columns]
         pages.rows(
-            [section.headings[column] for column in columns],
-            [[_cell(row[column]) for column in columns] for row in rows],
+            headings,
+            [[row[column] for column in columns] for row in rows],
             [weights[column] for column in columns],
-            ["RIGHT" if section.headings[column] in section.right else "LEFT" for column in columns],
+            ["RIGHT" if heading in section.right else "LEFT" for heading in headings],
         )
     if left_out:
         pages.gap(2)
         pages.paragraph(f"{left_out:,} more rows are in the JSON and CSV exports.", 8.5)
 
 
-def _letters(section: Section, rows: Sequence[Sequence[Cell]], column: int) -> int:
-    texts = [_cell(row[column]) for row in rows]
-    longest = max(max(len(cell.text), len(cell.small)) for cell in texts)
-    return min(_MOST_LETTERS, max(_LEAST_LETTERS, len(section.headings[column]), longest))
-
-
-def _columns(weights: Sequence[int]) -> Iterator[list[int]]:
-    others = len(weights) - 1
-    tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0])))
-    ends = [round(others * table / tables) for table in range(tables + 1)]
-    for first, end in pairwise(ends):
-        yield [0, *range(1 + first, 1 + end)]
-
-
-def _cell(cell: Cell) -> TableCell:
+def _lines(cell: Cell) -> list[str]:
+    """The text of a cell, and what follows on its own line."""
     if isinstance(cell, str):
-        return TableCell(cell)
-    return TableCell(f"{cell.value}   {cell.beside}" if cell.beside else cell.value, small=cell.interval)
-
-
-def _pairs(pages: Pages, pairs: Sequence[tuple[str, str]]) -> None:
-    if not pairs:
-        return
-    cells = [TableCell(text) for pair in pairs for text in pair]
-    cells += [TableCell("")] * (-len(cells) % 4)
-    rows = [cells[first : first + 4] for first in range(0, len(cells), 4)]
-    pages.rows(["Name", "Value", "Name", "Value"], rows, [1.1, 0.9, 1.1, 0.9], ["LEFT"] * 4)
+        return [cell]
+    value = f"{cell.value}   {cell.beside}" if cell.beside else cell.value
+    return [value, cell.interval] if cell.interval else [value]
