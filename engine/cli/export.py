@@ -11,7 +11,7 @@ from engine.cli import output
 from engine.cli.lookup import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.options import AsJson, Force, Published
 from engine.cli.study import PRINTED
-from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
@@ -145,11 +145,9 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
         message = f"A {form.suffix} file can only show a race."
         remedy = "End the path in .png or .svg, or leave out --plot and --by."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(plot, axes[0], themes)
+    # imported here, since exporting a table should not wait for the libraries that draw
+    from engine.export.report.charts import SHEET, write_picture
 
-
-def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
-    from engine.export.report import charts
-
-    charts = tuple(name for name in CHART_NAMES if name == plot) or charts.SHEET
-    return partial(charts.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+    charts = tuple(name for name in CHART_NAMES if name == plot) or SHEET
+    palette = DARK if themes == ("dark",) else LIGHT
+    return partial(write_picture, charts=charts, by=axes[0], palette=palette)

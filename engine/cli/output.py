@@ -19,7 +19,7 @@ from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, tr
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.text import printable, shortened
+from engine.experiment.value import printable, shortened
 from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord

@@ -19,10 +19,9 @@ from engine.experiment.settings import (
     Schedule,
     Validation,
 )
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.store.record import RunRecord
-from engine.words.names import recipe_words
-from engine.words.settings import applying_settings, comparable_settings, setting_text
+from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
 Name = tuple[str, str]
 """The label and the note of a side."""

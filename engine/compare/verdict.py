@@ -17,7 +17,7 @@ from engine.compare.evidence import (
 from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
 from engine.compare.sides import Side, differing_axes, differing_work
 from engine.compare.split import Split
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
 
 _LEAST_SECONDS = 5.0

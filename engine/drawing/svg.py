@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, colour, text_width
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from resources.looks import Palette
 
 FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"

@@ -22,7 +22,7 @@ from engine.export.formats import MLFLOW, is_mlflow
 from engine.export.tensorboard import curve_values, epoch_values, summary_values
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord, Status
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.trials import Bound, Trial
+from engine.protocol.trials import Bound, MemoryLine, Trial
 
 APART_FRACTION = 0.9
 """Above this fraction of a batch, another batch is so near that noise hides the slope between the two."""
@@ -126,7 +125,6 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
 
 
 def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
-    """Where reserved memory meets the budget; some of it can still be given out."""
     top = max(
         (trial for trial in trials if trial.fits and trial.reserved_mib is not None), key=_size, default=None
     )
@@ -300,7 +298,6 @@ class Search:
         return min(max(target, low + 1), ceiling - 1)
 
     def _proposed(self, low: int, high: int | None) -> int | None:
-        """What the figures so far suggest; None if they suggest nothing."""
         if self._first_batch is not None and not self.trials:
             return self._first_batch // self.granularity
         if not low and (self._first_guess is None or len(self.trials) >= 2):
@@ -333,7 +330,6 @@ class Search:
         return len(self._widths) > 2 and self._widths[-1] > self._widths[-3] / 2
 
     def _past_creeping(self, low: int) -> int:
-        """Growing strides where batch after batch passes that was expected to be the last."""
         passed = sorted(self._units(trial) for trial in self.trials if trial.fits)[-3:]
         strides = [upper - lower for lower, upper in pairwise(passed)]
         creeps = len(strides) == 2 and strides[0] <= strides[1] <= low / 100

@@ -162,7 +162,6 @@ def _brackets(area: Rect, axis: Axis, chosen: NumberFormat) -> Iterator[Shape]:
 
 
 def _format_edges(form: NumberFormat, axis: Axis, area: Rect) -> tuple[float, float, float]:
-    """Where a format's subnormal, normal and too large numbers begin, in pixels."""
     # what is at least half of the smallest number is rounded up to it
     bounds = (form.subnormal_exponent - 1, form.normal_exponent, form.top_exponent + 1)
     least, normal, end = (axis.x(bound, area) for bound in bounds)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.profile.names import part_title, side_names
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import Profiles, ProfileSide
 from engine.words.numbers import number, share_text, three_figures
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0
@@ -111,7 +111,6 @@ class _Picture:
                     yield PartPlace(number_, part, x, y, self._column, _ROW)
 
     def _rows(self) -> Iterator[Shape]:
-        """The names of the sides, and their times at the ends of the bars."""
         for place, side in enumerate(self._sides):
             middle = _TOP + _PITCH * place + _BAR / 2
             yield from self._looks[place].mark(9, middle, 11)
@@ -201,7 +200,6 @@ def profile_looks(profiles: Profiles) -> tuple[SideLook, ...]:
 
 
 def _fill(part: StepPart, ink: str, x: float, y: float, width: float, height: float) -> Iterator[Shape]:
-    """A rectangle filled as the part is: work solidly, waiting hatched within an outline."""
     corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
     solid = _SOLID.get(part)
     if solid is not None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from engine.profile.names import side_names
-from engine.profile.tables import SideRow, Table
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text, three_figures, times
 
 NAME = 0
@@ -104,7 +101,6 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
 
 
 def _on_units(cell: TimeRow) -> float | None:
-    """None for work that matrix units are not made for."""
     is_matrix_work = cell.part in _MATRIX or cell.matrix_unit_fraction
     return cell.matrix_unit_fraction if is_matrix_work else None
 
@@ -127,3 +123,47 @@ def count_text(calls: float) -> str:
 
 def _ratio_text(row: SideRow) -> str:
     return "" if row.ratio is None else f"{times(row.ratio)}×"
+
+
+Table = Literal["kernels", "operations", "modules"]
+TABLES: tuple[Table, ...] = get_args(Table)
+
+
+@dataclass(frozen=True)
+class SideRow:
+    """A name with its row on each side, None where a side has none.
+
+    `ratio` is the time on the first side over that on the last: how many times as fast the last is. None
+    where either has no such row, and with a single side.
+    """
+
+    name: str
+    cells: tuple[TimeRow | None, ...]
+    ratio: float | None
+
+    @property
+    def known(self) -> tuple[TimeRow, ...]:
+        """The rows of the sides that have one; at least one."""
+        return tuple(cell for cell in self.cells if cell is not None)
+
+    @property
+    def most_ms(self) -> float:
+        """The longest time on any side."""
+        return max([cell.ms for cell in self.cells if cell is not None])
+
+
+def side_rows(profiles: Profiles, table: Table) -> tuple[SideRow, ...]:
+    """The rows of a table by name, the longest on any side first."""
+    cells: dict[str, list[TimeRow | None]] = {}
+    for place, side in enumerate(profiles.sides):
+        for row in getattr(side.profile, table) if side.profile is not None else ():
+            cells.setdefault(row.name, [None] * len(profiles.sides))[place] = row
+    rows = [SideRow(name, tuple(of_sides), _ratio(of_sides)) for name, of_sides in cells.items()]
+    return tuple(sorted(rows, key=lambda row: row.most_ms, reverse=True))
+
+
+def _ratio(cells: list[TimeRow | None]) -> float | None:
+    first, last = cells[0], cells[-1]
+    if len(cells) < 2 or first is None or last is None or not last.ms:
+        return None
+    return first.ms / last.ms

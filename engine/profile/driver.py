@@ -10,8 +10,8 @@ from engine.experiment.problem import Problem
 from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
-from engine.protocol.profile.profile import Profiled
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import Profiled
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.words.numbers import number
 
@@ -71,7 +71,6 @@ class ProfileDriver(Driver[Profiles]):
                     yield study
 
     def _job(self, profiles: Profiles, place: int, trace: str) -> jobs.Profile:
-        """The job that profiles a side, with what is known of its device's limits."""
         experiment = profiles.sides[place].experiment
         known = (
             side.profile.limits

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from engine.experiment.experiment import Experiment
 from engine.profile.names import part_phrase, side_names
 from engine.profile.verdict import Verdict, milliseconds, verdict_of
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.remedies import other_precision
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide, other_precision
 from engine.words.numbers import number, share_text, throughput_text, times
 
 
@@ -30,7 +28,6 @@ def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
 
 
 def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
-    """What bounds a side; where no setting is known to help, the precision of a faster side does."""
     if side.profile is None:
         return None
     verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
@@ -74,8 +71,6 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Work:
-    """Parts of one kind of work, before (the first side) and now, in milliseconds for as many samples."""
-
     name: str
     parts: tuple[StepPart, ...]
     before: float
@@ -164,7 +159,6 @@ def _why_slower(works: list[_Work], before: float, side: _Side, first: _Side) ->
 
 
 def _reason(work: _Work, side: _Side, first: _Side) -> str:
-    """Why a precision does not shorten this work, as a clause; "" where something else differs."""
     if side.experiment.precision == first.experiment.precision:
         return ""
     match work.parts[0]:

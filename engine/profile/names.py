@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.compare.sides import experiment_titles
-from engine.experiment.text import in_sentence
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.experiment.value import in_sentence
+from engine.protocol.advice import Advice
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import Profiles
 
 _TITLES = {
     StepPart.MEMORY: "Memory-bound",
@@ -83,3 +83,17 @@ def failures(profiles: Profiles) -> tuple[str, ...]:
         for name, side in zip(side_names(profiles), profiles.sides, strict=True)
         if side.problem is not None
     )
+
+
+def advice_by_side(profiles: Profiles) -> tuple[tuple[str, Advice], ...]:
+    """Pieces of advice after the names of their sides; no name where there is one side.
+
+    None comes from a side that was disturbed.
+    """
+    sides: dict[Advice, list[str]] = {}
+    for name, side in zip(side_names(profiles), profiles.sides, strict=True):
+        if side.profile is None or side.profile.disturbance is not None:
+            continue
+        for advice in side.profile.advice:
+            sides.setdefault(advice, []).append(name if len(profiles.sides) > 1 else "")
+    return tuple((", ".join(names), advice) for advice, names in sides.items())

@@ -13,9 +13,8 @@ from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortene
 from engine.experiment.experiment import Precision
 from engine.profile.bar_picture import profile_looks
 from engine.profile.names import side_names
-from engine.protocol.profile.limits import Limits
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import Limits, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, throughput_text
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 10.0
@@ -55,7 +54,6 @@ def roofline_marks(profiles: Profiles, width: float, height: float) -> tuple[Mar
 
 
 def _countable(profiles: Profiles) -> list[tuple[int, TimeRow]]:
-    """Rows whose FLOPs and bytes are known, by side: of kernels, or of operations where that is more time."""
     tables: list[list[tuple[int, TimeRow]]] = [[], []]
     for place, side in enumerate(profiles.sides):
         if side.profile is None:
@@ -86,7 +84,6 @@ class _Picture:
         )
 
     def _decades(self, rows: Sequence[tuple[int, TimeRow]]) -> None:
-        """The axes, from the rows and the limits."""
         across = [_intensity(row) for _, row in rows]
         up = [row.tflops or 0.0 for _, row in rows]
         if self._limits is not None:
@@ -128,7 +125,6 @@ class _Picture:
         return Drawing(self._width, self._height, tuple(shapes), self._description())
 
     def _head(self) -> Iterator[Shape]:
-        """The unit of the upright axis, and the sides."""
         yield Words(0, 15, self._unit, "text3", 11)
         x = self._left + 60
         for look, name in zip(self._looks, self._names, strict=True):
@@ -153,7 +149,6 @@ class _Picture:
         yield Words(self._right, self._bottom + 33, "FLOPs per byte", "text3", 11, anchor="end")
 
     def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
-        """The slope of the bandwidth up to the highest ridge, and the level of each format's peak."""
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
         low = max(self._x_low, math.log10(1e3 * 10**self._y_low / limits.gb_per_second))
         start, end = 10**low, max(ridges, default=10**self._x_high)
@@ -187,7 +182,6 @@ class _Picture:
     def _bandwidth_label(
         self, limits: Limits, start: Point, end: Point, taken: list[Rect]
     ) -> Iterator[Shape]:
-        """On the slope's left, where it leaves room."""
         text = f"{number(limits.gb_per_second)} GB/s"
         width = text_width(text, 11)
         for part in (0.4, 0.5, 0.6, 0.7, 0.8):
@@ -198,7 +192,6 @@ class _Picture:
                 return
 
     def _labels(self, taken: list[Rect]) -> Iterator[Shape]:
-        """The names of the longest rows, where no other word is."""
         area = Rect(self._left, self._top, self._right, self._bottom)
         named: set[str] = set()
         for mark in self.marks:
@@ -228,7 +221,6 @@ class _Picture:
 
 
 def _along(start: Point, end: Point) -> list[Rect]:
-    """Small rectangles that cover a line."""
     count = max(1, int((end[0] - start[0]) / 6))
     points = [
         tuple(a + part / count * (b - a) for a, b in zip(start, end, strict=True)) for part in range(count)
@@ -243,7 +235,6 @@ def short_name(name: str) -> str:
 
 
 def _intensity(row: TimeRow) -> float:
-    """FLOPs per byte."""
     return (row.flops or 0.0) / (row.moved_bytes or 1.0)
 
 
@@ -252,7 +243,6 @@ def _format_look(name: str) -> SideLook:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The exponents of ten that hold the values, with room at both ends."""
     return math.log10(min(values)) - 0.5, math.log10(max(values)) + 0.5
 
 

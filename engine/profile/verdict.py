@@ -8,10 +8,9 @@ from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, part_title
-from engine.protocol.numerics.advice import Changes
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.remedies import (
+from engine.protocol.advice import Changes
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import (
     Remedy,
     fast_recipe,
     fused_optimizer,
@@ -180,7 +179,6 @@ def _balanced(profile: StepProfile) -> str:
 
 
 def _nothing(longest: StepPart, profile: StepProfile) -> str:
-    """That no setting shortens the longest part; another part may still have advice."""
     if any(advice.changes for advice in profile.advice):
         return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
     reached = profile.matrix_share_of_peak
@@ -264,7 +262,6 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
 
 
 def _faster_format(profile: StepProfile) -> _NextStep | None:
-    """The precision whose products are much faster than the profile's, by the measured peaks."""
     limits, own = profile.limits, profile.peak_tflops
     if limits is None or own is None:
         return None

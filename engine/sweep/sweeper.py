@@ -16,8 +16,8 @@ from engine.experiment import repeats
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.sweep.grid import Axis, Grid
-from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.sweep import Axis, Grid
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
@@ -25,11 +25,18 @@ from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of
-from engine.sweep.events import SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
-from engine.sweep.fit import why_unfit
-from engine.sweep.order import takes_turns, turns
-from engine.sweep.pilot import PilotWatch, pilot_of
+from engine.sweep.estimate import estimate_of, why_unfit
+from engine.sweep.order import (
+    PilotWatch,
+    SweepEvent,
+    SweepStarted,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+    pilot_of,
+    takes_turns,
+    turns,
+)
 from engine.worker.launcher import Launcher
 
 _SAVED_EVERY_SECONDS = 5.0
@@ -139,7 +146,6 @@ class Sweeper(Inspector):
     def _take(
         self, record: SweepRecord, turn: Turn
     ) -> Generator[SweepEvent, None, tuple[Turn, Problem | None]]:
-        """The events of a turn; returns it with its run, and why it failed, which is saved with its cell."""
         self._skip_asked.clear()
         with self._spending(record.id) as spend:
             turn, problem = self._begun(record, turn)
@@ -192,7 +198,6 @@ class Sweeper(Inspector):
         return problem
 
     def _begun(self, record: SweepRecord, turn: Turn) -> tuple[Turn, Problem | None]:
-        """The turn with its run, which is added to the store, or why that cannot be."""
         if turn.kind == "pilot":
             return turn, None
         try:
@@ -222,7 +227,6 @@ class Sweeper(Inspector):
             self._store.sweeps.spend(record.id, -last.summary.paused_seconds)
 
     def _problem_of(self, last: Event | None) -> Problem | None:
-        """Why a turn ended early; None where the whole sweep was stopped."""
         if isinstance(last, Failed):
             return last.problem
         if self._stop_asked.is_set():
@@ -231,7 +235,6 @@ class Sweeper(Inspector):
 
     @contextmanager
     def _spending(self, sweep_id: str) -> Iterator[_Spend]:
-        """Counts the time within as spent on the sweep, at its end and whenever it is asked to."""
         since = time.monotonic()
 
         def spend(least_seconds: float = _SAVED_EVERY_SECONDS) -> None:
@@ -254,7 +257,6 @@ def _next_turn(record: SweepRecord) -> Turn | None:
 
 
 def _settled(grid: Grid, device: DeviceEntry) -> Grid:
-    """The grid with its device, and with folders that are found wherever the sweep is carried on from."""
     settled = {"device": device.name if grid.base.get("device", "auto") == "auto" else grid.base["device"]}
     base = _with_whole_path(layered(grid.base, settled))
     return Grid(base=base, axes=tuple(map(_settled_axis, grid.axes)))

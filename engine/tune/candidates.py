@@ -14,7 +14,7 @@ from typing import Any
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Chosen
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
 from engine.experiment.value import MIB_PER_GIB
@@ -147,8 +147,6 @@ _UNWANTED: Mapping[ChangeKind, str] = {
 
 
 class _Values:
-    """The values of each kind but the first; notes what makes no sense."""
-
     def __init__(
         self,
         experiment: Experiment,
@@ -180,7 +178,6 @@ class _Values:
         )
 
     def recipes(self) -> Iterator[Option]:
-        """All parts first, then each alone, then all but one."""
         reasons = {part: self._why_not(part) for part in RECIPE_PARTS}
         self.not_tried += filter(None, reasons.values())
         parts = [part for part, reason in reasons.items() if reason is None]
@@ -192,7 +189,6 @@ class _Values:
                 yield Option(recipe_title(name), {"step.recipe": name})
 
     def batches(self) -> Iterator[Option]:
-        """Splits of the same step, then with `changes_batch` larger and smaller powers of two."""
         experiment, accumulated = self._experiment, self._experiment.step.gradient_accumulation
         given = experiment.batch_size
         if not self._plan.changes_batch:
@@ -243,7 +239,6 @@ class _Values:
             self._leave_out(f"More than {most} loader workers: the machine has {most} cores.")
 
     def _why_not(self, part: RecipePart) -> str | None:
-        """Why a part of the recipe makes no sense here."""
         if part in self._left_out:
             return f"{recipe_title(part)}: {self._left_out[part]}."
         code = self._experiment.own_code

@@ -22,7 +22,7 @@ from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.sweep.pilot import PilotWatch
+from engine.sweep.order import PilotWatch
 from engine.tune.candidates import (
     BASELINE,
     Places,
@@ -35,8 +35,17 @@ from engine.tune.candidates import (
 )
 from engine.tune.halving import SHORT, Ask, Outcome, search
 from engine.tune.known import SEARCH_FRACTION, Known
-from engine.tune.proof import BASELINE_LABEL, NOTHING_FASTER, SideRuns, proven, worth_proving
-from engine.tune.trials import known_speed, outcome_of, short_run, shown
+from engine.tune.proof import (
+    BASELINE_LABEL,
+    NOTHING_FASTER,
+    SideRuns,
+    known_speed,
+    outcome_of,
+    proven,
+    short_run,
+    shown,
+    worth_proving,
+)
 from engine.worker.launcher import Launcher
 
 _Known = Study[Tuning] | Event
@@ -142,7 +151,6 @@ class TuneDriver(Driver[Tuning]):
         yield known.keep(left_out=left_out, candidates=known.space.size, not_tried=known.space.not_tried)
 
     def _searched(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
-        """Runs the trials that the search asks for; those of an earlier time are known already."""
         earlier = [trial for trial in known.tuning.trials if trial.round]
         with closing(search(known.space)) as asked:
             outcome: Outcome | None = None
@@ -169,7 +177,6 @@ class TuneDriver(Driver[Tuning]):
                     return trial.problem
 
     def _trial(self, known: Known, ask: Ask) -> Generator[_Known, None, TuningTrial | None]:
-        """A trial in a fresh worker, saved; None where it was stopped."""
         changes, words = known.space.changes(ask.places), known.space.words(ask.places)
         trial = TuningTrial(round=ask.round, changes=changes, steps=0, seconds=0.0, words=words)
         try:
@@ -193,7 +200,6 @@ class TuneDriver(Driver[Tuning]):
         return known.tuning.trials[-1]
 
     def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
-        """Proves the fastest, or where it breaks the guard the next that differs in what the losses see."""
         for changes in worth_proving(known.tuning):
             proof = known.tuning.proof
             if proof is None or proof.changes != dict(changes):
@@ -214,7 +220,6 @@ class TuneDriver(Driver[Tuning]):
     def _runs(
         self, known: Known, proof: Proof, is_to_end: Callable[[], bool]
     ) -> Generator[_Known, None, Proof | None]:
-        """The proof with its runs; None where it ended early."""
         proof = self._without_unfinished(proof)
         for turn in known.turns(proof.changes):
             side = "baseline_ids" if turn.label == BASELINE_LABEL else "winner_ids"
@@ -245,7 +250,6 @@ class TuneDriver(Driver[Tuning]):
         return proven(proof, self._side(proof.baseline_ids), self._side(proof.winner_ids))
 
     def _run(self, run_id: str) -> Generator[_Known, None, Event | None]:
-        """The events of a saved run but its last, which is returned."""
         last: Event | None = None
         self._runner = runner = Runner(self._store, self._launcher)
         try:
@@ -259,7 +263,6 @@ class TuneDriver(Driver[Tuning]):
         return last
 
     def _without_unfinished(self, proof: Proof) -> Proof:
-        """The proof without runs that were cut off, which are deleted: their turns come again."""
         kept: dict[str, tuple[str, ...]] = {}
         for side in ("baseline_ids", "winner_ids"):
             ids: tuple[str, ...] = getattr(proof, side)
@@ -281,7 +284,6 @@ class TuneDriver(Driver[Tuning]):
         )
 
     def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
-        """Measures what each change gained, and saves it."""
         tuning, space = known.tuning, known.space
         if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:
             return
@@ -345,7 +347,6 @@ def gains(
 
 
 def _change(space: Space, before: Places, after: Places) -> tuple[str, Mapping[str, Any]]:
-    """The words and settings in which a step differs from the one before."""
     kind = next(kind for kind in CHANGE_KINDS if value_of(before, kind) != value_of(after, kind))
     option = space.options[kind][value_of(after, kind)]
     return option.words, dict(option.changes)

@@ -73,7 +73,6 @@ def kept(speeds: Mapping[Places, Sequence[float]], most: int) -> tuple[Places, .
 
 
 def _spread(speeds: Mapping[Places, Sequence[float]]) -> float:
-    """How much repeats differ, pooled over the candidates, from the usual spread until there are some."""
     total, degrees = _WEIGHT * _USUAL_SPREAD**2, _WEIGHT
     for values in speeds.values():
         logs = [math.log(value) for value in values]
@@ -141,7 +140,6 @@ class _Search:
         return (yield from self._final(leaders))
 
     def _with_full_recipes(self) -> list[Places]:
-        """Every precision with the plain recipe, and with all parts."""
         recipes = self._space.places("recipe")[:2]
         return [
             with_value(with_value(BASELINE, "precision", precision), "recipe", recipe)
@@ -157,7 +155,6 @@ class _Search:
         return (yield from self._halved([*leaders, *pool], 1))
 
     def _climbed(self, leaders: Sequence[Places]) -> Steps:
-        """Doubles the batch of the fastest as long as that gains, or else halves it."""
         options, given = self._space.options["batch"], self._space.experiment.batch_size
         sizes = {place: option.changes.get("batch_size", given) for place, option in enumerate(options)}
         best = leaders[:1]
@@ -184,14 +181,12 @@ class _Search:
         return size <= given or peak is None or limit is None or 2 * peak <= 0.8 * limit
 
     def _with_checkpointing(self, leaders: Sequence[Places]) -> Steps:
-        """Activation checkpointing for what ran out of memory without."""
         if len(self._space.places("checkpointing")) == 1 or not self._needs_memory:
             return tuple(leaders)
         pool = [with_value(places, "checkpointing", 1) for places in self._needs_memory[-2:]]
         return (yield from self._halved([*leaders[:1], *pool], 1))
 
     def _final(self, leaders: Sequence[Places]) -> Steps:
-        """The best beside itself with earlier changes taken back, then the two fastest in long turns."""
         finalists = tuple(leaders[:2])
         kinds = [kind for kind in CHANGE_KINDS if leaders and value_of(leaders[0], kind)]
         # the last was compared with its absence just now
@@ -206,7 +201,6 @@ class _Search:
         return kept(known, 1) or finalists
 
     def _halved(self, pool: Iterable[Places], keep: int) -> Steps:
-        """A round of short runs, and one of longer runs of the better third if that is not small enough."""
         first = tuple(dict.fromkeys(pool))
         if len(first) <= keep:
             return first
@@ -221,7 +215,6 @@ class _Search:
     def _tried(
         self, pool: Iterable[Places], seconds: float
     ) -> Generator[Ask, Outcome, dict[Places, tuple[float, ...]]]:
-        """A round, every second one in the reverse order; the speeds of those that can be used."""
         self._round += 1
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}

@@ -13,8 +13,7 @@ from engine.protocol.events import Log
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.tune.candidates import Changes, Space
-from engine.tune.proof import proof_turns
-from engine.tune.trials import known_speed
+from engine.tune.proof import known_speed, proof_turns
 from engine.words.names import dataset_words
 
 SEARCH_FRACTION = 0.5

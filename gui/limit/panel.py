@@ -14,8 +14,7 @@ from engine.drawing.shapes import Drawing
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
-from engine.limit.memory_chart import memory_chart
-from engine.limit.memory_range import MemoryContent
+from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.protocol.trials import Limit
 from engine.words.numbers import times
 from gui.charts.painter import Painted
@@ -23,12 +22,12 @@ from gui.limit.cards import CardChooser
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialRow, TrialTable
 from gui.limit.words import capacity, progress
-from gui.session.orders.studies import StudyView
-from gui.setup.model.matching import Group, Row
+from gui.session.studies import StudyView
+from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, StudyMenu
+from gui.widgets.buttons import ExportMenu, StudyMenu
 from gui.widgets.table import ResultTable
 from gui.widgets.table.result_table import copy_lines
 

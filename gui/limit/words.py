@@ -6,7 +6,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as limit_result
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import date_text, duration, memory_text
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 

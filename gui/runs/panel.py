@@ -11,14 +11,23 @@ from PySide6.QtWidgets import QFrame, QMenu, QStackedWidget, QWidget
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
 from gui.runs.folders import FolderList, in_folder
-from gui.runs.marks import MarksDialog, toggled
-from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags, fill_columns, why_no_ranges
+from gui.runs.menu import (
+    Entry,
+    MarksDialog,
+    add_colours,
+    add_entries,
+    add_folders,
+    add_tags,
+    fill_columns,
+    toggled,
+    why_no_ranges,
+)
 from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
-from gui.session.orders.runs import baseline_first, why_nothing_to_find
+from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import divider
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.shortcuts import keys_of

@@ -10,13 +10,12 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import in_turns
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan, in_turns
+from engine.experiment.sweep import Grid
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
@@ -30,14 +29,13 @@ from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
-from gui.session.log_lines import run_lines
-from gui.session.orders.runs import why_not_profiled
-from gui.session.orders.studies import Studies
-from gui.session.orders.sweeps import Sweeps
-from gui.session.orders.work import Orders
-from gui.session.queue.queue import Queue
+from gui.session.live_run import run_lines
+from gui.session.queue import Queue
+from gui.session.request import CodeTrust
 from gui.session.saved_runs import SavedRuns
-from gui.session.trust import CodeTrust
+from gui.session.studies import Studies, why_not_profiled
+from gui.session.sweeps import Sweeps
+from gui.session.work import Orders
 
 WAITS_FOR_ENGINE = "It waits until the engine is set up."
 _BUSY = {

@@ -24,8 +24,7 @@ from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
 from gui.session.request import Request
 from gui.setup.draft import Draft
-from gui.setup.fields import NUMBER_KEYS
-from gui.setup.grid.values import cleaned, text_of
+from gui.setup.fields import NUMBER_KEYS, cleaned, text_of
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)

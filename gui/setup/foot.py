@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QWidget
 
 from engine.words.numbers import memory_text, need_text
 from gui.session.forecaster import Need
-from gui.setup.grid.block import GridBlock
+from gui.setup.grid_block import GridBlock
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, IconButton, ProgressLine, label, set_property, set_text

@@ -11,21 +11,19 @@ from shiboken6 import isValid
 
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Precision, setting_help, setting_title
 from engine.experiment.own.code import OWN
 from engine.experiment.presets import Preset
-from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
+from gui.setup.data import PathEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import TIPS
-from gui.setup.folder import PathEdit
-from gui.setup.grid.several import FieldValues, tip_of
-from gui.setup.grid.values import cleaned
+from gui.setup.fields import TIPS, cleaned
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
 from gui.setup.question import QUESTIONS, Question
+from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip

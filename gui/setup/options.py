@@ -21,9 +21,8 @@ from engine.experiment.own.code import OWN
 from engine.experiment.setting import Entry, Group, Setting
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import GROUPS, OPTIONS, TIPS
-from gui.setup.grid.several import FieldValues, tip_of
-from gui.setup.grid.values import cleaned
+from gui.setup.fields import GROUPS, OPTIONS, TIPS, cleaned
+from gui.setup.several import FieldValues, tip_of
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme

@@ -14,25 +14,22 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
-from engine.protocol.numerics.advice import Changes, of_advice
+from engine.protocol.advice import Changes, of_advice
 from gui.session.request import Request
 from gui.setup.check import Outcome, check, converted_length, request, unresolved
-from gui.setup.data import DataReader
+from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
-from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
-from gui.setup.grid.dialog import GridDialog
-from gui.setup.grid.survey import sweep_request
-from gui.setup.grid.surveyor import Surveyor
-from gui.setup.grid.words import PENDING
+from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
 from gui.setup.question import QUESTIONS, Question, examined, ordered, plan, reason, words
 from gui.setup.question_box import QuestionBox
 from gui.setup.saving import OwnPresets
+from gui.setup.survey import PENDING, Surveyor, sweep_request
 from gui.widgets import label
-from gui.widgets.answers.answer_page import changes_words
+from gui.widgets.answer_page import changes_words
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 WIDTH = 320

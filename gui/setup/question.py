@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.profile.profiles import MOST_SIDES
+from engine.protocol.profiles import MOST_SIDES
 from engine.words.numbers import counted
 from gui.session.request import Request
 from gui.setup.check import Outcome, button_words, limit_request, plan_words
 from gui.setup.draft import Draft
-from gui.setup.grid.survey import Survey
-from gui.setup.grid.words import button_words as sweep_words
-from gui.setup.grid.words import plan_words as sweep_plan
+from gui.setup.survey import Survey
+from gui.setup.survey import button_words as sweep_words
+from gui.setup.survey import plan_words as sweep_plan
 
 Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
 

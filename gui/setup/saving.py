@@ -19,11 +19,11 @@ from engine.experiment.presets import (
     save_own,
 )
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep.grid import VARIANT, Grid
+from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
+from gui.setup.fields import NONE
 from gui.setup.foot import enable, make_action
-from gui.setup.grid.values import NONE
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 

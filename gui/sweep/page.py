@@ -8,18 +8,17 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
-from engine.sweep.columns import columns_of
-from engine.sweep.pictures.heat_map import heat_map
-from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.picture import CellPicture, cell_words, shown_figures, usual_axes, usual_lines
-from engine.sweep.pictures.scatter import scatter
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
+from engine.sweep.picture import CellPicture, cell_words, shown_figures, usual_axes, usual_lines
 from engine.sweep.results import CellResult, Results
+from engine.sweep.scatter import scatter
+from engine.sweep.words import columns_of
 from gui.sweep.views.choosers import Chooser, chooser_row
 from gui.sweep.views.picture_view import PictureView, Slice, figure_entries, figure_named
 from gui.sweep.words import counts, facts_of, status_of
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
-from gui.widgets.answers.answer_page import wrapped
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import ViewTab, ViewTabs, wrapped
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS

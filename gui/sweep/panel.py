@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.export.formats import SWEEP
 from engine.sweep.results import Results
-from gui.session.orders.head import StudyHead
-from gui.session.orders.sweeps import SweepView
+from gui.session.study_page import StudyHead
+from gui.session.sweeps import SweepView
 from gui.sweep.page import SweepPage
 from gui.sweep.words import fraction_done, state, time_left
 from gui.widgets import Button, EmptyState

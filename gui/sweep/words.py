@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Figure
 from engine.sweep.results import CellResult, Results
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
-from gui.session.orders.sweeps import SweepView
+from gui.session.sweeps import SweepView
 
 _FINAL = ("done", "failed", "left out")
 _ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))

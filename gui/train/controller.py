@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from gui.session.experiments import Experiments
+from gui.session.items import seconds_of
 from gui.session.live_run import LiveRun
-from gui.session.queue.items import seconds_of
 from gui.train.panel import LivePanel
 
 GPU_REPAINT_HZ = 30

@@ -12,15 +12,14 @@ from engine.drawing.shapes import Drawing
 from engine.export.formats import TUNE
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.tune.halving import Ranked, ranking
-from engine.tune.trials import known_speed
-from engine.tune.waterfall import waterfall_drawing, waterfall_steps
-from engine.tune.words import answers, not_tried
+from engine.tune.outcome import answers, not_tried, waterfall_drawing, waterfall_steps
+from engine.tune.proof import known_speed
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import Painted
-from gui.session.orders.head import StudyHead
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
+from gui.session.study_page import StudyHead
 from gui.widgets import Button, ComboBox, Field, label
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

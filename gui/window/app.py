@@ -63,7 +63,7 @@ def run(archives: Sequence[Path] = ()) -> int:
     """
     application = make_application()
     if archives:
-        from gui.window.openings import hand_over
+        from gui.window.desktop import hand_over
 
         if hand_over(archives):
             return 0
@@ -98,7 +98,7 @@ def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
     for archive in archives:
         window.import_archive(archive)
     # after the first paint, which loading a network library would delay
-    from gui.window.openings import Openings
+    from gui.window.desktop import Openings
 
     openings = Openings(window)
     openings.wanted.connect(window.import_archive)

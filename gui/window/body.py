@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
+from collections.abc import Iterable
+from pathlib import Path
 
-from gui.widgets.boxes import in_column, wide
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, Signal
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QFrame, QPushButton, QSplitter, QStackedWidget, QWidget
+
+from gui.setup.panel import SetupPanel
+from gui.widgets import label
+from gui.widgets.boxes import Placed, in_column, wide
 from gui.widgets.notice import Notice
 from gui.window.top_bar import SIDE_WIDTH
 
@@ -66,3 +72,100 @@ class Body(QSplitter):
 def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
     """Lays out `holder` with `below` in all the room that `above` leaves."""
     in_column(above, wide(below), parent=holder, spacing=0)
+
+
+class ModelDrops(QObject):
+    """`dropped` carries the path of a .py file. Other drops are left to others, and so is one of several."""
+
+    dropped = Signal(str)
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self.frame = _Frame(window)
+        window.setAcceptDrops(True)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kind = event.type()
+        if kind in (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop) and isinstance(
+            event, QDropEvent
+        ):
+            path = model_in(event.mimeData())
+            self.frame.point_out(path if kind != QEvent.Type.Drop else None)
+            if path is not None:
+                event.acceptProposedAction()
+                if kind == QEvent.Type.Drop:
+                    self.dropped.emit(str(path))
+                return True
+        elif kind in (QEvent.Type.DragLeave, QEvent.Type.Hide):
+            self.frame.point_out(None)
+        return super().eventFilter(watched, event)
+
+
+def model_in(data: QMimeData) -> Path | None:
+    """The .py file that is dragged, if nothing else is."""
+    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
+    return paths[0] if len(paths) == 1 and paths[0].suffix.lower() == ".py" else None
+
+
+class _Frame(QFrame):
+    """Covers the window; the mouse passes through it."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setProperty("surface", "drop")
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._words = label("", "strong")
+        note = QFrame()
+        note.setProperty("surface", "popover")
+        in_column(self._words, parent=note, margins=(20, 12, 20, 12))
+        in_column(Placed(note, 0, Qt.AlignmentFlag.AlignCenter), parent=self)
+        self.hide()
+
+    def point_out(self, path: Path | None) -> None:
+        """Shows what dropping this file will do; None hides the frame."""
+        if path is not None:
+            self._words.setText(f"Drop {path.name} to train its model")
+            self.setGeometry(self.window().rect())
+            self.raise_()
+        self.setVisible(path is not None)
+
+
+class Offers(QObject):
+    """Has the buttons of empty pages say and do what the form's button does.
+
+    They are hidden while that is disabled; while one of them is in sight, the form's is no solid one.
+    """
+
+    def __init__(self, setup: SetupPanel, parent: QObject) -> None:
+        super().__init__(parent)
+        self._setup = setup
+        self._buttons: list[QPushButton] = []
+        self._watched: list[QWidget] = []
+        setup.run_action.changed.connect(self._follow)
+
+    def take(self, buttons: Iterable[QPushButton]) -> None:
+        """Takes over buttons of empty pages."""
+        for button in buttons:
+            self._buttons.append(button)
+            self.watch(button)
+        self._follow()
+
+    def watch(self, solid: QWidget) -> None:
+        """Takes note of what has, or is, a solid button of its own."""
+        self._watched.append(solid)
+        solid.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
+            self._setup.foot.set_page_offers(any(solid.isVisible() for solid in self._watched))
+        return super().eventFilter(watched, event)
+
+    def _follow(self) -> None:
+        action = self._setup.run_action
+        for button in self._buttons:
+            button.setText(action.text())
+            button.setAccessibleName(action.text())
+            button.setToolTip(action.toolTip())
+            button.setVisible(action.isEnabled())

@@ -21,34 +21,29 @@ from gui.runs.controller import RunsController
 from gui.runs.queue.controller import QueueController
 from gui.runs.queue.schedule import Schedule
 from gui.session.experiments import Experiments
-from gui.session.queue.items import counted_work
+from gui.session.items import counted_work
 from gui.session.request import Request
-from gui.setup.grid.survey import Evidence
-from gui.setup.model.accept import may_run
-from gui.setup.model.checking import CheckController
+from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer
+from gui.setup.survey import Evidence
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop
 from gui.widgets.shortcuts import install
-from gui.window.activity import activity_of, begins_text
-from gui.window.body import Body, stack
-from gui.window.drops import ModelDrops
+from gui.window.body import Body, ModelDrops, Offers, stack
+from gui.window.chips import DeviceMemory, activity_of, begins_text
 from gui.window.engine import EngineController
-from gui.window.help_menu import open_help
 from gui.window.in_view import RunsInView
-from gui.window.notification import Notifications
-from gui.window.offers import Offers
 from gui.window.queue_popover import QueuePopover
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import PLACES, DeviceMemory, TopBar
+from gui.window.top_bar import PLACES, TopBar, open_help
 
 if TYPE_CHECKING:
     from gui.installation.setup import Means
-    from gui.window.answers import AnswerController
+    from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
 
 FIRST_PRESET = "fashion"
@@ -109,7 +104,6 @@ class MainWindow(QMainWindow):
             shows=lambda: self.others.shows if self._has_others else None,
             parent=self,
         )
-        self._notifications = Notifications(self)
         self._queue_controller = QueueController(
             self.backstage.queue, self.experiments.queue, self.notice, self
         )
@@ -160,6 +154,7 @@ class MainWindow(QMainWindow):
             top_bar=self.top_bar,
             body=self._body,
             setup=self.setup,
+            live=self.live,
             place=self.results,
         )
         others.page_wanted.connect(self.show_page)
@@ -173,11 +168,11 @@ class MainWindow(QMainWindow):
         return others
 
     @cached_property
-    def _answers(self) -> AnswerController:
-        """What makes the answer of a comparison, made with the first one: it loads numpy."""
-        from gui.window.answers import AnswerController
+    def _notifications(self) -> Notifications:
+        """Made with the first one: it loads a network library."""
+        from gui.window.desktop import Notifications
 
-        return AnswerController(self._store_path, self.experiments, self.live, self)
+        return Notifications(self)
 
     @property
     def _has_others(self) -> bool:
@@ -208,7 +203,7 @@ class MainWindow(QMainWindow):
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.live.check_wanted.connect(self.setup.check_action.trigger)
         self.runs.use_settings_requested.connect(self._use_settings)
-        self.live.answer_wanted.connect(lambda run_ids: self._answers.read(run_ids))
+        self.live.answer_wanted.connect(lambda run_ids: self.others.answers.read(run_ids))
         self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
@@ -219,7 +214,9 @@ class MainWindow(QMainWindow):
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._tell_of_run)
-        self.experiments.queue.finished.connect(partial(self._notifications.tell, "Ammeter is done"))
+        self.experiments.queue.finished.connect(
+            lambda text: self._notifications.tell("Ammeter is done", text)
+        )
         self._runs_controller.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
@@ -316,15 +313,14 @@ class MainWindow(QMainWindow):
             return
         self.hide()
         self.in_view.stop()
-        if "_answers" in vars(self):
-            self._answers.stop()
         self._queue_controller.stop()
         if self._has_others:
             self.others.stop()
         self._memory.stop()
         self._quiet.stop()
         self.engine.stop()
-        self._notifications.stop()
+        if "_notifications" in vars(self):
+            self._notifications.stop()
         remember(self._settings, self._kept_parts())
         self.experiments.shut_down()
         super().closeEvent(event)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,11 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow, QPushButton
 
+from engine.compare.comparison import Comparison, SideReport
+from engine.compare.verdict import Piece, joined
+from engine.store.record import RunRecord, Status
+from engine.words.numbers import clock_text, duration
+from gui.compare.reading import ComparedRuns, Wanted, read_and_compare
 from gui.limit.controller import LimitController
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
@@ -19,13 +25,16 @@ from gui.profile.export import TRACE_WRITTEN
 from gui.profile.panel import ProfilePanel
 from gui.results.controller import ResultsController
 from gui.results.place import ResultsPlace
+from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.orders.controller import StudyController
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
+from gui.train.answer import Answer
+from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
 from gui.window.body import Body
@@ -55,6 +64,7 @@ class OtherPages(QObject):
         top_bar: TopBar,
         body: Body,
         setup: SetupPanel,
+        live: LivePanel,
         place: ResultsPlace,
     ) -> None:
         super().__init__(window)
@@ -83,6 +93,7 @@ class OtherPages(QObject):
         self.profiles = ProfileController(setup, self.profile_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.fastest = TuneController(setup, self.tune_panel, experiments, self)
+        self.answers = AnswerController(store_path, experiments, live, self)
         self.results = ResultsController(store_path, setup, place, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
@@ -144,6 +155,7 @@ class OtherPages(QObject):
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""
         self.results.stop()
+        self.answers.stop()
         for controller in self._controllers.values():
             controller.stop()
         self.shows.stop()
@@ -204,3 +216,77 @@ class OtherPages(QObject):
             "Find it",
             lambda: self.numerics.find_nonfinite(run),
         )
+
+
+class AnswerController(QObject):
+    """Reads the runs in a thread: none of it may wait for the store."""
+
+    def __init__(
+        self, store_path: Path, experiments: Experiments, live: LivePanel, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._store_path, self._experiments, self._live = store_path, experiments, live
+        self._background = Background(self)
+
+    def stop(self) -> None:
+        """Waits for what is being read, before the window closes."""
+        self._background.stop()
+
+    def read(self, run_ids: tuple[str, ...]) -> None:
+        """Reads and compares these runs, with their repeats, and shows the answer."""
+        runs = self._compared(run_ids)
+        if len(runs) < 2:
+            return
+        ids, path = tuple(run.id for run in runs), self._store_path
+        wanted, others = Wanted(ids, ids[0], None), self._experiments.runs.records()
+        self._background.do(
+            lambda: read_and_compare(path, wanted, runs, {}, others),
+            lambda compared: self._show(run_ids, compared),
+            self._experiments.problem.emit,
+        )
+
+    def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
+        """The runs in view with their repeats, oldest first; none while one of them is still to come."""
+        records = self._experiments.runs.records()
+        ended = {run.id: run for run in records}
+        comparisons = {ended[run_id].comparison for run_id in run_ids if run_id in ended} - {None}
+        runs = [run for run in reversed(records) if run.id in run_ids or run.comparison in comparisons]
+        finished = [run for run in runs if run.status is Status.FINISHED]
+        return finished if all(run.status.is_over for run in runs) else []
+
+    def _show(self, run_ids: tuple[str, ...], compared: ComparedRuns) -> None:
+        runs = [self._experiments.runs.record(run_id) for run_id in compared.wanted.run_ids]
+        answer = answer_of(compared.comparison, [run for run in runs if run is not None], datetime.now())
+        if answer is not None:
+            self._live.show_answer(run_ids, answer)
+
+
+def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
+    """What a comparison found about the side that gains most; None without a second side."""
+    reports = [report for report in comparison.reports if not report.is_baseline]
+    if not reports or not runs:
+        return None
+    report = max(reports, key=lambda report: report.verdict.speedup or 0.0)
+    lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
+    if report.verdict.outcome == "ratio" and len(lines) > 1:
+        lines = ((*lines[0], Piece(",")), *lines[1:])
+    ids = tuple(run.id for run in runs)
+    alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
+    return Answer(ids, lines, report.side, _quiet(report), _when(runs, now), alike)
+
+
+def _quiet(report: SideReport) -> tuple[str, ...]:
+    """The certainty that the large lines leave out, notes, and doubts: clauses without brackets or stops."""
+    asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
+    doubts = [doubt.sentence for doubt in report.uncited]
+    clauses = [joined(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
+    return tuple(clause.removesuffix(".") for clause in dict.fromkeys(clauses) if clause)
+
+
+def _when(runs: Sequence[RunRecord], now: datetime) -> str:
+    ends = [run.ended for run in runs if run.ended is not None]
+    begins = [run.started for run in runs if run.started is not None]
+    if not ends or not begins:
+        return "finished"
+    took = duration((max(ends) - min(begins)).total_seconds())
+    return f"finished {clock_text(max(ends).astimezone(), now.astimezone())}, took {took}"

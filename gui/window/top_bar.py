@@ -2,155 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QPixmap, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
-from engine import Later
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
-from engine.experiment.value import BYTES_PER_MIB
 from engine.words.numbers import memory_text
-from gui.theme.icons import icon, pixmap
+from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import IconButton
-from gui.widgets.bars import ProgressLine
 from gui.widgets.boxes import Stretch, in_row
-from gui.widgets.labels import ElidedLabel, label, plain_tip
-from gui.window.activity import ActivityChip
-from gui.window.help_menu import HelpMenu
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
-
-_log = logging.getLogger(__name__)
-_EVERY_MS = 2_000
-
-
-class DeviceMemory(QObject):
-    """Reads every other second how much of the device's memory all programs use.
-
-    `read` carries the fraction (0 to 1; None if unknown) and its text.
-    """
-
-    read = Signal(object, str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._device: DeviceEntry | None = None
-        self._timer = QTimer(self, interval=_EVERY_MS)
-        self._timer.timeout.connect(self._read)
-
-    def start(self, device: DeviceEntry) -> None:
-        """Starts reading the memory of this device."""
-        self._device = device
-        self._read()
-        self._timer.start()
-
-    def stop(self) -> None:
-        self._timer.stop()
-
-    def _read(self) -> None:
-        assert self._device is not None
-        used = _gpu_used_bytes(self._device.name) if self._device.is_gpu else _system_used_bytes()
-        if used is None:
-            self._timer.stop()
-            self.read.emit(None, "")
-            return
-        fraction = used / (self._device.memory_mib * BYTES_PER_MIB)
-        self.read.emit(min(fraction, 1.0), f"{memory_text(used / BYTES_PER_MIB)} in use")
-
-
-def _system_used_bytes() -> int:
-    memory = psutil.virtual_memory()
-    return int(memory.total - memory.available)
-
-
-def _gpu_used_bytes(name: str) -> int | None:
-    kind, _, number = name.partition(":")
-    if kind != "cuda":
-        return None
-    # imported only with a card: it would be a twentieth of the window's start
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(int(number or 0))
-        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-    except pynvml.NVMLError as error:
-        _log.info("The driver does not say how much memory is in use: %s", error)
-        return None
-
-
-_NAME = 72
-"""Pixels that the device's name keeps at least."""
-_MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
-
-
-class DeviceChip(QFrame):
-    """The device's name in bold, facts about it, and a bar of its memory in use if known."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "chip")
-        self.setFixedHeight(32)
-        self._icon = QLabel()
-        self._title = ElidedLabel("", "strong")
-        self._facts = label("", "legend")
-        self._bar = ProgressLine("Memory in use")
-        self._bar.setFixedWidth(48)
-        self._about, self._device, self._is_brief = "", "", False
-        parts = (self._icon, self._title, self._facts, self._bar)
-        in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
-        self.look()
-        self.set_usage(None, "")
-        theme().changed.connect(self._recolor)
-        self._recolor()
-
-    def look(self) -> None:
-        """Says that the device is not known yet."""
-        self.set_device("Looking at this machine", ())
-
-    def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
-        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
-        self._device = title
-        self._show_title()
-        self._facts.setText("  ".join(f"· {fact}" for fact in facts))
-        self._facts.setVisible(bool(facts))
-        device = ", ".join((title, *facts))
-        self._about = tooltip or f"Experiments train on: {device}."
-        self.setAccessibleName(f"Device: {device}")
-        self.setToolTip(plain_tip(self._about))
-
-    def set_brief(self, is_brief: bool) -> None:
-        """Leaves out the maker, in a narrow window."""
-        self._is_brief = is_brief
-        self._show_title()
-
-    def _show_title(self) -> None:
-        shown = self._device
-        for maker in _MAKERS if self._is_brief else ():
-            shown = shown.removeprefix(maker)
-        self._title.set_whole_text(shown)
-        self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
-
-    def set_usage(self, fraction: float | None, text: str) -> None:
-        """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
-        self._bar.setVisible(fraction is not None)
-        self._bar.set_progress(fraction or 0.0)
-        self.setAccessibleDescription(text)
-        self.setToolTip(plain_tip(f"{self._about} {text}".strip()))
-
-    def _recolor(self) -> None:
-        picture: QPixmap = pixmap("chip", theme().palette.text2, 16, self.devicePixelRatioF())
-        self._icon.setPixmap(picture)
-
+from gui.widgets.shortcuts import keys_of
+from gui.window.chips import ActivityChip, DeviceChip
 
 PLACES = (
     ("experiment", "Experiment", "Ask something of this machine, and watch the answer come (Ctrl+1)"),
@@ -280,3 +148,70 @@ class TopBar(QFrame):
         palette = theme().palette
         self._theme_button.set_icon("moon" if palette.is_dark else "sun")
         self._logo.setIcon(icon("logo", palette.text, 24))
+
+
+if TYPE_CHECKING:
+    from gui.window.main_window import MainWindow
+
+_ENTRIES = (
+    ("guide", f"Guide\t{keys_of('help')}"),
+    ("log", f"Log\t{keys_of('log')}"),
+    ("engine", "Engine…"),
+    ("doctor", "Doctor"),
+    ("about", "About Ammeter"),
+)
+
+
+class HelpMenu(QMenu):
+    """`chosen` carries the key of an entry, for `open_help`."""
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Help")
+        for key, text in _ENTRIES:
+            self.addAction(text).triggered.connect(partial(self._choose, key))
+
+    def _choose(self, key: str, _checked: bool = False) -> None:
+        self.chosen.emit(key)
+
+
+def open_help(window: MainWindow, key: str = "guide") -> None:
+    """Opens an entry of the menu over the window, or brings it to the front. Raises KeyError."""
+    _OPENERS[key](window)
+
+
+def _open_guide(window: MainWindow) -> None:
+    from gui.help.dialog import show_help
+
+    show_help(window)
+
+
+def _open_doctor(window: MainWindow) -> None:
+    from gui.installation.doctor_page import show_doctor
+
+    show_doctor(window, lambda: not window.experiments.is_idle)
+
+
+def _open_about(window: MainWindow) -> None:
+    from gui.help.about import show_about
+
+    show_about(window)
+
+
+def _open_log(window: MainWindow) -> None:
+    window.backstage.show_page("log")
+
+
+def _open_engine(window: MainWindow) -> None:
+    window.engine.show_dialog(window)
+
+
+_OPENERS: Mapping[str, Callable[[MainWindow], None]] = {
+    "guide": _open_guide,
+    "log": _open_log,
+    "engine": _open_engine,
+    "doctor": _open_doctor,
+    "about": _open_about,
+}

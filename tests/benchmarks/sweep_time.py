@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.compare.split import MOST_OTHERS
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Finished
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of, estimate_of_grid
-from engine.sweep.events import TurnEnded
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 

@@ -20,13 +20,12 @@ from functools import partial
 
 from PySide6.QtWidgets import QWidget
 
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.reading import results_of
-from engine.sweep.results import Results
+from engine.sweep.results import Results, results_of
 from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
 from gui.sweep.views.picture_view import PictureView
 from gui.window.app import make_application

@@ -11,17 +11,16 @@ from rich.progress import SpinnerColumn
 
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 from engine.export.document import Section
 from engine.export.kinds.sweep import as_json, cells_section
 from engine.export.writers.data import json_value
 from engine.protocol.events import Log, Samples
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.answers import answers
-from engine.sweep.events import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted
-from engine.sweep.order import turns
+from engine.sweep.order import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted, turns
 from engine.sweep.results import CellResult, Results
+from engine.sweep.words import answers
 from engine.words.numbers import clock_text, counted, duration
 
 

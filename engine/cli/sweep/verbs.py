@@ -38,18 +38,15 @@ from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.protocol.events import Failed
 from engine.store.forecasts import Forecasts
 from engine.store.record import Status
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of_grid
-from engine.sweep.events import SweepEvent
-from engine.sweep.fit import fit_of, why_unfit
-from engine.sweep.order import turns
-from engine.sweep.reading import results_of
-from engine.sweep.results import Results
+from engine.sweep.estimate import estimate_of_grid, fit_of, why_unfit
+from engine.sweep.order import SweepEvent, turns
+from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Target
 

@@ -20,8 +20,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import LONGEST_TEXT, shortened
-from engine.experiment.value import BYTES_PER_MIB, Whole
+from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Whole, shortened
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES

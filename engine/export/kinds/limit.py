@@ -11,8 +11,7 @@ from typing import Any
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
-from engine.limit.memory_chart import memory_chart
-from engine.limit.memory_range import MemoryContent
+from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.limit.result import outcome
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.store.saved.study import Study

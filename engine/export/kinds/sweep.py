@@ -9,18 +9,16 @@ from typing import Any
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.export.document import Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.answers import answers
-from engine.sweep.columns import columns_of, notes_of
-from engine.sweep.pictures.heat_map import heat_map
-from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.picture import shown_figures, usual_axes, usual_lines, usual_places
-from engine.sweep.pictures.scatter import scatter
-from engine.sweep.reading import results_of
-from engine.sweep.results import CellResult, Results
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
+from engine.sweep.picture import shown_figures, usual_axes, usual_lines, usual_places
+from engine.sweep.results import CellResult, Results, results_of
+from engine.sweep.scatter import scatter
+from engine.sweep.words import answers, columns_of, notes_of
 from engine.words.numbers import counted
 
 

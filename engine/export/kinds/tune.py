@@ -17,8 +17,7 @@ from engine.export.script.page import built_in_data, script_of
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
-from engine.tune.waterfall import waterfall_drawing, waterfall_steps
-from engine.tune.words import answers, command_of, not_tried, title_of
+from engine.tune.outcome import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
 from engine.words.numbers import NONE, memory_text, number, times
 
 GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"

@@ -27,7 +27,7 @@ from engine.export.content import Content
 from engine.export.document import Row
 from engine.export.writers.data import beside, cell, json_column, json_value, write_rows, write_table
 from engine.protocol.events import SAMPLE_COLUMNS
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 
 def write_json(content: Content, path: Path) -> None:

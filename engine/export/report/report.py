@@ -11,7 +11,7 @@ from engine.compare.evidence import Doubt
 from engine.compare.figures import Cell, Figure, energy_of
 from engine.compare.sides import Side, all_runs
 from engine.compare.verdict import is_open
-from engine.experiment.titles import FACTS, setting_title
+from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
 from engine.export.document import Answer, Document, FigureText, Section
 from engine.export.kinds.profile import BAR, bars_picture

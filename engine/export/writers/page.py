@@ -24,7 +24,7 @@ from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Drawing, colour, font_file
 from engine.drawing.svg import svg
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.document import Document, Picture, Section
 from resources.looks import DARK, LIGHT, Palette
 

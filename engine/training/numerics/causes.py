@@ -14,10 +14,17 @@ from torch.utils._pytree import tree_map
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import FORMATS, dtype_label
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction, module_title
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    Cause,
+    Direction,
+    FirstNonfinite,
+    module_title,
+)
 from engine.training.numerics.watch import Call
 from engine.words.names import listed
 
@@ -148,7 +155,6 @@ def _divides_by_zero(name: str, args: Sequence[Any]) -> bool:
 
 
 def _in_wider_format(call: Call) -> list[Tensor]:
-    """The call's floating-point results from inputs in FP32, or for such in FP64; none if that cannot be."""
     if torch.Tag.nondeterministic_seeded in call.operator.tags:
         return []  # drawing numbers once more would change those of the steps that follow
 

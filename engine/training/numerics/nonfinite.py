@@ -18,19 +18,20 @@ from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
     SKIPS_IN_A_ROW,
     FirstNonfinite,
     NonfiniteSearch,
     most_skips,
 )
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.models.around import own_class
+from engine.training.models.recompute import own_class
 from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
-from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
-from engine.training.runs.rewind import copied
+from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, copied, restore_state
 
 _KEPT_STEPS = 4
 _REPEATS = 2
@@ -66,7 +67,6 @@ def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
 
 
 def _steps_to_search(job: jobs.StudyNumerics, bench: Bench, begun: int) -> int:
-    """The requested number of steps, or up to where the run went wrong, or else to its end."""
     last = bench.plan.total_steps
     if job.trouble_step is not None:
         # skipped steps are trouble only after some in a row
@@ -80,16 +80,12 @@ def _phase(fraction: float | None, detail: str) -> Phase:
 
 @dataclass
 class _Kept:
-    """A state from after step `steps`, and the batches of the steps that followed."""
-
     state: dict[str, Any]
     steps: int
     groups: list[list[Batch]] = field(default_factory=list)
 
 
 class _Search:
-    """Trains step by step, keeps a state every few steps, and goes back to it."""
-
     def __init__(self, bench: Bench, trainee: Trainee) -> None:
         self.trouble: str | None = None
         """The failure as the end of a sentence; None while all is well."""
@@ -102,10 +98,6 @@ class _Search:
         self._trouble_step: int | None = None
 
     def begin(self, job: jobs.StudyNumerics) -> str:
-        """Begins at the newest state before the job's trouble; a sentence says where there is none.
-
-        Raises ProblemError where a checkpoint is damaged.
-        """
         self._trouble_step = job.trouble_step
         note = ""
         if job.checkpoints is not None and job.trouble_step is not None:
@@ -119,7 +111,6 @@ class _Search:
         return note
 
     def meets_trouble(self, group: list[Batch]) -> bool:
-        """Makes a step unwatched; whether something has gone wrong in it."""
         if len(self._kept.groups) == _KEPT_STEPS:
             self._kept = self._keep()
         self._kept.groups.append(group)
@@ -150,7 +141,6 @@ class _Search:
         return None
 
     def repeated(self) -> Origin | None:
-        """Repeats the steps since the kept state, watched; the origin of the trouble, if it comes again."""
         return self._repeated_by(self._trainee, self._repeat_scale)
 
     def _repeated_by(self, trainee: Trainee, scale: float | None) -> Origin | None:
@@ -173,7 +163,6 @@ class _Search:
             _set_scale(trainee, scale)
 
     def claimed(self, origins: Sequence[Origin | None], note: str) -> NonfiniteSearch:
-        """The origin on which all repeats agree, or that there is none."""
         first = origins[0]
         trouble = f"At step {self._last_step:,} {self.trouble}"
         if first is None or any(other is None or other.identity != first.identity for other in origins):
@@ -200,7 +189,6 @@ class _Search:
         )
 
     def all_is_well(self) -> str:
-        """The sentence of a search that met no trouble."""
         steps = self._last_step - self._from_step
         text = f"In {steps:,} step{'' if steps == 1 else 's'} no NaN or Inf reached the loss or a weight."
         if self._skipped:
@@ -239,8 +227,6 @@ class _Search:
         )
 
     def _helping(self, origin: Origin) -> tuple[str, ...]:
-        """Modules that, kept in FP32, were seen to keep the steps finite: the origin's, and those for which
-        its result is too large for FP16 as well."""
         names: tuple[str, ...] = ()
         for _ in range(_MOST_KEPT_MODULES):
             if origin.module in (*names, "", LOSS, OPTIMIZER, ELSEWHERE):
@@ -254,12 +240,10 @@ class _Search:
         return ()
 
     def _origin_under(self, settings: Experiment) -> Origin | None:
-        """The origin of the trouble if it comes under other settings too, whatever the loss scale."""
         with self._bench.trainee(settings) as trainee:
             return self._repeated_by(trainee, 1.0)
 
     def _calm_scale(self) -> float | None:
-        """A loss scale at which the last step's gradients do not overflow, if they do so by the scale."""
         if self._in_a_row < SKIPS_IN_A_ROW:
             return None
         scale, group = self._scales[-1], self._kept.groups[-1]
@@ -270,7 +254,6 @@ class _Search:
         return None
 
     def _overflows(self, group: list[Batch], scale: float) -> bool:
-        """True if the step would be skipped at that loss scale; the state stays as it is."""
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped
@@ -297,7 +280,6 @@ def _set_scale(trainee: Trainee, scale: float) -> None:
 
 
 def _state_before(folder: Path, step: int) -> dict[str, Any] | None:
-    """The newest kept state from before `step`, if its weights are finite."""
     states = []
     for kind in ("rewind", "last"):
         if checkpoint_path(folder, kind).is_file():

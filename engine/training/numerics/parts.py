@@ -10,19 +10,19 @@ import torch
 
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, PartMeasured, Summary
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import NumericsResults, Part, PartResult
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
-from engine.training.numerics.advice.advise import advise_on_numerics
-from engine.training.numerics.against_fp32.islands import find_islands
-from engine.training.numerics.against_fp32.ladder import climb_ladder
+from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase, open_bench
+from engine.training.numerics.islands import find_islands
+from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, take_device
 
 
@@ -51,7 +51,6 @@ def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
 def _settled_pass(
     bench: Bench, trainee: Trainee, group: Sequence[Batch], first_scale: float
 ) -> tuple[WatchedPass, float]:
-    """The pass at the first loss scale that does not overflow; at `first_scale` where there is none."""
     settings, scaler = trainee.experiment.scaler, trainee.step.scaler
     scale, seen = first_scale, _pass(trainee, group)
     while seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and not bench.is_stopped:

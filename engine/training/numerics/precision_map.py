@@ -13,16 +13,9 @@ from torch import Tensor
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.precision_map import (
-    ELSEWHERE,
-    Direction,
-    MappedModule,
-    Operation,
-    PrecisionMap,
-)
+from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
 from engine.training.measuring.telemetry import Clock, Mark, clock_for
-from engine.training.models.around import own_class
-from engine.training.models.recompute import is_kept_in_float32
+from engine.training.models.recompute import is_kept_in_float32, own_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
@@ -82,8 +75,6 @@ def _modules(model: torch.nn.Module) -> Iterator[MappedModule]:
 
 
 class _Key(NamedTuple):
-    """The key by which operations are counted together."""
-
     module: str
     name: str
     direction: Direction
@@ -104,13 +95,10 @@ class _Row:
     spans: list[tuple[Mark, Mark]] = field(default_factory=list)
 
     def seconds(self, clock: Clock) -> float:
-        """Read once the device has come so far."""
         return max(0.0, sum(clock.seconds_between(began, ended) for began, ended in self.spans))
 
 
 class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
-    """Counts, weighs and times every operation."""
-
     def __init__(self, trainee: Trainee) -> None:
         super().__init__(trainee.model, trainee.device)
         self._clock = clock_for(trainee.device)
@@ -134,7 +122,6 @@ class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
 
     @property
     def attributed_fraction(self) -> float:
-        """The share of the floating-point operations whose module is known."""
         counted = {key: row.count for key, row in self._rows.items() if key.is_floating_point}
         unknown = sum(count for key, count in counted.items() if key.module == ELSEWHERE)
         return 1.0 - unknown / max(1, sum(counted.values()))
@@ -168,7 +155,6 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _bytes(tensors: list[Tensor]) -> int:
-    """The bytes of distinct tensors; of an expanded tensor, those in memory."""
     return sum(
         min(tensor.numel() * tensor.itemsize, _stored(tensor))
         for tensor in {id(tensor): tensor for tensor in tensors}.values()

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from engine.protocol.numerics.nonfinite import Cause
-from engine.protocol.numerics.precision_map import OPTIMIZER, Direction
+from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
 from engine.training.data.batches import Batch
 from engine.training.numerics.causes import (
     BATCH,
@@ -94,7 +93,6 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return result
 
     def _before(self, call: Call) -> tuple[Call, list[Tensor], list[Origin | None]]:
-        """The call and its inputs with copies of what it writes to, and the origins of the inputs."""
         if not call.operator._schema.is_mutable:
             return call, self._inputs(call, call), []
         copied = _copied(call)
@@ -102,7 +100,6 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return copied, self._inputs(copied, call), known
 
     def _inputs(self, call: Call, original: Call) -> list[Tensor]:
-        """The tensors that the call reads; `original` has those whose copies it was given."""
         pairs = zip(_read(call), _read(original), strict=True)
         return [
             tensor for tensor, read in pairs if not (is_floating(read) and _key(read) in self._meaningless)
@@ -140,7 +137,6 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         )
 
     def _module_of(self, call: Call, outputs: Sequence[Tensor]) -> str:
-        """The call's module; in an update, that of the first weight that became infinite or NaN."""
         if call.module != OPTIMIZER:
             return call.module
         owners = (self._owners_of.get(_key(tensor)) for tensor in outputs if _kinds(tensor))
@@ -178,7 +174,6 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         )
 
     def _origin(self, tensor: Tensor) -> Origin:
-        """The origin of a tensor that is not finite; one that no operation made is its own."""
         key = _key(tensor)
         if key not in self._origins:
             self._remember(tensor, self._source(tensor, key))
@@ -224,7 +219,6 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:
-    """Which of NaN, Inf and -Inf a tensor holds."""
     if not is_floating(tensor) or bool(tensor.isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
@@ -237,7 +231,6 @@ def _copied(call: Call) -> Call:
 
 
 def _read(call: Call) -> Iterator[Tensor]:
-    """The tensors that an operation reads: not those that it only writes to."""
     overwrites = call.name.removeprefix("aten.") in _OVERWRITING
     yield from tensors_in(call.args[1:] if overwrites else call.args)
     written = {argument.name for argument in call.operator._schema.arguments if argument.is_out}
@@ -245,7 +238,6 @@ def _read(call: Call) -> Iterator[Tensor]:
 
 
 def _written(call: Call) -> list[Tensor]:
-    """The tensors among its arguments that an operation writes to."""
     arguments = call.operator._schema.arguments
     given = [*zip(arguments, call.args, strict=False)]
     given += [
@@ -255,7 +247,6 @@ def _written(call: Call) -> list[Tensor]:
 
 
 def _given(call: Call) -> frozenset[str]:
-    """Which of NaN, Inf and -Inf the operation was given as a number."""
     numbers = [leaf for leaf in tree_leaves((call.args, call.kwargs)) if isinstance(leaf, float)]
     return frozenset(str(number) for number in numbers if not math.isfinite(number))
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
+from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Direction
 from engine.training.models.recompute import is_recomputed
 
 
@@ -169,7 +169,6 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return module, "backward"
 
     def _recomputed_around(self, module: str) -> str | None:
-        """The recomputed block around a module; only its children are called again, so it has no hook."""
         while module and module not in self._recomputed:
             module = module.rpartition(".")[0]
         return module if module in self._recomputed else None

@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.training.profile.traces.kernels import KernelClass, kernel_class
-from engine.training.profile.traces.operations import operation_class
-from engine.training.profile.traces.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.protocol.profile import Bar, StepPart
+from engine.training.profile.kernels import KernelClass, kernel_class, operation_class
+from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace
 from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
@@ -117,7 +116,6 @@ def _scale_note(scale: float) -> tuple[str, ...]:
 
 
 def _excess(scale: float) -> float:
-    """The records' sum less the step's time; 0 for a step that only waits for data."""
     return abs(1 / scale - 1) if scale else 0.0
 
 
@@ -137,7 +135,6 @@ def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
 
 
 def _busy_ms(work: Sequence[DeviceWork], count: int) -> dict[StepPart, float]:
-    """The time of the device's work by part, over `count`; overlaps count once."""
     sums: dict[StepPart, float] = defaultdict(float)
     active: Counter[StepPart] = Counter()
     last = 0.0
@@ -159,7 +156,6 @@ def _edges(work: Iterable[DeviceWork]) -> list[tuple[float, int, StepPart]]:
 
 
 def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> float:
-    """The share of the host's waits for data in which the device had nothing to do; 1 without waits."""
     whole = sum(wait.us for wait in waits)
     if not whole:
         return 1.0
@@ -172,7 +168,6 @@ def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> floa
 
 
 def _joined(work: Sequence[DeviceWork]) -> Iterator[tuple[float, float]]:
-    """The stretches in which the device is busy."""
     begin = end = None
     for each in work:
         if begin is None or end is None:
@@ -227,7 +222,6 @@ def main_operations(trace: Trace) -> list[HostOperation]:
 def _cpu_parts(
     operations: Sequence[HostOperation], whole_us: float, call_us: float, units: Collection[str]
 ) -> dict[StepPart, float]:
-    """The time of each part in a stretch of `whole_us`, in microseconds, without the profiler's."""
     sums: dict[StepPart, float] = defaultdict(float)
     outermost = [operation for operation in operations if operation.parent is None]
     around = whole_us - sum(operation.us for operation in outermost) - call_us * len(outermost)

@@ -61,7 +61,6 @@ def _counted_on_device(plan: RunPlan, group: Sequence[Batch]) -> float | None:
 def _counted(
     plan: RunPlan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
 ) -> float | None:
-    """The FLOPs by the plain recipe and without a loss scaler, which change none."""
     workload, settings = plan.workload, plan.experiment
     scaler = settings.scaler.model_copy(update={"mode": "off"})
     step = build_step(
@@ -82,7 +81,6 @@ def _counted(
 
 @contextmanager
 def _recurrent_in_parts() -> Iterator[None]:
-    """Runs recurrent layers as products, which can be counted; cuDNN and oneDNN run a layer as a whole."""
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)
     before = [backend.enabled for backend in backends]
     for backend in backends:

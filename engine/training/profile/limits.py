@@ -16,10 +16,10 @@ from torch import Tensor
 
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.profile.limits import Limits
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits
 from engine.training.measuring.telemetry import clock_for
 from engine.training.precision import float32_mode
-from engine.training.runs.control import Control
 
 _FORMATS = {
     "fp32": (Precision.FP32, torch.float32),
@@ -95,8 +95,6 @@ T = TypeVar("T")
 
 @dataclass
 class _Work:
-    """Work of `amount` FLOPs or bytes, which `prepare` makes ready to be called, and its `fastest` calls."""
-
     amount: float
     prepare: Callable[[], Operation]
     fastest: list[float] = field(default_factory=list)
@@ -111,8 +109,6 @@ class _Work:
 
 
 class _Bench:
-    """Times operations on the device, until the job is asked to stop."""
-
     def __init__(self, device: torch.device, control: Control) -> None:
         self._device = device
         self._clock = clock_for(device)
@@ -121,8 +117,6 @@ class _Bench:
         self._pool = torch.empty(0)
 
     def with_peak(self, limits: Limits, name: str) -> Limits:
-        """The limits with the peak of a format, or with that withheld; as they are where its products are far
-        too slow, or refused."""
         precision, dtype = _FORMATS[name]
         with float32_mode(precision), torch.no_grad():
             sizes = self._sizes(dtype)
@@ -136,7 +130,6 @@ class _Bench:
         return limits.with_peak(name, best.rate / 1e12 if best.is_undisturbed else None)
 
     def bytes_per_second(self) -> float:
-        """The bandwidth of memory. Raises the device's error where not even the smallest arrays fit."""
         *sizes, smallest = _ARRAY_MIB[self._kind]
         rates = (_unless_refused(partial(self._bandwidth, mib)) for mib in sizes)
         return next(filter(None, rates), None) or self._bandwidth(smallest)
@@ -146,7 +139,6 @@ class _Bench:
         return "cpu" if self._device.type == "cpu" else "accelerator"
 
     def _sizes(self, dtype: torch.dtype) -> tuple[int, ...]:
-        """The largest sizes whose products are expected to be short enough."""
         fitting: list[int] = []
         for size in _SIZES:
             product = _Work(0.0, partial(self.product, (size, size, size), dtype))
@@ -159,7 +151,6 @@ class _Bench:
         return tuple(fitting[-_LARGEST_SIZES:])
 
     def _best(self, works: Sequence[_Work]) -> _Work:
-        """The work of the highest rate, each tried once and the fastest until nothing disturbs them."""
         best = 0.0
         for work in works:
             _unless_refused(partial(self._time, work, _LOOK_SECONDS, best))
@@ -175,8 +166,6 @@ class _Bench:
                 return first
 
     def _time(self, work: _Work, seconds: float, known_rate: float = 0.0) -> None:
-        """Calls the work for so long, and a few times at least; once where it is hopeless beside what is
-        known."""
         operation = work.prepare()
         operation()  # the first call of a size loads its kernel
         began = time.perf_counter()
@@ -191,7 +180,6 @@ class _Bench:
                 return
 
     def _seconds(self, operation: Operation, calls: int) -> list[float]:
-        """The time of each call."""
         marks = [self._clock.mark()]
         for _ in range(calls):
             operation()
@@ -203,7 +191,6 @@ class _Bench:
     def product(
         self, shape: tuple[int, int, int], dtype: torch.dtype, *, is_transposed: bool = False
     ) -> Operation:
-        """A product of random matrices, the second stored as a linear layer's weight if `is_transposed`."""
         rows, inner, columns = shape
         second = (columns, inner) if is_transposed else (inner, columns)
         weight = self._numbers(second, dtype)
@@ -214,7 +201,6 @@ class _Bench:
     def convolution(
         self, shape: tuple[int, int, int, int], dtype: torch.dtype, layout: torch.memory_format
     ) -> Operation:
-        """A convolution of 3 x 3 pixels over random pictures of that shape, NCHW."""
         channels = shape[1]
         pictures = self._numbers(shape, dtype).contiguous(memory_format=layout)
         weight = self._numbers((channels, channels, 3, 3), dtype).contiguous(memory_format=layout)
@@ -249,7 +235,6 @@ def _products(bench: _Bench, sizes: Sequence[int], dtype: torch.dtype) -> Iterat
 
 
 def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Work]:
-    """Convolutions of as many FLOPs as a product of that size, and of one picture at least."""
     for channels, width in _PICTURES:
         each = 9 * channels**2 * width**2
         shape = (max(1, round(size**3 / each)), channels, width, width)
@@ -259,7 +244,6 @@ def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Wor
 
 
 def _unless_refused(measure: Callable[[], T]) -> T | None:
-    """The measurement; None where memory does not suffice, or the device has no such products."""
     # an error of the device itself comes again with the smallest arrays
     try:
         return measure()

@@ -16,34 +16,40 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, setting_problem
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
+from engine.protocol.advice import Advice
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
-from engine.protocol.numerics.advice import Advice
-from engine.protocol.profile.profile import StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.profile import patterns
 from engine.training.profile.bar import step_bar
+from engine.training.profile.chrome import read_trace
 from engine.training.profile.flops import count_flops
-from engine.training.profile.limits import measure_again, measure_limits
-from engine.training.profile.onednn import (
+from engine.training.profile.kernels import (
     Primitive,
     formats_on_units,
     matrix_units,
     primitive_rows,
     verbose_primitives,
 )
-from engine.training.profile.patterns import waits, work
-from engine.training.profile.patterns.case import Case
-from engine.training.profile.recording import hides_modules, record, validate_batch
+from engine.training.profile.limits import measure_again, measure_limits
+from engine.training.profile.patterns import Case
+from engine.training.profile.recording import (
+    Steps,
+    Timed,
+    hides_modules,
+    record,
+    time_steps,
+    validate_batch,
+    warm_up,
+)
 from engine.training.profile.rows import tables
-from engine.training.profile.steps import Steps, Timed, time_steps, warm_up
-from engine.training.profile.traces.chrome import read_trace
-from engine.training.profile.traces.trace import Trace
-from engine.training.runs.control import Control
+from engine.training.profile.trace import Trace
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
@@ -134,8 +140,6 @@ def _profile(
 
 @dataclass(frozen=True)
 class _Recorded:
-    """Figures of the run itself, the batches of a step, and the file of the trace."""
-
     path: Path
     group: list[Batch]
     format: str
@@ -149,7 +153,6 @@ class _Recorded:
 def _recorded(
     plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
-    """Makes and records the steps; None if stopped. The trace is compressed to the file `kept`, too."""
     run = yield from prepare_unannounced(plan, control)
     if run is None:
         return None
@@ -197,8 +200,6 @@ def _notes(run: Run, timed: Timed) -> Iterator[str]:
 
 
 def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
-    """Compresses the trace to the file `kept`, recorded again in short where it is too large; returns what
-    there is to say about that."""
     most = f"{_MOST_TRACE_BYTES // 10**6} MB"
     try:
         if _compress(path, kept):
@@ -213,7 +214,6 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
 
 
 def _compress(path: Path, kept: Path) -> bool:
-    """True if the file is small enough, and was written. Raises OSError; leaves nothing half-written."""
     part = part_path(kept)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +242,6 @@ def _no_records(plan: RunPlan) -> Problem:
 
 
 def _format(plan: RunPlan, model: nn.Module) -> str:
-    """The format of the precision's matrix products; by PyTorch's own flags only convolutions are in TF32."""
     precision, device = plan.experiment.precision, plan.device
     match precision:
         case Precision.FP16 | Precision.FP16_UNSCALED:
@@ -257,7 +256,6 @@ def _format(plan: RunPlan, model: nn.Module) -> str:
 
 
 def _matrix_units(plan: RunPlan, name: str) -> str | None:
-    """The device's matrix units for the format; of a processor without those, its units for another."""
     if plan.device.type == "cpu":
         units = matrix_units()
         return units.get(name) or next(iter(units.values()), None)
@@ -265,7 +263,6 @@ def _matrix_units(plan: RunPlan, name: str) -> str | None:
 
 
 def _cores() -> int:
-    """The cores that this process may use; two threads of a core count once."""
     allowed = (
         len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
     )
@@ -277,16 +274,16 @@ def _profiling(detail: str, fraction: float) -> Phase:
 
 
 _PATTERNS = (
-    waits.starved,
-    waits.pageable_copy,
-    waits.synchronisation,
-    waits.tiny_kernels,
-    waits.idle_threads,
-    work.could_be_tf32,
-    work.odd_size,
-    work.layout,
-    work.unfused_optimizer,
-    work.zeroed_gradients,
+    patterns.starved,
+    patterns.pageable_copy,
+    patterns.synchronisation,
+    patterns.tiny_kernels,
+    patterns.idle_threads,
+    patterns.could_be_tf32,
+    patterns.odd_size,
+    patterns.layout,
+    patterns.unfused_optimizer,
+    patterns.zeroed_gradients,
 )
 _LEAST_SHARE = 0.01
 """Advice that could save less of a step is kept back."""

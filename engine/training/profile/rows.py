@@ -7,13 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import MOST_TABLE_ROWS, TimeRow
+from engine.protocol.profile import MOST_TABLE_ROWS, StepPart, TimeRow
 from engine.training.profile.bar import MATRIX_PARTS, StepBar, class_of_work, main_operations, own_work
-from engine.training.profile.traces.counts import Counts, counts_of, product_around
-from engine.training.profile.traces.kernels import KernelClass
-from engine.training.profile.traces.operations import format_of
-from engine.training.profile.traces.trace import HostOperation, LaunchPlace, Trace
+from engine.training.profile.kernels import KernelClass, format_of
+from engine.training.profile.trace import Counts, HostOperation, LaunchPlace, Trace, counts_of, product_around
 
 ROOT = "the model"
 _Key = TypeVar("_Key")
@@ -30,8 +27,6 @@ class Tables:
 
 @dataclass(frozen=True)
 class _Work:
-    """A kernel, or on a CPU an operation in its own time, with its share of its operation's counts."""
-
     name: str
     us: float
     known: KernelClass
@@ -90,7 +85,6 @@ def _on_cpu(trace: Trace, found: StepBar, units: Collection[str]) -> Iterator[_W
 
 
 def _counted(work: Iterable[_Work]) -> Iterator[_Work]:
-    """The work with what its operations compute and move, each shared by time."""
     groups: dict[HostOperation | None, list[_Work]] = defaultdict(list)
     for each in work:
         if each.operation is None or not each.is_countable:
@@ -133,8 +127,6 @@ def _calls_of_operations(work: Iterable[_Work]) -> Counter[str]:
 
 @dataclass
 class _Sums:
-    """Sums over the work of a row."""
-
     calls: int = 0
     us: float = 0.0
     backward_us: float = 0.0

@@ -11,7 +11,7 @@ from gui.runs.queue.panel import QueuePanel
 from gui.runs.queue.schedule import schedule
 from gui.runs.queue.table import HOLD, NEXT, RELEASE, REMOVE, REPEAT
 from gui.runs.queue.words import left_words
-from gui.session.queue.queue import Queue
+from gui.session.queue import Queue
 from gui.widgets.notice import Message, Notice
 
 _REFRESH_MS = 1_000

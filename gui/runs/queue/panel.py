@@ -12,7 +12,7 @@ from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue.schedule import Schedule
 from gui.runs.queue.table import HOLD, RELEASE, QueueTable, actions_of
 from gui.runs.queue.words import EMPTY, empty_words, summary_text
-from gui.session.queue.items import QueueItem
+from gui.session.items import QueueItem
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
 

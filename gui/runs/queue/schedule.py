@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gui.session.queue.items import QueueItem, seconds_of
+from gui.session.items import QueueItem, seconds_of
 
 
 @dataclass(frozen=True)

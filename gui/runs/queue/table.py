@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractItemView, QToolTip
 from engine.words.numbers import NONE
 from gui.runs.queue.schedule import Schedule, Slot, schedule
 from gui.runs.queue.words import KIND_ICONS, begins_text, duration_text, state_text, time_text
-from gui.session.queue.items import QueueItem
+from gui.session.items import QueueItem
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import draw_bar

@@ -8,7 +8,7 @@ from datetime import datetime
 from engine.store.queue.waiting import WaitingItem
 from engine.words.numbers import NONE, clock_text, duration, share_text
 from gui.runs.queue.schedule import Schedule, Slot
-from gui.session.queue.items import QueueItem, counted_work
+from gui.session.items import QueueItem, counted_work
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",

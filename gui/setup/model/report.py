@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QSplitter, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QLabel, QPlainTextEdit, QScrollArea, QSplitter, QWidget
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem
-from engine.protocol.findings import Checked, Finding, ModuleRow
+from engine.experiment.own.code import Code
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.value import one_line, printable
+from engine.protocol.advice import Checked, Finding, ModuleRow
+from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
+from gui.setup.panel import SetupPanel
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
@@ -138,3 +144,100 @@ def _block(head: str, message: str, remedy: str, detail: str = "") -> QFrame:
             line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(line)
     return block
+
+
+_WARNING = (
+    "This code, or the path of its file, came with a run or a preset from elsewhere. It can do on this "
+    "machine whatever you can: read it before you run it."
+)
+
+
+class AcceptDialog(QDialog):
+    """Accepted if the code may run."""
+
+    def __init__(self, code: Code, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(f"Run the code of {code.file}?")
+        self.resize(760, 560)
+        # with what would turn the direction of a line made visible
+        self.text = QPlainTextEdit(printable(_whole_text(code)))
+        self.text.setReadOnly(True)
+        self.text.setProperty("role", "code")
+        self.text.setAccessibleName(f"The code of {code.file}")
+        self.run = Button("Run it", "secondary", "Trust this code, and start")
+        self.run.clicked.connect(self.accept)
+        cancel = Button("Cancel", "secondary", "Run nothing")
+        cancel.setDefault(True)
+        cancel.clicked.connect(self.reject)
+        warning = label(_WARNING, "body")
+        warning.setWordWrap(True)
+        frame = QFrame()
+        frame.setProperty("surface", "field")
+        in_column(self.text, parent=frame, margins=4)
+        in_column(
+            label(self.windowTitle(), "title"),
+            warning,
+            wide(frame),
+            in_row(Stretch(), self.run, cancel, spacing=8),
+            parent=self,
+            margins=16,
+            spacing=12,
+        )
+
+
+def may_run(code: Code, window: QWidget) -> bool:
+    """Shows the code and asks whether it may run."""
+    dialog = AcceptDialog(code, window)
+    try:
+        return dialog.exec() == QDialog.DialogCode.Accepted
+    finally:
+        dialog.deleteLater()
+
+
+def _whole_text(code: Code) -> str:
+    """The file, and below it the modules beside it, each with its name."""
+    beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
+    head = f"# {code.file}, which runs in {one_line(code.folder)} and may use the other files there"
+    return f"{head}\n\n{code.text}{''.join(beside)}"
+
+
+class CheckController(QObject):
+    """`problem` carries why nothing was checked, where no window opens."""
+
+    problem = Signal(object)  # Problem
+
+    def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
+        super().__init__(window)
+        self._setup, self._experiments, self._window = setup, experiments, window
+        self._wanted: Experiment | None = None
+        setup.check_requested.connect(self._check)
+        experiments.checked.connect(self._take)
+
+    @cached_property
+    def report(self) -> CheckReport:
+        """The window of the checks."""
+        report = CheckReport(self._window)
+        report.again.connect(self._setup.check_action.trigger)
+        report.finished.connect(self._cancel)
+        return report
+
+    def _check(self, experiment: Experiment) -> None:
+        try:
+            self._experiments.check_model(experiment)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        self._wanted = experiment
+        self.report.show_checking(experiment)
+        self.report.show()
+        self.report.activateWindow()
+
+    def _take(self, experiment: Experiment, answer: Checked | Problem) -> None:
+        if experiment is self._wanted:
+            self._wanted = None
+            self.report.show_answer(experiment, answer)
+
+    def _cancel(self) -> None:
+        if self._wanted is not None:
+            self._wanted = None
+            self._experiments.cancel_check()

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.setup.controls import FLUSH, GAP, ChoiceBox, Choices
-from gui.setup.model.matching import Group, Row, narrowed
+from gui.setup.model.choices import Group, Row, narrowed
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.figures import Figure
 from engine.drawing.shapes import Drawing
-from engine.sweep.pictures.picture import CellPicture, CellSpot, cell_words, shown_figures, usual_places
+from engine.sweep.picture import CellPicture, CellSpot, cell_words, shown_figures, usual_places
 from engine.sweep.results import Results
 from gui.charts.painter import Picture
 from gui.sweep.views.choosers import Chooser, chooser_row
@@ -50,7 +50,7 @@ class CellCanvas(Picture[CellSpot]):
         return (spot for spot in self.spots() if spot.cell in self._cells)
 
     def next_stop(self, key: Qt.Key) -> CellSpot | None:
-        current = self.current()
+        current = self.current
         if current is None or not self._view.is_map:
             return super().next_stop(key)
         along, across = _DIRECTIONS.get(key, (0, 0))

@@ -10,9 +10,8 @@ import pytest
 from engine.drawing.chart_parts import Rect, TextPlaces
 from engine.drawing.shapes import Drawing, Fill, Words, text_width
 from engine.experiment.catalog import Precision
-from engine.limit.memory_chart import memory_chart
-from engine.limit.memory_range import MemoryContent, failed_place, forecast_points, memory_range
-from engine.protocol.memory_lines import MemoryLine
+from engine.limit.memory_chart import MemoryContent, failed_place, forecast_points, memory_chart, memory_range
+from engine.protocol.trials import MemoryLine
 
 
 @dataclass(frozen=True)

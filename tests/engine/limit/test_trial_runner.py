@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.limit.trial_runner import TrialRunner, trial_limits
+from engine.limit.driver import TrialRunner, trial_limits
 from engine.protocol.events import PhaseName
 from engine.protocol.trials import Tried
 from engine.worker.launcher import Launcher

@@ -12,7 +12,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Event, Failed, Finished, Phase
-from engine.protocol.profile.profiles import MOST_SIDES, Profiles, profiles_of
+from engine.protocol.profiles import MOST_SIDES, Profiles, profiles_of
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.store.store import Store
@@ -155,10 +155,7 @@ def test_what_cannot_be_profiled_is_refused_before_any_event(
     foreign = FP32.model_copy(update={"model": "net.py", "code": code.to_json()})
     with pytest.raises(ProblemError, match="side by side"):
         ask([FP32] * (MOST_SIDES + 1))
-    for sides, runs, key in (
-        ([FP32, foreign], (), "trust_code"),
-        ([FP32], ["f" * 12], "run"),
-    ):
+    for sides, runs, key in (([FP32, foreign], (), "trust_code"), ([FP32], ["f" * 12], "run")):
         with pytest.raises(ProblemError) as caught:
             list(driver.follow(ask(sides, runs)))
         assert (caught.value.problem.kind, caught.value.problem.key) == (Kind.REQUEST, key)

@@ -11,7 +11,7 @@ import pytest
 from engine.experiment.problem import ProblemError
 from engine.store.queue.waiting import WaitingItem
 from engine.store.store import Store
-from gui.session.orders.order import Order, order_of
+from gui.session.order import Order, order_of
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ from datetime import timedelta
 import pytest
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Validation
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.sweep import Grid
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid
-from engine.sweep.events import Estimate
-from engine.sweep.pilot import run_seconds
+from engine.sweep.order import Estimate, run_seconds
 from tests.engine.sweep.conftest import Sweeping
 
 Sweepings = Callable[..., Sweeping]

@@ -11,11 +11,10 @@ import pytest
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.sweep.answers import answers
-from engine.sweep.pictures.heat_map import heat_map
-from engine.sweep.pictures.lines import lines
-from engine.sweep.pictures.picture import (
+from engine.experiment.sweep import Axis, grid_of
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
+from engine.sweep.picture import (
     RATIO_FIGURE,
     CellPicture,
     Shades,
@@ -27,8 +26,9 @@ from engine.sweep.pictures.picture import (
     usual_lines,
     usual_places,
 )
-from engine.sweep.pictures.scatter import pareto_front, scatter
 from engine.sweep.results import CellResult, Results
+from engine.sweep.scatter import pareto_front, scatter
+from engine.sweep.words import answers
 from tests.sweeps import small_results
 
 RESULTS = small_results()

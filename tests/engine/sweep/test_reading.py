@@ -13,16 +13,15 @@ from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Words
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.answers import answers
-from engine.sweep.columns import columns_of, notes_of
-from engine.sweep.pictures.heat_map import heat_map
-from engine.sweep.pictures.picture import RATIO_FIGURE, best_of, usual_places
-from engine.sweep.pictures.scatter import pareto_front
-from engine.sweep.reading import results_of
+from engine.sweep.heat_map import heat_map
+from engine.sweep.picture import RATIO_FIGURE, best_of, usual_places
+from engine.sweep.results import results_of
+from engine.sweep.scatter import pareto_front
+from engine.sweep.words import answers, columns_of, notes_of
 from tests.sweeps import small_grid
 
 GRID = small_grid()
@@ -194,9 +193,7 @@ def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[R
     assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
 
 
-def test_nothing_is_concluded_from_disturbed_cells(
-    repeats: Callable[..., tuple[RunRecord, ...]],
-) -> None:
+def test_nothing_is_concluded_from_disturbed_cells(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
     hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
     slow, fast = cell(0, *repeats(0, [1_000.0], **hot)), cell(6, *repeats(6, [4_300.0]))
     quiet, faster = cell(1, *repeats(1, [1_000.0])), cell(7, *repeats(7, [1_400.0]))

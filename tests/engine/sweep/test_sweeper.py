@@ -11,12 +11,12 @@ import pytest
 
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Failed, Finished, Phase
 from engine.store.record import Status
 from engine.store.store import Store
-from engine.sweep.events import SweepEvent, SweepStarted, TurnEnded, TurnStarted
+from engine.sweep.order import SweepEvent, SweepStarted, TurnEnded, TurnStarted
 from engine.sweep.sweeper import Sweeper
 from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher

@@ -45,11 +45,7 @@ def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tupl
         value = speed(ask.places) * (1 + draws.gauss(0, noise))
         trials.append(
             TuningTrial(
-                round=ask.round,
-                changes=of.changes(ask.places),
-                steps=1,
-                seconds=1,
-                samples_per_second=value,
+                round=ask.round, changes=of.changes(ask.places), steps=1, seconds=1, samples_per_second=value
             )
         )
         try:

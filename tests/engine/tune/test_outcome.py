@@ -11,9 +11,8 @@ from engine.cli.options import asked
 from engine.experiment.experiment import Experiment, Precision, experiment_from, flattened
 from engine.export.kinds.tune import GAINS, sections
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
+from engine.tune.outcome import answers, command_of, waterfall_drawing, waterfall_steps
 from engine.tune.proof import SideRuns, is_alike, proven
-from engine.tune.waterfall import waterfall_drawing, waterfall_steps
-from engine.tune.words import answers, command_of
 
 WINNER = Experiment(precision=Precision.BF16, batch_size=128, path="/a b/c")
 CHANGES = {"precision": "bf16", "batch_size": 128}

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.study import Study
 from gui.limit.panel import LimitPanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 
 
 def known(view: StudyView[Limit], side: int, **changes: Any) -> StudyView[Limit]:

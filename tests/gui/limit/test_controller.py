@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -106,7 +106,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         return lambda *_arguments: asked.append(what) or yes
 
     monkeypatch.setattr("gui.window.main_window.may_stop", answer("stop", False))
-    monkeypatch.setattr("gui.session.orders.controller.may_delete", answer("delete", True))
+    monkeypatch.setattr("gui.session.study_page.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from gui.limit.panel import LimitPanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 from gui.widgets.labels import plain_tip
 from gui.widgets.table.painting import cell_width
 from tests.gui.limit.conftest import known

@@ -49,7 +49,7 @@ def window(
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
     panel, numerics = window.others.numerics_panel, window.experiments.numerics
     assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):
@@ -166,8 +166,8 @@ def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
     panel = window.others.numerics_panel
     assert window.page == "numerics" and panel.tabs.name() == "range"
     samples = panel.ranges.samples
-    assert samples.isVisible() and samples.words() == "6" and panel.ranges.table.isVisible()
+    assert samples.isVisible() and samples.step.text() == "6" and panel.ranges.table.isVisible()
     samples.slider.setValue(0)
-    assert samples.words() == "2"
+    assert samples.step.text() == "2"
     panel.show_view(None)
     assert not samples.isVisible() and panel.ranges.empty.isVisibleTo(panel.ranges)

@@ -8,7 +8,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.store.saved.study import Study
 from gui.numerics.panel import NumericsPanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 

@@ -28,7 +28,7 @@ def window(tiny_window: MainWindow) -> MainWindow:
 def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.orders.controller.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
     panel, profiles = window.others.profile_panel, window.experiments.profiles
     window.setup.form.changed.emit(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")

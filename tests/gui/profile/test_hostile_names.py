@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.profile.panel import ProfilePanel
-from gui.session.orders.studies import StudyView
+from gui.session.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 

@@ -21,7 +21,7 @@ from engine.store.saved.study import Study
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.orders.order import Order
+from gui.session.order import Order
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(
@@ -82,7 +82,8 @@ class Machine(Launcher):
 
     def prepare(self) -> None: ...
 
-    def _started(self, job: jobs.Job) -> Session:
+    def start(self, job: jobs.Job) -> Session:
+        self._check(job)
         if isinstance(job, jobs.ReadCatalog):
             return Patient(CatalogRead(catalog=CATALOG))
         self.forecasts += 1

@@ -15,7 +15,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Failed, Log, Phase, PhaseName
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.profiles import Profiles, profiles_of
+from engine.protocol.profiles import Profiles, profiles_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
@@ -23,8 +23,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.orders.runs import baseline_first, why_not_profiled
-from gui.session.orders.studies import Studies
+from gui.session.studies import Studies, baseline_first, why_not_profiled
 
 SMALL_CNN = Experiment(model="small-cnn")
 ASKED = Numerics(experiment=SMALL_CNN, parts=("map", "nan"))

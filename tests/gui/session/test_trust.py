@@ -13,7 +13,7 @@ from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import ProblemError
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.setup.model.accept import AcceptDialog
+from gui.setup.model.report import AcceptDialog
 from gui.window.main_window import MainWindow
 
 CODE = Code(

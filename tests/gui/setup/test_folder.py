@@ -11,8 +11,8 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.own.folders import Count, TextCount
-from gui.setup import folder
-from gui.setup.folder import FolderCount, FolderCounter, folder_words
+from gui.setup import data
+from gui.setup.data import FolderCount, FolderCounter, folder_words
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def test_a_known_folder_is_read_again_only_where_something_came_or_went(
     counter: FolderCounter, qtbot: QtBot, pets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    usual = folder.count_pictures
+    usual = data.count_pictures
 
     def counting(path: str, is_given_up: Callable[[], bool]) -> Count | None:
         read.append(path)
         return usual(path, is_given_up)
 
-    monkeypatch.setattr(folder, "count_pictures", counting)
+    monkeypatch.setattr(data, "count_pictures", counting)
 
     def look() -> None:
         counter.want(None)
@@ -110,7 +110,7 @@ def test_another_path_gives_the_count_up(
         given_up.append(path)
         return Count(1, 0, 1)
 
-    monkeypatch.setattr(folder, "count_pictures", endless)
+    monkeypatch.setattr(data, "count_pictures", endless)
     with qtbot.waitSignal(counter.changed):
         counter.want(str(pets))
     counter.want(str(pets / "cats"))

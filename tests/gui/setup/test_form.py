@@ -15,7 +15,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import all_presets, preset
 from engine.experiment.problem import Kind, Problem
-from gui.setup.grid.values import cleaned
+from gui.setup.fields import cleaned
 from gui.setup.panel import SetupPanel
 from gui.theme.theme import theme
 

@@ -13,11 +13,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
 from gui.setup.draft import Draft
-from gui.setup.grid.dialog import GridDialog
-from gui.setup.grid.several import SeveralPopup
-from gui.setup.grid.values import values_of
+from gui.setup.fields import values_of
+from gui.setup.grid_block import GridDialog
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import save_preset
+from gui.setup.several import SeveralPopup
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Catalog, DeviceEntry, ModelEntry
 from gui.setup.controls import ChoiceBox
-from gui.setup.model.choices import model_choices
-from gui.setup.model.matching import Group, Row, narrowed
+from gui.setup.model.choices import Group, Row, model_choices, narrowed
 from gui.setup.model.search import SearchBox
 from gui.window.main_window import MainWindow
 

@@ -25,7 +25,7 @@ from gui.widgets import (
     marker_pixmap,
     precision_pen,
 )
-from gui.window.top_bar import DeviceChip
+from gui.window.chips import DeviceChip
 from resources.looks import MARK_FILLS
 
 

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.runs.queue.schedule import schedule
-from gui.session.queue.items import QueueItem
-from gui.window.activity import ActivityChip, activity_of, begins_text
+from gui.session.items import QueueItem
+from gui.window.chips import ActivityChip, activity_of, begins_text
 from gui.window.main_window import MainWindow
 
 NOW = datetime(2026, 11, 23, 12)

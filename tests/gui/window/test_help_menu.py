@@ -9,8 +9,8 @@ from gui.help.about import AboutDialog
 from gui.help.dialog import GuideDialog
 from gui.installation import doctor_page
 from gui.installation.doctor_page import DoctorDialog
-from gui.window.help_menu import open_help
 from gui.window.main_window import MainWindow
+from gui.window.top_bar import open_help
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

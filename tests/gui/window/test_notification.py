@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gui.window.notification import notify_message, send
+from gui.window.desktop import notify_message, send
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="there is no D-Bus daemon here")
 

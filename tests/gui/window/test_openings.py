@@ -14,14 +14,14 @@ from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
-from gui.window import openings
+from gui.window import desktop
 from gui.window.app import Application
-from gui.window.openings import Openings, hand_over
+from gui.window.desktop import Openings, hand_over
 
 HANDS_OVER = """
 import sys
 from pathlib import Path
-from gui.window.openings import hand_over
+from gui.window.desktop import hand_over
 sys.exit(0 if hand_over([Path(path) for path in sys.argv[1:]]) else 1)
 """
 
@@ -53,7 +53,7 @@ def test_without_a_window_nothing_is_handed_over(home: Path) -> None:
 @pytest.mark.parametrize("line", [b"not JSON\n", b"{}\n", b'[1, "/etc/passwd"]\n', b"x" * 100_000])
 def test_what_is_no_archive_is_left_alone(qtbot: QtBot, listening: Openings, line: bytes) -> None:
     socket = QLocalSocket()
-    socket.connectToServer(openings._address())
+    socket.connectToServer(desktop._address())
     with qtbot.assertNotEmitted(listening.wanted), qtbot.waitSignal(socket.disconnected):
         socket.write(line)
 

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.training.profile import marks
-from engine.training.profile.traces.chrome import read_trace
-from engine.training.profile.traces.trace import Trace
+from engine.training.profile import recording
+from engine.training.profile.chrome import read_trace
+from engine.training.profile.trace import Trace
 
 MAIN, AUTOGRAD = 100, 200
 
@@ -26,7 +26,7 @@ class Recorded:
 
     def step(self, begin: float, end: float) -> None:
         """Marks a step."""
-        self.mark(marks.STEP, begin, end)
+        self.mark(recording.STEP, begin, end)
 
     def operation(self, name: str, begin: float, end: float, thread: int = MAIN, **args: Any) -> None:
         """Adds a host operation; its arguments: `sequence`, `forward`, `inputs` ((shape, type), ...)."""

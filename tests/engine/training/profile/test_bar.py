@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
-from engine.training.profile import marks
+from engine.protocol.profile import StepPart
+from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
 from tests.engine.training.profile.recorded import MAIN, Recorded
 
@@ -20,8 +20,8 @@ H2D = "Memcpy HtoD (Pinned -> Device)"
 def _step_on_a_gpu(recorded: Recorded, begin: float) -> None:
     """10 ms of a step, of which the device is busy for 6."""
     recorded.step(begin, begin + 10_000)
-    recorded.mark(marks.DATA, begin, begin + 1000)
-    recorded.mark(marks.OPTIMIZER, begin + 8000, begin + 9900)
+    recorded.mark(recording.DATA, begin, begin + 1000)
+    recorded.mark(recording.OPTIMIZER, begin + 8000, begin + 9900)
     recorded.copy(H2D, begin + 1000, begin + 2500, launched=begin + 1000, count=1000)
     recorded.kernel(GEMM, begin + 2000, begin + 5000, launched=begin + 1500)
     recorded.kernel(RELU, begin + 4000, begin + 6000, launched=begin + 1600, stream=20)
@@ -53,7 +53,7 @@ def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(tmp_path
     recorded.step(0, 2000)
     recorded.kernel(SGEMM, 0, 1000, launched=0)
     recorded.step(2000, 4000)
-    recorded.mark(marks.DATA, 2000, 3000)
+    recorded.mark(recording.DATA, 2000, 3000)
     recorded.kernel(SGEMM, 1000, 2750, launched=10)  # three quarters of the wait
     bar = step_bar(recorded.read(tmp_path), step_ms=2.0, data_wait_ms=0.4).bar
     assert bar.ms(StepPart.MATRIX) == pytest.approx(1.375)
@@ -92,7 +92,7 @@ def test_a_captured_step_is_known_by_its_kernels_names(tmp_path: Path) -> None:
 def test_validation_has_a_bar_of_its_own(tmp_path: Path) -> None:
     recorded = Recorded()
     _step_on_a_gpu(recorded, 0)
-    recorded.mark(marks.VALIDATION, 20_000, 24_000)
+    recorded.mark(recording.VALIDATION, 20_000, 24_000)
     recorded.kernel(SGEMM, 21_000, 23_000, launched=20_500)
     found = step_bar(recorded.read(tmp_path), step_ms=8.0, data_wait_ms=0.0)
     assert found.validation is not None
@@ -104,13 +104,13 @@ def test_validation_has_a_bar_of_its_own(tmp_path: Path) -> None:
 
 def _step_on_a_cpu(recorded: Recorded, begin: float) -> None:
     recorded.step(begin, begin + 1000)
-    recorded.mark(marks.DATA, begin, begin + 100)
+    recorded.mark(recording.DATA, begin, begin + 100)
     recorded.operation("aten::stack", begin + 10, begin + 90)
     half = [([8, 4], "c10::BFloat16"), ([4, 2], "c10::BFloat16")]
     recorded.operation("aten::linear", begin + 100, begin + 400, inputs=half)
     recorded.operation("aten::addmm", begin + 110, begin + 390, inputs=half)
     recorded.operation("aten::relu", begin + 400, begin + 500, inputs=[([8, 2], "float")])
-    recorded.mark(marks.OPTIMIZER, begin + 700, begin + 1000)
+    recorded.mark(recording.OPTIMIZER, begin + 700, begin + 1000)
     recorded.operation("aten::_foreach_add_", begin + 750, begin + 950)
     recorded.operation("aten::relu", begin + 500, begin + 550, thread=MAIN + 1)  # no part of the step
 
@@ -150,7 +150,7 @@ def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path)
 def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_path: Path) -> None:
     recorded = Recorded()
     _step_on_a_cpu(recorded, 0)
-    recorded.mark(marks.MODULE + "fc", 100, 400)
+    recorded.mark(recording.MODULE + "fc", 100, 400)
     found = step_bar(recorded.read(tmp_path), step_ms=0.986, data_wait_ms=0.1)
     assert found.call_us == pytest.approx(1) and found.scale == pytest.approx(1)
     assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 14 * 0.001)

@@ -10,9 +10,9 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from engine.experiment.problem import ProblemError
-from engine.training.profile import marks
-from engine.training.profile.traces.chrome import read_trace
-from engine.training.profile.traces.trace import DeviceWork, Trace
+from engine.training.profile import recording
+from engine.training.profile.chrome import read_trace
+from engine.training.profile.trace import DeviceWork, Trace
 from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, Recorded
 
 TRACES = Path(__file__).with_name("traces")
@@ -21,8 +21,8 @@ TRACES = Path(__file__).with_name("traces")
 def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(tmp_path):
     recorded = Recorded()
     recorded.step(0, 100)
-    recorded.mark(marks.MODULE, 5, 90)
-    recorded.mark(marks.MODULE + "fc", 10, 50)
+    recorded.mark(recording.MODULE, 5, 90)
+    recorded.mark(recording.MODULE + "fc", 10, 50)
     recorded.operation("aten::linear", 11, 40, inputs=[([8, 4], "c10::Half"), ([2, 4], "c10::Half")])
     recorded.operation("aten::addmm", 15, 35)
     recorded.kernel("gemm", 60, 95, launched=20)
@@ -54,9 +54,9 @@ def test_a_damaged_trace_is_said_to_be(tmp_path: Path) -> None:
 def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(tmp_path: Path) -> None:
     recorded = Recorded()
     recorded.step(0, 1000)
-    recorded.mark(marks.MODULE + "norm", 10, 20)
+    recorded.mark(recording.MODULE + "norm", 10, 20)
     recorded.operation("aten::add_", 11, 12, sequence=5, forward=0)  # makes no node
-    recorded.mark(marks.MODULE + "fc", 20, 40)
+    recorded.mark(recording.MODULE + "fc", 20, 40)
     recorded.operation("aten::linear", 21, 39, sequence=5, forward=0)
     recorded.operation("aten::addmm", 22, 38, sequence=5, forward=0)
     node = "autograd::engine::evaluate_function: "
@@ -82,7 +82,7 @@ def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(tmp_path:
     recorded.step(0, 1000)
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     recorded.operation(node, 100, 200, sequence=5, forward=1)
-    recorded.mark(marks.MODULE + "block.fc", 110, 130)
+    recorded.mark(recording.MODULE + "block.fc", 110, 130)
     recorded.operation("aten::addmm", 112, 128, sequence=9, forward=0)
     (_, again) = recorded.read(tmp_path).operations
     assert (again.place.module, again.place.direction) == ("block.fc", "forward")
@@ -104,9 +104,9 @@ def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(tmp_p
 def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(tmp_path: Path) -> None:
     recorded = Recorded()
     recorded.step(0, 100)
-    recorded.mark(marks.DATA, 0, 20)
-    recorded.mark(marks.OPTIMIZER, 60, 90)
-    recorded.mark(marks.VALIDATION, 100, 120)
+    recorded.mark(recording.DATA, 0, 20)
+    recorded.mark(recording.OPTIMIZER, 60, 90)
+    recorded.mark(recording.VALIDATION, 100, 120)
     recorded.operation("aten::copy_", 5, 10)
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 8, 9, launched=6, count=4096)
     recorded.operation("aten::_local_scalar_dense", 30, 50)
@@ -153,15 +153,15 @@ def _launched_by(trace: Trace, module: str, direction: str) -> set[str]:
 def test_a_real_recording_on_the_cpu_gives_each_operation_its_module(tmp_path: Path, name: str) -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     for part, module in model.named_children():
-        mark = record_function(marks.MODULE + part)
+        mark = record_function(recording.MODULE + part)
         module.register_forward_pre_hook(lambda *_, mark=mark: mark.__enter__() and None)
         module.register_forward_hook(lambda *_, mark=mark: mark.__exit__(None, None, None))
     with (
-        profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as recording,
-        record_function(marks.STEP),
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as recorded,
+        record_function(recording.STEP),
     ):
         model(torch.ones(3, 4)).sum().backward()
-    recording.export_chrome_trace(str(tmp_path / name))
+    recorded.export_chrome_trace(str(tmp_path / name))
     trace = read_trace(tmp_path / name)
     assert not trace.is_of_device and len(trace.threads) == 1
     found = {

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
-from engine.training.profile.traces.kernels import KernelClass, kernel_class
-from engine.training.profile.traces.operations import operation_class, primitive_class
+from engine.protocol.profile import StepPart
+from engine.training.profile.kernels import KernelClass, kernel_class, operation_class, primitive_class
 
 UNITS, PLAIN = StepPart.MATRIX_UNITS, StepPart.MATRIX
 
@@ -54,11 +53,7 @@ def test_an_unknown_kernel_is_of_the_other_part() -> None:
     [
         ("aten::mkldnn_convolution", ("float", "float"), KernelClass(PLAIN, "fp32")),
         ("aten::addmm", ("c10::BFloat16",), KernelClass(UNITS, "bf16")),
-        (
-            "aten::_scaled_dot_product_flash_attention_for_cpu",
-            ("c10::Half",),
-            KernelClass(PLAIN, "fp16"),
-        ),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", ("c10::Half",), KernelClass(PLAIN, "fp16")),
         ("aten::convolution_backward", ("", "c10::BFloat16"), KernelClass(UNITS, "bf16")),
         ("mkldnn::_convolution_pointwise", ("float",), KernelClass(PLAIN, "fp32")),
         ("aten::native_batch_norm", ("float",), KernelClass(StepPart.MEMORY)),
@@ -83,24 +78,9 @@ def test_operations_of_a_processor_with_units_for_bf16(name, types, expected):
 @pytest.mark.parametrize(
     ("kind", "implementation", "memory", "expected"),
     [
-        (
-            "convolution",
-            "brgconv:avx512_core_amx",
-            "src_bf16::blocked:acdb",
-            KernelClass(UNITS, "bf16"),
-        ),
-        (
-            "matmul",
-            "brg_matmul:avx512_core_amx_fp16",
-            "src:f16::blocked:ab",
-            KernelClass(UNITS, "fp16"),
-        ),
-        (
-            "inner_product",
-            "brgemm:avx512_core_bf16",
-            "src_bf16:a:blocked",
-            KernelClass(UNITS, "bf16"),
-        ),
+        ("convolution", "brgconv:avx512_core_amx", "src_bf16::blocked:acdb", KernelClass(UNITS, "bf16")),
+        ("matmul", "brg_matmul:avx512_core_amx_fp16", "src:f16::blocked:ab", KernelClass(UNITS, "fp16")),
+        ("inner_product", "brgemm:avx512_core_bf16", "src_bf16:a:blocked", KernelClass(UNITS, "bf16")),
         ("convolution", "jit:avx2", "src_f32::blocked:aBcd8b", KernelClass(PLAIN, "fp32")),
         ("matmul", "gemm:jit", "", KernelClass(PLAIN)),
         ("matmul", "brg_matmul:avx2_vnni_2", "src_bf16::blocked:ab", KernelClass(PLAIN, "bf16")),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
-from engine.training.profile.traces.chrome import readable
-from engine.training.profile.traces.kernels import KernelClass, kernel_class
+from engine.protocol.profile import StepPart
+from engine.training.profile.chrome import readable
+from engine.training.profile.kernels import KernelClass, kernel_class
 from tests.engine.training.profile.recorded import Recorded
 
 UNITS, PLAIN, MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY

@@ -7,8 +7,8 @@ import os
 import pytest
 import torch
 
-from engine.protocol.profile.bar import StepPart
-from engine.training.profile.onednn import (
+from engine.protocol.profile import StepPart
+from engine.training.profile.kernels import (
     formats_on_units,
     primitive_rows,
     primitives_in,

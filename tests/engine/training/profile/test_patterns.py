@@ -9,14 +9,11 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import with_code
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.rows import TimeRow
-from engine.training.profile import marks
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.training.profile import recording
 from engine.training.profile.profile import advise_on_time
-from engine.training.profile.traces.trace import Trace
+from engine.training.profile.trace import Trace
 from tests.engine.training.profile.recorded import Recorded
 
 PEAKS = {"fp32": 19.0, "tf32": 120.0, "fp16": 240.0}
@@ -63,7 +60,7 @@ def a_step() -> Recorded:
     """A step of 10 ms in which a little is computed."""
     recorded = Recorded()
     recorded.step(0, 10_000)
-    recorded.mark(marks.MODULE + "head", 100, 900)
+    recorded.mark(recording.MODULE + "head", 100, 900)
     recorded.operation("aten::relu", 100, 110)
     recorded.kernel(ELEMENTWISE, 200, 250, launched=105)
     return recorded
@@ -176,7 +173,7 @@ def test_who_waits_for_the_device_is_told(told: Any) -> None:
 
 def test_the_loss_scalers_own_wait_is_named_as_such(told: Any) -> None:
     recorded = a_step()
-    recorded.mark(marks.OPTIMIZER, 8_000, 9_500)
+    recorded.mark(recording.OPTIMIZER, 8_000, 9_500)
     recorded.operation("aten::item", 8_100, 9_000)
     recorded.runtime("cudaStreamSynchronize", 8_200, 8_900)
     advice = told(AdviceKind.SYNCHRONISATION, recorded, profile("fp16", host=2), precision="fp16")
@@ -245,7 +242,7 @@ def test_tiny_kernels_for_which_the_device_does_not_wait_are_no_reason(told: Any
 
 def optimizer_step(name: str) -> Recorded:
     recorded = a_step()
-    recorded.mark(marks.OPTIMIZER, 7_000, 9_000)
+    recorded.mark(recording.OPTIMIZER, 7_000, 9_000)
     recorded.operation(name, 7_100, 8_900)
     for at in range(7_200, 8_200, 100):
         recorded.kernel(f"multi_tensor_apply_kernel<{name}>", at + 30, at + 80, launched=at)

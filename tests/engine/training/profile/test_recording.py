@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
-from engine.training.profile.marks import MODULE
-from engine.training.profile.recording import _module_marks
+from engine.training.profile.recording import MODULE, _module_marks
 
 
 class Nested(nn.Module):

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import TimeRow
-from engine.training.profile import marks
+from engine.protocol.profile import StepPart, TimeRow
+from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
+from engine.training.profile.chrome import read_trace
 from engine.training.profile.rows import ROOT, Tables, tables
-from engine.training.profile.traces.chrome import read_trace
 from tests.engine.training.profile.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"
@@ -23,8 +22,8 @@ HALF = "c10::Half"
 def _linear_step(recorded: Recorded, begin: float) -> None:
     """A linear layer of 64 to 32 on 16 samples in FP16, and its ReLU in the model itself."""
     recorded.step(begin, begin + 1000)
-    recorded.mark(marks.MODULE, begin, begin + 200)
-    recorded.mark(marks.MODULE + "fc", begin, begin + 100)
+    recorded.mark(recording.MODULE, begin, begin + 200)
+    recorded.mark(recording.MODULE + "fc", begin, begin + 100)
     linear = [([32], HALF), ([16, 64], HALF), ([64, 32], HALF), ([], "Scalar"), ([], "Scalar")]
     number = int(begin) + 1
     recorded.operation(

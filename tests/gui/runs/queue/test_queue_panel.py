@@ -14,7 +14,7 @@ from gui.runs.queue.panel import QueuePanel
 from gui.runs.queue.schedule import Schedule, schedule
 from gui.runs.queue.table import REMOVE
 from gui.runs.queue.words import summary_text
-from gui.session.queue.items import QueueItem
+from gui.session.items import QueueItem
 from gui.theme.theme import theme
 
 NOW = datetime(2026, 11, 22, 23, 0)

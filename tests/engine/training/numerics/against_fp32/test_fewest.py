@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from engine.training.numerics.against_fp32.islands import IslandTree, Kept, fewest
+from engine.training.numerics.islands import IslandTree, Kept, fewest
 
 
 class Own(nn.Module):

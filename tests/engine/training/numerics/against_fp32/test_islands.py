@@ -12,10 +12,10 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.islands import Islands
-from engine.training.numerics.against_fp32.islands import find_islands
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.numerics import Islands
 from engine.training.numerics.bench import Bench
-from engine.training.runs.control import Control
+from engine.training.numerics.islands import find_islands
 
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")

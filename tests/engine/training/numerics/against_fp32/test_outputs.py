@@ -9,8 +9,8 @@ import pytest
 from torch import Tensor
 
 from engine.training.data.batches import Batch
-from engine.training.numerics.against_fp32 import outputs
-from engine.training.numerics.against_fp32.outputs import first_step
+from engine.training.numerics import band
+from engine.training.numerics.band import first_step
 from engine.training.numerics.bench import Figures, Trainee
 
 WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25
@@ -36,7 +36,7 @@ class Behind:
         monkeypatch.setattr(Trainee, "go_back", gone_back)
         monkeypatch.setattr(Trainee, "train", trained)
         monkeypatch.setattr(Trainee, "wait", lambda trainee: self.wait())
-        monkeypatch.setattr(outputs, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(band, "time", SimpleNamespace(perf_counter=lambda: self.now))
 
     def wait(self) -> None:
         self.now, self.pending = self.now + self.pending, 0.0

@@ -9,17 +9,16 @@ import pytest
 import torch
 
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, layered
-from engine.experiment.sweep.plan import Pilot
+from engine.experiment.repeats import Pilot
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples, Summary
+from engine.protocol.jobs import Control
 from engine.protocol.tune import Tuning
-from engine.sweep.pilot import PilotWatch, pilot_of
+from engine.sweep.order import PilotWatch, pilot_of
 from engine.training.measuring.telemetry import HostClock
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.steps import recipe
 from engine.training.steps.captured import Capture
-from engine.tune.proof import proof_turns
-from engine.tune.trials import short_run
+from engine.tune.proof import proof_turns, short_run
 from tests.engine.training.conftest import PICTURES
 
 MARK_SECONDS, CAPTURE_SECONDS = 0.01, 0.3

@@ -1,0 +1,276 @@
+"""The heat map: a figure over two axes of a grid, each cell in a shade of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from engine.compare.figures import SPEED, Figure
+from engine.drawing.chart_parts import LegendEntry, Rect, legend
+from engine.drawing.shapes import (
+    Box,
+    Drawing,
+    Point,
+    Shape,
+    Stroke,
+    Words,
+    hatching,
+    moved,
+    shortened,
+    text_width,
+)
+from engine.sweep.lines import line_looks
+from engine.sweep.picture import (
+    DISTURBED_MARK,
+    MARK_WORDS,
+    RATIO_FIGURE,
+    CellPicture,
+    CellSpot,
+    Shades,
+    bare_text,
+    best_of,
+    cells_at,
+    figure_text,
+    finite,
+    fixed_words,
+    kept_apart,
+)
+from engine.sweep.results import CellResult, CellStatus, Results
+
+_HEAD, _TITLES, _BELOW = 26.0, 18.0, 40.0
+_BAR_ROOM, _LONGEST_NAME, _MARK_ROOM = 24.0, 150.0, 18.0
+_MOST_WIDE, _MOST_HIGH = 280.0, 150.0
+_HATCH_PITCH, _LINE = 6.0, 15.0
+_ROUGHLY, _DISTURBED = "≈", "disturbed"
+_ENDED = ("failed", "stopped", "left out")
+_WORD = {
+    "failed": "failed",
+    "stopped": "stopped",
+    "left out": "left out",
+    "waiting": "waits",
+    "held": "held back",
+    "running": "in training",
+    "piloted": "piloted",
+    "done": "no value",
+}
+"""What a cell without a value says."""
+
+
+def heat_map(
+    results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
+) -> CellPicture:
+    """The figure over the axes at these places of the grid; without `y` in one row.
+
+    `at` has a place on every axis, which counts for those that are not shown.
+    """
+    return _Picture(results, x, y, figure, at, size).picture()
+
+
+class _Picture:
+    def __init__(
+        self,
+        results: Results,
+        x: int,
+        y: int | None,
+        figure: Figure,
+        at: Sequence[int],
+        size: tuple[float, float],
+    ) -> None:
+        self._results, self._figure, self._at = results, figure, at
+        self._x, self._y = x, y
+        self._width, self._height = size
+        axes = results.grid.axes
+        self._across, self._down = axes[x], None if y is None else axes[y]
+        self._cells = cells_at(results, self._free, at)
+        values = [value for cell in self._cells if (value := finite(cell, figure)) is not None]
+        self._shades = Shades(values)
+        self._best = best_of(self._cells, figure)
+        texts = [bare_text(figure, value) for value in values]
+        self._legend = legend(list(self._legend_entries()), self._width)
+        rows = 1 if self._down is None else len(self._down.values)
+        self._row_names = [] if self._down is None else [self._down.text(row) for row in range(rows)]
+        widest = max((text_width(name, 11) for name in self._row_names), default=0.0)
+        has_marks = self._down is not None and self._down.key == "precision"
+        self._looks = line_looks(self._down) if has_marks else ()
+        self._left = min(_LONGEST_NAME, widest) + 10 + _MARK_ROOM * has_marks if self._row_names else 0.0
+        self._top = _HEAD + (_TITLES if self._row_names else 6.0)
+        # the ticks of the colour bar may have more digits than the values
+        right = _BAR_ROOM + max(40.0, *(text_width(text, 11) + 12 for text in texts), 0.0)
+        columns = len(self._across.values)
+        room = (self._width - self._left - right, self._height - self._top - _BELOW - self._legend.height - 4)
+        self._pitch = min(_MOST_WIDE, room[0] / columns), min(_MOST_HIGH, max(4.0, room[1] / rows))
+        self._right = self._left + self._pitch[0] * columns
+        self._bottom = self._top + self._pitch[1] * rows
+        self._gap = 2.0 if min(self._pitch) > 16 else 1.0 if min(self._pitch) > 6 else 0.0
+
+    @property
+    def _free(self) -> tuple[int, ...]:
+        return (self._x,) if self._y is None else (self._x, self._y)
+
+    def picture(self) -> CellPicture:
+        spots = tuple(map(self._spot, self._cells))
+        shapes = [*self._head(), *self._names()]
+        for spot, cell in zip(spots, self._cells, strict=True):
+            shapes += self._cell(spot, cell)
+        # its frame lies over the neighbours
+        for spot, cell in zip(spots, self._cells, strict=True):
+            if cell is self._best:
+                shapes += _frame(self._box(spot))
+        bar_bottom = max(self._bottom, self._top + 60)
+        shapes += self._shades.bar(self._figure, self._right + 10, self._top, bar_bottom)
+        down = self._bottom + _BELOW
+        shapes += moved(self._legend.shapes, 0, down)
+        height = max(down + self._legend.height, bar_bottom + 8)
+        return CellPicture(Drawing(self._width, height, tuple(shapes), self._description()), spots)
+
+    def _head(self) -> Iterator[Shape]:
+        yield Words(0, 15, self._figure.title, "text", 13, 600)
+        after = text_width(self._figure.title, 13, 600) + 8
+        beside = ", ".join(
+            part for part in (self._figure.unit, fixed_words(self._results, self._free, self._at)) if part
+        )
+        yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
+
+    def _names(self) -> Iterator[Shape]:
+        wide, high = self._pitch
+        if self._down is not None:
+            title = shortened(self._down.title, self._width, 11, 500)
+            yield Words(0, _HEAD + 11, title, "text2", 11, 500)
+        rows = [self._top + high * (row + 0.5) for row in range(len(self._row_names))]
+        for row in kept_apart(rows, [13.0] * len(rows)):
+            if self._looks:
+                yield from self._looks[row].mark(5, rows[row], 8)
+                yield Words(_MARK_ROOM, rows[row] + 4, self._row_names[row], "text", 11)
+            else:
+                name = shortened(self._row_names[row], self._left - 10, 11)
+                yield Words(self._left - 8, rows[row] + 4, name, "text3", 11, anchor="end")
+        names = [self._across.text(column) for column in range(len(self._across.values))]
+        if wide > 40:
+            names = [shortened(name, wide - 4, 11) for name in names]
+        columns = [self._left + wide * (column + 0.5) for column in range(len(names))]
+        for column in kept_apart(columns, [text_width(name, 11) + 6 for name in names]):
+            yield Words(columns[column], self._bottom + 16, names[column], "text3", 11, anchor="middle")
+        yield Words(self._left, self._bottom + 32, self._across.title, "text2", 11, 500)
+
+    def _spot(self, cell: CellResult) -> CellSpot:
+        wide, high = self._pitch
+        row = 0 if self._y is None else cell.places[self._y]
+        x, y = self._left + wide * cell.places[self._x], self._top + high * row
+        return CellSpot(cell.index, x, y, wide, high)
+
+    def _box(self, spot: CellSpot) -> Rect:
+        return Rect(spot.x, spot.y, spot.x + spot.width - self._gap, spot.y + spot.height - self._gap)
+
+    def _cell(self, spot: CellSpot, cell: CellResult) -> Iterator[Shape]:
+        box = self._box(spot)
+        value = finite(cell, self._figure)
+        if value is None:
+            yield from _blank(cell.status, box)
+            yield from _written(box, [_word(cell)], "text2", "bg1")
+            return
+        shade = self._shades.ink(value)
+        yield Box(box.left, box.top, box.width, box.height, shade)
+        lines, ground = [f"{_roughly(cell)}{bare_text(self._figure, value)}"], None
+        if cell.is_disturbed_in(self._figure):
+            yield from hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
+            lines, ground = [*lines, _DISTURBED], shade
+        elif self._shows_ratio(cell):
+            mark = DISTURBED_MARK if cell.is_disturbed_in(RATIO_FIGURE) else ""
+            lines.append(f"{_roughly(cell)}{figure_text(RATIO_FIGURE, cell.ratio)}{mark}")
+        yield from _written(box, lines, f"on-{shade}", ground)
+
+    def _shows_ratio(self, cell: CellResult) -> bool:
+        is_baseline = cell.places[self._results.grid.compared] == 0
+        return self._figure.name == SPEED.name and cell.ratio is not None and not is_baseline
+
+    def _legend_entries(self) -> Iterator[LegendEntry]:
+        if self._best is not None:
+            value = figure_text(self._figure, finite(self._best, self._figure))
+            yield LegendEntry(_best_sample, 18, f"best: {value}, {self._best.name}")
+        blank = [cell for cell in self._cells if finite(cell, self._figure) is None]
+        for words in dict.fromkeys(map(_word, blank)):
+            count = sum(_word(cell) == words for cell in blank)
+            status = next(cell.status for cell in blank if _word(cell) == words)
+            yield LegendEntry(partial(_blank_sample, status), 18, f"{words} ({count:,})")
+        shown = [cell for cell in self._cells if finite(cell, self._figure) is not None]
+        if any(cell.is_piloted for cell in shown):
+            yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
+        disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
+        if disturbed:
+            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not judged ({len(disturbed):,})")
+        of_ratio = [cell for cell in shown if self._shows_ratio(cell) and cell.is_disturbed_in(RATIO_FIGURE)]
+        if any(cell not in disturbed for cell in of_ratio):
+            yield LegendEntry(_no_sample, 0, MARK_WORDS)
+
+    def _description(self) -> str:
+        words = f"{self._figure.title} over {self._across.title}"
+        words += f" and {self._down.title}" if self._down is not None else ""
+        if all(finite(cell, self._figure) is None for cell in self._cells):
+            return f"{words}: no cell has a value yet."
+        words = f"{words}, {len(self._cells):,} cells."
+        if self._best is None:
+            return words
+        value = figure_text(self._figure, finite(self._best, self._figure))
+        return f"{words} The best is {self._best.name} with {value}."
+
+
+def _word(cell: CellResult) -> str:
+    # a loss that became NaN is a result, too
+    return "diverged" if cell.values and cell.status == "done" else _WORD[cell.status]
+
+
+def _roughly(cell: CellResult) -> str:
+    return _ROUGHLY if cell.is_piloted else ""
+
+
+def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = None) -> Iterator[Shape]:
+    fitting = [line for line in lines if line and text_width(line, 12, 500) <= box.width - 4]
+    fitting = fitting[: int((box.height - 2) // _LINE)] if fitting[:1] == list(lines[:1]) else []
+    middle, top = (box.left + box.right) / 2, (box.top + box.bottom - _LINE * len(fitting)) / 2
+    for place, line in enumerate(fitting):
+        weight = 400 if place else 500
+        if ground is not None:
+            width = text_width(line, 12, weight) + 6
+            yield Box(middle - width / 2, top + _LINE * place, width, _LINE, ground)
+        yield Words(middle, top + _LINE * place + 11.5, line, ink, 12, weight, "middle")
+
+
+def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
+    corners = _corners(box)
+    if status in _ENDED:
+        yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "left out")
+        yield Stroke((*corners, corners[0]), "text3")
+    else:
+        yield Box(box.left, box.top, box.width, box.height, "bg3")
+
+
+def _frame(box: Rect) -> Iterator[Shape]:
+    for out, ink, width in ((0.0, "text", 3.0), (2.0, "bg1", 1.0)):
+        corners = _corners(Rect(box.left + out, box.top + out, box.right - out, box.bottom - out))
+        yield Stroke((*corners, corners[0]), ink, width)
+
+
+def _corners(box: Rect) -> tuple[Point, ...]:
+    return (box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom)
+
+
+def _best_sample(x: float, y: float) -> tuple[Shape, ...]:
+    return tuple(_frame(_sample_box(x, y)))
+
+
+def _blank_sample(status: CellStatus, x: float, y: float) -> tuple[Shape, ...]:
+    return tuple(_blank(status, _sample_box(x, y)))
+
+
+def _disturbed_sample(x: float, y: float) -> tuple[Shape, ...]:
+    box = _sample_box(x, y)
+    shade = Box(box.left, box.top, box.width, box.height, "heat-3")
+    return shade, *hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
+
+
+def _no_sample(x: float, y: float) -> tuple[Shape, ...]:
+    return ()
+
+
+def _sample_box(x: float, y: float) -> Rect:
+    return Rect(x, y - 6, x + 18, y + 6)

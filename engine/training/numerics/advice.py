@@ -1,0 +1,372 @@
+"""Advice against lost numbers: overflow, underflow, the loss scale, clipping, and sums in 16 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import named
+from engine.protocol.advice import Advice, AdviceKind, Advices, Changes
+from engine.protocol.events import Event
+from engine.protocol.numerics.formats import FP16, dtype_label
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    Cause,
+    Operation,
+    module_title,
+    most_skips,
+)
+from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
+from engine.protocol.profiles import fast_recipe, larger_batch
+from engine.training.numerics.bench import Bench
+from engine.training.numerics.evidence import Evidence, gather
+from engine.words.numbers import memory_text, number
+
+
+def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices | None]:
+    """The advice on a bench's experiment, given the results of its numerics; None if it was stopped."""
+    evidence = yield from gather(bench, results)
+    return None if evidence is None else Advices(items=advice_on(evidence))
+
+
+def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
+    """Advice on correct numbers first, then on time and memory."""
+    return (*loss_advice(evidence), *cost_advice(evidence))
+
+
+_TELLING = 0.01
+"""The least share of lost numbers that is worth advice."""
+
+# What autocast computes in float32 on CUDA, by the operators that it comes down to.
+_WANT_FP32 = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "nll_loss_forward"),
+        *("nll_loss2d_forward", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "l1_loss"),
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "exp", "log", "log10", "log2", "log1p"),
+        *("pow", "prod", "sum", "cumsum", "cumprod", "norm", "linalg_vector_norm", "rsqrt", "reciprocal"),
+    )
+)
+
+
+def loss_advice(evidence: Evidence) -> Iterator[Advice]:
+    """The advice, the most urgent first."""
+    yield from _clipping(evidence)
+    yield from _sinking_scale(evidence)
+    yield from _overflow(evidence)
+    yield from _underflow(evidence)
+    yield from _half_sums(evidence)
+    yield from _epsilon(evidence)
+
+
+def _clipping(evidence: Evidence) -> Iterator[Advice]:
+    experiment, cost, search = evidence.experiment, evidence.cost, evidence.results.nan
+    if experiment.step.clip_norm is None:
+        return
+    if cost is not None and cost.infinite_norms:
+        yield Advice(
+            kind=AdviceKind.CLIPPING,
+            message="Clipping hides an overflow: a gradient norm that is not finite turns every gradient of "
+            "its step into 0 or NaN.",
+            evidence=f"The norm was not finite in {cost.infinite_norms:,} of {cost.steps:,} steps, and no "
+            "loss scaler skipped them.",
+            **_to_bf16(evidence),
+        )
+    elif search is not None and search.skipped >= most_skips(experiment.scaler):
+        yield Advice(
+            kind=AdviceKind.CLIPPING,
+            message="Clipping does not prevent this overflow: gradients are clipped after they are unscaled, "
+            "and what is infinite by then stays so.",
+            evidence=f"{named('step.clip_norm')} is {experiment.step.clip_norm:g}, and "
+            f"{search.skipped:,} of {search.steps:,} steps were skipped.",
+            **_to_bf16(evidence),
+        )
+
+
+def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
+    search = evidence.results.nan
+    if search is None or not search.skipped:
+        return
+    first = search.first
+    if search.least_scale is not None and search.least_scale < 1:
+        known = (
+            f"In {search.steps:,} steps the scale came down to {search.least_scale:.2g}, and "
+            f"{search.skipped:,} were skipped."
+        )
+    elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
+        known = (
+            f"In step {first.step:,} gradients overflow in {module_title(first.module)}, and no smaller loss "
+            "scale was found at which they do not."
+        )
+    else:
+        return
+    yield Advice(
+        kind=AdviceKind.SCALE_SINKS,
+        message="Gradients overflow even at a loss scale of 1: the scale sinks, and steps are skipped.",
+        evidence=known,
+        modules=() if first is None else (first.module,),
+        **_to_bf16(evidence),
+    )
+
+
+def _overflow(evidence: Evidence) -> Iterator[Advice]:
+    ranges = evidence.results.range
+    if ranges is None:
+        return
+    row = ranges.first_overflow
+    if row is None or not row.module:
+        return
+    largest = "" if row.exponents.largest is None else f", where its largest is {row.exponents.largest:,.4g}"
+    yield Advice(
+        kind=AdviceKind.RANGE,
+        message=f"{row.module} computes numbers that {dtype_label(row.dtype)} cannot hold.",
+        evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite but are "
+        f"in FP32{largest}.",
+        modules=(row.module,),
+        **_in_fp32(evidence, row.module),
+    )
+
+
+def _underflow(evidence: Evidence) -> Iterator[Advice]:
+    experiment, ranges = evidence.experiment, evidence.results.range
+    rows = () if ranges is None else ranges.of("gradient")
+    total = sum(row.exponents.total for row in rows)
+    lost = sum(row.became_zero for row in rows)
+    if ranges is None or not total or lost < _TELLING * total:
+        return
+    measured = f"{100 * lost / total:.0f} % of the gradients are 0 but not in FP32"
+    if not experiment.uses_scaler:
+        if experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
+            yield Advice(
+                kind=AdviceKind.RANGE,
+                message="Gradients vanish in FP16: they need a loss scaler.",
+                evidence=f"{measured}.",
+                changes=(("precision", "fp16"), ("scaler.mode", "auto")),
+                action="Use the loss scaler",
+            )
+        return
+    now, best = ranges.scale_exponent, best_scale_exponent(rows, FP16)
+    settings = experiment.scaler
+    growths = math.ceil((best - now) / math.log2(settings.growth_factor))
+    is_reached = evidence.total_steps >= growths * settings.growth_interval
+    saved = lost_fraction(rows, FP16, now) - lost_fraction(rows, FP16, best)
+    if best <= now or is_reached or saved < _TELLING:
+        return
+    yield Advice(
+        kind=AdviceKind.SCALE_NEVER_GROWS,
+        message=f"The loss scale does not grow in time: at {2**best:,} fewer gradients would vanish.",
+        evidence=f"At {ranges.scale:,.0f} {measured}; it grows every {settings.growth_interval:,} clean "
+        f"steps, and the run has {evidence.total_steps:,}.",
+        changes=(("scaler.init_scale", f"{2.0**best:g}" if best < 0 else str(2**best)),),
+        action=f"Begin at {2**best:,}",
+    )
+
+
+def _half_sums(evidence: Evidence) -> Iterator[Advice]:
+    """Losses and normalisations in 16 bits; on a CPU autocast itself leaves those of modules there."""
+    whole = evidence.results.map
+    found = [] if whole is None else [row for row in whole.operations if _is_half_sum(row)]
+    in_loss = [row for row in found if row.module == LOSS]
+    if in_loss:
+        yield Advice(
+            kind=AdviceKind.HALF_IN_LOSS,
+            message=f"The loss is computed in {_formats(in_loss)}, with two or three digits: convert the "
+            "outputs to FP32 before it, as in outputs.float().",
+            evidence=f"The map shows {_operations(in_loss)} in the loss.",
+        )
+    modules = tuple(dict.fromkeys(row.module for row in found if row.module not in ("", LOSS)))
+    if modules and evidence.device.is_gpu:
+        inside = [row for row in found if row.module in modules]
+        others = f" and {len(modules) - 1:,} more" if len(modules) > 1 else ""
+        yield Advice(
+            kind=AdviceKind.HALF_IN_LOSS,
+            message=f"{modules[0]}{others} sum or normalise in {_formats(inside)}, which autocast would do "
+            "in FP32: their code switches it off or converts their numbers.",
+            evidence=f"The map shows {_operations(inside)} there.",
+            modules=modules[:100],
+            **_in_fp32(evidence, *modules),
+        )
+
+
+def _is_half_sum(row: Operation) -> bool:
+    is_half = row.computed_in in ("float16", "bfloat16")
+    is_in_pass = row.direction == "forward" and row.module not in (OPTIMIZER, ELSEWHERE)
+    return is_half and is_in_pass and row.name in _WANT_FP32
+
+
+def _formats(rows: list[Operation]) -> str:
+    return " and ".join(dict.fromkeys(dtype_label(row.computed_in or "") for row in rows))
+
+
+def _operations(rows: list[Operation]) -> str:
+    return ", ".join(dict.fromkeys(row.name.removeprefix("aten.").strip("_") for row in rows))
+
+
+def _epsilon(evidence: Evidence) -> Iterator[Advice]:
+    names, epsilon = evidence.half_parameters, evidence.epsilon
+    smallest = 2.0**FP16.subnormal_exponent
+    if not names or epsilon is None or epsilon >= smallest:
+        return
+    others = f" and {len(names) - 1:,} more parameters are" if len(names) > 1 else " is"
+    yield Advice(
+        kind=AdviceKind.EPSILON,
+        message=f"The optimizer's epsilon of {epsilon:g} is 0 in FP16, so an update may divide by 0: keep "
+        "the parameters in FP32, as autocast does.",
+        evidence=f"{names[0]}{others} FP16, whose smallest number is {smallest:.1g}.",
+        modules=tuple(dict.fromkeys(name.rpartition(".")[0] for name in names))[:100],
+    )
+
+
+def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
+    is_half = evidence.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED)
+    if not is_half or not evidence.device.precision(Precision.BF16).available:
+        return {}
+    return {"changes": (("precision", Precision.BF16.value),), "action": "Use BF16"}
+
+
+def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
+    names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
+    return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}
+
+
+_HARDLY_FASTER = 0.9
+"""A pass that takes at least this share of FP32's time."""
+
+_SLOWER = 1.03
+_WAITING = 0.9
+"""The host's share of a pass from which the device waits for it."""
+
+_HARDLY_SAVED = 0.25
+_MOST_MODULES = 100
+
+
+def cost_advice(evidence: Evidence) -> Iterator[Advice]:
+    """The advice, what costs most first."""
+    yield from _slow_format(evidence)
+    yield from _casts(evidence)
+    yield from _little_work(evidence)
+    yield from _sizes(evidence)
+    yield from _memory(evidence)
+
+
+def _slow_format(evidence: Evidence) -> Iterator[Advice]:
+    experiment, device = evidence.experiment, evidence.device
+    why = device.precision(experiment.precision).hardly_faster
+    if why is None or not _takes(evidence, _HARDLY_FASTER):
+        return
+    yield Advice(
+        kind=AdviceKind.SLOW_FORMAT,
+        message=f"On {device.title} {why}.",
+        evidence=_times(evidence),
+        **_unshortened(evidence),
+    )
+
+
+def _casts(evidence: Evidence) -> Iterator[Advice]:
+    whole, cost, fp32 = evidence.results.map, evidence.cost, evidence.fp32_cost
+    if whole is None or cost is None or fp32 is None or not _takes(evidence, _SLOWER):
+        return
+    spent = sum(row.seconds for row in whole.operations)
+    casts = sum(row.seconds for row in whole.operations if row.by_autocast)
+    share = casts / spent if spent else 0.0
+    if cost.pass_seconds * (1 - share) >= fp32.pass_seconds:
+        return
+    yield Advice(
+        kind=AdviceKind.CASTS,
+        message="The casts cost more than the shorter format saves; with more work for each cast, as with a "
+        "larger batch or larger layers, it pays.",
+        evidence=f"{_times(evidence)} Casts take {100 * share:.0f} % of the time of its operations.",
+        **_unshortened(evidence),
+    )
+
+
+def _little_work(evidence: Evidence) -> Iterator[Advice]:
+    cost, experiment = evidence.cost, evidence.experiment
+    if cost is None or cost.issue_seconds is None or cost.issue_seconds < _WAITING * cost.pass_seconds:
+        return
+    at_once = fast_recipe(experiment, "capture") if experiment.device.startswith("cuda") else None
+    remedy = at_once or larger_batch(experiment)
+    yield Advice(
+        kind=AdviceKind.LITTLE_WORK,
+        message=f"{evidence.device.title} waits for the program: the operations are too small to fill it, "
+        "so a shorter format cannot speed them up.",
+        evidence=f"The program takes {_ms(cost.issue_seconds)} to hand over a forward and backward pass, and "
+        f"the pass is done after {_ms(cost.pass_seconds)}.",
+        changes=remedy.changes,
+        action=remedy.action,
+    )
+
+
+def _sizes(evidence: Evidence) -> Iterator[Advice]:
+    if not evidence.device.tensor_cores or not evidence.experiment.precision.is_autocast:
+        return
+    for odd in (odd for odd in evidence.odd_sizes if not odd.is_given):
+        first, *others = odd.layers
+        more = f" and {len(others):,} more have" if others else " has"
+        yield Advice(
+            kind=AdviceKind.ODD_SIZE,
+            message=f"{first}{more} {odd.size:,} {odd.side}, not a multiple of 8, so the Tensor Cores "
+            f"compute on padding: use {odd.even:,} if you can.",
+            evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is not a multiple of 8.",
+            modules=odd.layers[:_MOST_MODULES],
+        )
+
+
+def _share_of(evidence: Evidence, modules: tuple[str, ...]) -> str:
+    operations = () if evidence.results.map is None else evidence.results.map.operations
+    spent = _seconds(operations)
+    theirs = _seconds(tuple(row for row in operations if row.module in modules))
+    return f"{100 * theirs / spent:.0f} % of the time of the map's operations is theirs." if spent else ""
+
+
+def _seconds(operations: tuple[Operation, ...]) -> float:
+    return sum(row.seconds for row in operations)
+
+
+def _memory(evidence: Evidence) -> Iterator[Advice]:
+    if evidence.cost is None or evidence.fp32_cost is None or evidence.half_parameters:
+        return
+    parts, full = evidence.cost.breakdown, evidence.fp32_cost.breakdown
+    if parts.activations_mib is None or full.activations_mib is None:
+        return
+    # FP32's, since an optimizer has no state as long as the loss scaler skips its steps
+    state_mib = full.optimizer_state_mib
+    kept = parts.parameters_mib + parts.gradients_mib + state_mib
+    if full.activations_mib - parts.activations_mib >= _HARDLY_SAVED * (kept + full.activations_mib):
+        return
+    yield Advice(
+        kind=AdviceKind.MEMORY,
+        message="AMP saves little memory here: it shrinks activations only, and adds 16-bit copies of the "
+        "weights; parameters, gradients and optimizer state stay in FP32.",
+        evidence=f"Parameters {memory_text(parts.parameters_mib)}, gradients "
+        f"{memory_text(parts.gradients_mib)}, optimizer state {memory_text(state_mib)}; "
+        f"activations take {memory_text(parts.activations_mib)}, in FP32 "
+        f"{memory_text(full.activations_mib)}.",
+    )
+
+
+def _takes(evidence: Evidence, least: float) -> bool:
+    cost, fp32 = evidence.cost, evidence.fp32_cost
+    return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
+
+
+def _times(evidence: Evidence) -> str:
+    assert evidence.cost is not None and evidence.fp32_cost is not None  # `_takes` has seen them
+    return (
+        f"A forward and backward pass takes {_ms(evidence.cost.pass_seconds)} in "
+        f"{evidence.experiment.precision.label} and {_ms(evidence.fp32_cost.pass_seconds)} in FP32."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{number(1e3 * seconds)} ms"
+
+
+def _unshortened(evidence: Evidence) -> dict[str, Changes | str]:
+    has_tf32 = evidence.device.precision(Precision.TF32).available
+    precision = Precision.TF32 if has_tf32 else Precision.FP32
+    return {"changes": (("precision", precision.value),), "action": f"Use {precision.label}"}

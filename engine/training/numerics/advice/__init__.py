@@ -1,1 +1,0 @@
-"""Advice on an experiment's numerics, each with the evidence that it rests on."""

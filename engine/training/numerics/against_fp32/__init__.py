@@ -1,1 +1,0 @@
-"""Comparisons with FP32, which trains several times to show its own spread."""

@@ -1,0 +1,259 @@
+"""Short runs for comparing precisions, and FP32's repeats.
+
+A repeat is the same run in FP32 whose sums come out a rounding error apart, as they do with other kernels or
+another order of sums. Moving every weight by such an error shows that for any model on any device; switching
+kernels or shuffling a batch would not: some kernels have no second form, and batches may be drawn upon. At
+each step the weights are moved anew, and moved back after it, as autocast rounds copies of them.
+
+The size of the error is FP32's for how far FP32 parts from itself, and a 16-bit format's for how far FP32
+parts from itself if its numbers are as coarse: a run in that format cannot be asked to stay closer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Event, Phase
+from engine.training.data.batches import Batch
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
+
+REPEATS = 4
+"""Beside the run itself, for each size of rounding error."""
+
+ROUNDING = {
+    Precision.FP32: 2.0**-23,
+    Precision.FP16: 2.0**-11,
+    Precision.FP16_UNSCALED: 2.0**-11,
+    Precision.BF16: 2.0**-8,
+}
+"""Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
+
+LEAST_STEPS, MOST_STEPS = 10, 60
+_MOST_REPETITIONS = 64
+
+
+@dataclass(frozen=True)
+class Made:
+    """A step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
+
+    loss: float
+    skipped: int = 0
+    grad_scale: float | None = None
+
+
+def first_steps(
+    bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
+) -> Generator[Made, None, None]:
+    """The first steps from the bench's weights; fewer if it is stopped.
+
+    With `rounding` the weights are moved by up to that much, relatively; each `repeat` moves them otherwise
+    and draws other random numbers: formats draw a dropout's differently too. A step that the loss scaler
+    skips is made again at the lower scale, until that is below 1, so that all runs have learnt from the same
+    batches. A step of the model file's own is not: some of its optimizers may have stepped.
+    """
+    with bench.trainee(experiment) as trainee:
+        if repeat:
+            torch.manual_seed(repeat)
+        generator = torch.Generator(device=bench.device).manual_seed(repeat)
+        for group in bench.groups(steps):
+            if bench.is_stopped:
+                return
+            with moved_weights(trainee.model, rounding, generator):
+                made = _made(bench, trainee, group)
+            yield made
+
+
+def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
+    skipped, figures = 0, trainee.train(group)
+    while figures.skipped:
+        skipped += 1
+        is_sunk = figures.grad_scale is not None and figures.grad_scale < 1
+        if is_sunk or trainee.workload.body is not None or skipped == _MOST_REPETITIONS or bench.is_stopped:
+            break
+        trainee.steps -= 1
+        figures = trainee.train(group)
+    return Made(figures.loss, skipped, figures.grad_scale)
+
+
+@contextmanager
+def moved_weights(model: nn.Module, rounding: float, generator: torch.Generator) -> Iterator[None]:
+    """Moves the FP32 weights at random by up to `rounding`, relatively, while the context lasts."""
+    weights = [weight for weight in model.parameters() if rounding and weight.dtype is torch.float32]
+    moves = [
+        weight.detach()
+        * torch.rand(weight.shape, generator=generator, device=weight.device).mul_(2).sub_(1).mul_(rounding)
+        for weight in weights
+    ]
+    _add(weights, moves, 1.0)
+    try:
+        yield
+    finally:
+        _add(weights, moves, -1.0)
+
+
+def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) -> None:
+    with torch.no_grad():
+        for weight, move in zip(weights, moves, strict=True):
+            weight.add_(move, alpha=factor)
+
+
+@dataclass
+class Trials:
+    """Counts the runs of a part, to say how far it is; there will be `runs`, or usually are."""
+
+    bench: Bench
+    steps: int
+    runs: int
+    is_known: bool = True
+    done: int = 0
+
+    def run(
+        self,
+        title: str,
+        experiment: Experiment,
+        *,
+        rounding: float = 0.0,
+        repeat: int = 0,
+        is_over: Callable[[Sequence[Made]], bool] = lambda made: False,
+    ) -> Generator[Event, None, list[Made] | None]:
+        """The steps of a short run, up to the one after which `is_over`; None if it was stopped."""
+        made: list[Made] = []
+        steps = first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
+        with closing(steps):
+            yield self._phase(title, 0)
+            for step in steps:
+                made.append(step)
+                yield self._phase(title, len(made))
+                if is_over(made):
+                    break
+        self.done += 1
+        return None if self.bench.is_stopped else made
+
+    def repeats(
+        self, precision: Precision, losses: Sequence[Sequence[float]] = ()
+    ) -> Generator[Event, None, list[tuple[float, ...]] | None]:
+        """The losses of FP32's repeats at that precision's rounding, after `losses`; None if stopped."""
+        found = [tuple(run) for run in losses]
+        experiment = in_precision(self.bench.experiment, Precision.FP32)
+        for repeat in range(1, REPEATS + 1):
+            made = yield from self.run(
+                f"FP32, rounded as {precision.label}" if precision.is_autocast else "FP32 again",
+                experiment,
+                rounding=ROUNDING[precision],
+                repeat=repeat,
+            )
+            if made is None:
+                return None
+            found.append(tuple(step.loss for step in made))
+        return found
+
+    def _phase(self, title: str, step: int) -> Phase:
+        runs = max(self.runs, self.done + 1)
+        fraction = min(1.0, (self.done + step / self.steps) / runs)
+        which = f"run {self.done + 1}" + (f" of {runs}" if self.is_known else "")
+        return numerics_phase(f"{title}: step {step} of {self.steps}, {which}", fraction)
+
+
+def in_precision(experiment: Experiment, precision: Precision) -> Experiment:
+    """The experiment in that precision, with a loss scaler only where the precision has one."""
+    scaler = experiment.scaler.model_copy(update={"mode": "auto"})
+    return with_precision(experiment, precision).model_copy(update={"scaler": scaler})
+
+
+def affordable_steps(bench: Bench, seconds_per_step: float, budget_seconds: float) -> int:
+    """How long the runs may be that together take that long for a step: the experiment's length, at most 60
+    steps, and so few that the budget lasts, though not below 10."""
+    most = min(bench.plan.total_steps, MOST_STEPS)
+    fitting = int(budget_seconds / max(seconds_per_step, 1e-9))
+    return min(most, max(fitting, LEAST_STEPS))
+
+
+_MOST_KEPT = 2**16
+"""Of an output's numbers, evenly spread: the outputs of a large model do not fit into memory twice."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Some numbers of a module's output in float64 on the CPU, and whether all of them are finite."""
+
+    values: Tensor
+    is_finite: bool
+
+    def error_to(self, reference: Output) -> float:
+        """||x - y|| / ||y|| for the reference's numbers y; infinite where only x is not finite."""
+        if not self.is_finite or self.values.shape != reference.values.shape:
+            return math.inf
+        apart = torch.linalg.vector_norm(self.values - reference.values).item()
+        size = torch.linalg.vector_norm(reference.values).item()
+        return apart / size if size else (math.inf if apart else 0.0)
+
+
+Outputs = Mapping[str, Output]
+"""By the module's name, in the order in which their forward passes ended; a module's first call only."""
+
+
+def first_step(
+    bench: Bench, experiment: Experiment, *, rounding: float = 0.0, repeat: int = 0
+) -> tuple[Outputs, float]:
+    """The modules' outputs in the first step, and the seconds of the step after it, which is warm."""
+    found: dict[str, Output] = {}
+    with bench.trainee(experiment) as trainee:
+        if repeat:
+            torch.manual_seed(repeat)
+        generator = torch.Generator(device=bench.device).manual_seed(repeat)
+        groups = list(bench.groups(1))
+        with moved_weights(trainee.model, rounding, generator), _watched(trainee.model, found):
+            trainee.go_back(groups[0])
+        trainee.wait()
+        began = time.perf_counter()
+        if not repeat:
+            trainee.train(groups[0])
+        return found, time.perf_counter() - began
+
+
+def errors_between(outputs: Outputs, reference: Outputs) -> dict[str, float]:
+    """The relative error of every module's output, where the reference's is finite."""
+    return {
+        name: output.error_to(reference[name])
+        for name, output in outputs.items()
+        if name in reference and reference[name].is_finite
+    }
+
+
+@contextmanager
+def _watched(model: nn.Module, found: dict[str, Output]) -> Iterator[None]:
+    def hook_of(name: str) -> Any:
+        def keep(module: nn.Module, inputs: Any, result: Any) -> None:
+            tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+            floats = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+            if floats and name not in found:
+                found[name] = _kept(floats)
+
+        return keep
+
+    handles = [module.register_forward_hook(hook_of(name)) for name, module in model.named_modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _kept(tensors: Sequence[Tensor]) -> Output:
+    flat = [tensor.reshape(-1) for tensor in tensors]
+    total = sum(part.numel() for part in flat)
+    # an odd stride does not fall into step with channels, whose numbers are mostly powers of two
+    stride = -(-total // _MOST_KEPT) | 1
+    values = torch.cat([part[::stride].cpu().double() for part in flat])
+    return Output(values, all(bool(part.isfinite().all()) for part in flat))

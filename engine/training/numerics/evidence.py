@@ -1,0 +1,137 @@
+"""The evidence that advice rests on: the results of numerics, and what a few steps in two precisions cost."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Event
+from engine.protocol.numerics.numerics import NumericsResults
+from engine.training.data.batches import Batch
+from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.measuring.ranges import in_fp32
+from engine.training.models.libraries import is_out_of_memory
+from engine.training.models.sizes import OddSize, odd_sizes
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase
+
+_PASSES, _MOST_SECONDS = 5, 1.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of a precision: the median time of a forward and backward pass, and a step's memory.
+
+    In `issue_seconds` the host has handed a pass over; None on a CPU. `infinite_norms` counts those of
+    `steps` steps that were made with a gradient norm that is not finite.
+    """
+
+    pass_seconds: float
+    breakdown: Breakdown
+    issue_seconds: float | None = None
+    steps: int = 2
+    infinite_norms: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Measurements of an experiment. `cost` and `fp32_cost` are None where they were not made.
+
+    `half_parameters` are the model's parameters in FP16, `epsilon` the optimizer's smallest, if it has any.
+    """
+
+    experiment: Experiment
+    device: DeviceEntry
+    results: NumericsResults
+    total_steps: int
+    cost: Cost | None = None
+    fp32_cost: Cost | None = None
+    odd_sizes: tuple[OddSize, ...] = ()
+    half_parameters: tuple[str, ...] = ()
+    epsilon: float | None = None
+
+
+def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence | None]:
+    """The evidence; costs are measured where a precision map was asked for. None if it was stopped."""
+    plan, settings = bench.plan, bench.experiment
+    cost = fp32_cost = None
+    yield numerics_phase("Cost of the precision", 0.0)
+    group = next(bench.groups(1))
+    with bench.trainee() as trainee:
+        weights = trainee.model.named_parameters()
+        half = tuple(name for name, weight in weights if weight.dtype is torch.float16)
+        odd = tuple(odd_sizes(trainee.model))
+        epsilon = min(
+            (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),
+            default=None,
+        )
+        if results.map is not None and settings.precision.is_autocast:
+            cost = _cost_of(trainee, group, bench)
+    if cost is not None and not bench.is_stopped:
+        yield numerics_phase("Cost of FP32", 0.5)
+        fp32_cost = _cost_in_fp32(bench, group)
+    if bench.is_stopped:
+        return None
+    return Evidence(
+        experiment=plan.experiment,
+        device=plan.device_entry,
+        results=results,
+        total_steps=plan.total_steps,
+        cost=cost,
+        fp32_cost=fp32_cost,
+        odd_sizes=odd,
+        half_parameters=half,
+        epsilon=epsilon,
+    )
+
+
+def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
+    """None where memory does not suffice for FP32, which is no reason to go without all other advice."""
+    try:
+        with bench.trainee(in_fp32(bench.experiment)) as trainee:
+            return _cost_of(trainee, group, bench)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
+
+
+def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
+    # the first steps are also the warm-up of what is timed after them
+    began = time.perf_counter()
+    figures = [trainee.train(group)]
+    if time.perf_counter() - began < _MOST_SECONDS:
+        figures.append(trainee.train(group))
+    norms = [step.grad_norm for step in figures if step.grad_norm is not None and not step.skipped]
+    with activations_of(trainee.model, trainee.device) as activations:
+        watched = _timed_pass(trainee, group)
+    times: list[tuple[float, float]] = []
+    while len(times) < _PASSES and watched[1] + sum(whole for _, whole in times) < _MOST_SECONDS:
+        if bench.is_stopped:
+            break
+        times.append(_timed_pass(trainee, group))
+    # looking at a pass that is so slow costs next to nothing
+    times = times or [watched]
+    is_host = trainee.device.type == "cpu"
+    return Cost(
+        pass_seconds=median(whole for _, whole in times),
+        breakdown=breakdown_of(trainee.model, trainee.step.optimizer, activations.mib),
+        issue_seconds=None if is_host else median(issued for issued, _ in times),
+        steps=len(figures),
+        infinite_norms=sum(not math.isfinite(norm) for norm in norms),
+    )
+
+
+def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
+    trainee.wait()
+    began = time.perf_counter()
+    trainee.go_back(group)
+    issued = time.perf_counter() - began
+    trainee.wait()
+    return issued, time.perf_counter() - began

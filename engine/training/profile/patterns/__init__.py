@@ -1,1 +1,0 @@
-"""Advice on the time of a step: patterns in its recording, each with what it costs."""

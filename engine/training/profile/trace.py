@@ -1,0 +1,266 @@
+"""A recording: the device's work, and the operation and module that launched it."""
+
+from __future__ import annotations
+
+import warnings
+from ast import literal_eval
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from engine.protocol.numerics.nonfinite import Direction
+
+WorkKind = Literal["kernel", "copy", "set"]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs of an operation as recorded, in the order of its parameters.
+
+    `shapes` and `strides` are nested for a list of tensors; `types` are the profiler's names ("float",
+    "c10::Half", "TensorList", "Scalar", ""); `values` are the written values of what is no tensor, else "".
+    """
+
+    shapes: tuple[Any, ...] = ()
+    strides: tuple[Any, ...] = ()
+    types: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A marked stretch of the training thread's time."""
+
+    begin_us: float
+    end_us: float
+
+    @property
+    def us(self) -> float:
+        return self.end_us - self.begin_us
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlace:
+    """The place in training that launched something.
+
+    `step` counts from 0; it is None outside of the recorded steps, as in validation. `module` is a dotted
+    name, "" for the model itself; it is None outside of the model, as for the loss.
+    """
+
+    step: int | None = None
+    module: str | None = None
+    direction: Direction = "forward"
+    in_optimizer: bool = False
+    in_data: bool = False
+    validation: int | None = None
+    """The recorded validation batch, counted from 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostOperation:
+    """An operation as the host ran it; `self_us` is its time without the operations that it called."""
+
+    name: str
+    begin_us: float
+    end_us: float
+    self_us: float
+    thread: int
+    parent: HostOperation | None
+    signature: Signature | None
+    place: LaunchPlace
+
+    @property
+    def us(self) -> float:
+        return self.end_us - self.begin_us
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceWork:
+    """A kernel, a copy or a fill on the device.
+
+    `operation` is the innermost one that launched it, None for the kernels of a CUDA graph, which are known
+    by their names alone. `copy_kind` is "HtoD", "DtoH" or "DtoD".
+    """
+
+    name: str
+    kind: WorkKind
+    begin_us: float
+    end_us: float
+    stream: int
+    launched_us: float | None
+    operation: HostOperation | None
+    place: LaunchPlace
+    is_in_graph: bool = False
+    copy_kind: str | None = None
+    is_pageable: bool = False
+    bytes: float | None = None
+
+    @property
+    def us(self) -> float:
+        return self.end_us - self.begin_us
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """The host waits for the device: "cudaStreamSynchronize", and the operation that called it, if any."""
+
+    name: str
+    begin_us: float
+    end_us: float
+    operation: HostOperation | None
+    place: LaunchPlace
+
+    @property
+    def us(self) -> float:
+        return self.end_us - self.begin_us
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All of a recording, in the order of time; operations come thread by thread, callers before callees."""
+
+    work: tuple[DeviceWork, ...] = ()
+    operations: tuple[HostOperation, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    steps: tuple[Stretch, ...] = ()
+    data: tuple[Stretch, ...] = ()
+    optimizer: tuple[Stretch, ...] = ()
+    validation: tuple[Stretch, ...] = ()
+    module_calls: tuple[tuple[str, int], ...] = ()
+    """Forward passes of the modules in all steps."""
+    threads: tuple[int, ...] = ()
+    """Those of the training thread, and of autograd's where backward has a thread of its own."""
+
+    @property
+    def is_of_device(self) -> bool:
+        """True if a device other than the CPU did work."""
+        return bool(self.work)
+
+
+_MOST_SIGNATURES = 20_000
+_TYPES = {
+    "float": torch.float32,
+    "c10::Half": torch.float16,
+    "c10::BFloat16": torch.bfloat16,
+    "double": torch.float64,
+    "long int": torch.int64,
+    "long": torch.int64,
+    "int": torch.int32,
+    "short int": torch.int16,
+    "short": torch.int16,
+    "signed char": torch.int8,
+    "unsigned char": torch.uint8,
+    "bool": torch.bool,
+}
+_ONLY_WRITING = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
+"""In-place operations that do not read what they overwrite."""
+
+_GATHERING = frozenset(("aten::embedding", "aten::gather", "aten::index_select"))
+"""Operations that read as much of their first input as they return."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """FLOPs, None but for matrix products, convolutions and attention; bytes of inputs and outputs."""
+
+    flops: float | None
+    moved_bytes: float
+
+
+def product_around(operation: HostOperation) -> HostOperation | None:
+    """The outermost operation around this, or this itself, whose FLOPs have a formula."""
+    found = None
+    above: HostOperation | None = operation
+    while above is not None:
+        if _packet(above.name) in flop_registry:
+            found = above
+        above = above.parent
+    return found
+
+
+def counts_of(operation: HostOperation) -> Counts | None:
+    """An operation's FLOPs and moved bytes; None where its inputs do not tell.
+
+    The operation is called again on tensors without content, for the shapes of its outputs; FLOPs are by the
+    formulas of `torch.utils.flop_counter`, where a multiply-add is two. An expanded input counts as large as
+    what it is expanded from.
+    """
+    return None if operation.signature is None else _counts(operation.name, operation.signature)
+
+
+@lru_cache(_MOST_SIGNATURES)
+def _packet(name: str) -> Any:
+    namespace, _, short = name.partition("::")
+    return getattr(torch.ops.aten, short, None) if namespace == "aten" and short.isidentifier() else None
+
+
+@lru_cache(_MOST_SIGNATURES)
+def _counts(name: str, signature: Signature) -> Counts | None:
+    packet = _packet(name)
+    if packet is None or "TensorList" in signature.types:  # whose types are not recorded
+        return None
+    for overload in packet.overloads():
+        try:
+            return _counted(getattr(packet, overload), signature)
+        except Exception:  # noqa: BLE001 - an overload for other inputs, or without shapes, fails in any way
+            continue
+    return None
+
+
+def _counted(operator: Any, signature: Signature) -> Counts:
+    parameters = operator._schema.arguments
+    if len(parameters) != len(signature.types):
+        raise TypeError("another overload")
+    values = [
+        _value(parameter, *recorded)
+        for parameter, *recorded in zip(
+            parameters, signature.types, signature.shapes, signature.strides, signature.values, strict=True
+        )
+    ]
+    args = [value for value, parameter in zip(values, parameters, strict=True) if not parameter.kwarg_only]
+    kwargs = {
+        parameter.name: value
+        for value, parameter in zip(values, parameters, strict=True)
+        if parameter.kwarg_only
+    }
+    inputs = [value for value in values if isinstance(value, Tensor)]
+    if not inputs:
+        raise TypeError("no tensors")
+    with warnings.catch_warnings(action="ignore"), torch.no_grad():
+        result = operator(*args, **kwargs)
+    formula = flop_registry.get(operator.overloadpacket)
+    flops = None if formula is None else float(formula(*args, **kwargs, out_val=result))
+    outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+    name = operator._schema.name
+    read = inputs[1:] if name in _ONLY_WRITING | _GATHERING else inputs
+    if name in _GATHERING:
+        read = [*read, *outputs]
+    return Counts(flops, float(sum(map(_bytes, [*read, *outputs]))))
+
+
+def _value(parameter: Any, recorded: str, shape: Any, strides: Any, value: str) -> Any:
+    wanted = str(parameter.type)
+    if wanted.startswith("Optional[Device]") or wanted == "Device":
+        return torch.device("meta")
+    if "Tensor" in wanted:
+        if recorded == "":
+            return None
+        return torch.empty_strided(shape, strides, dtype=_TYPES[recorded], device="meta")
+    if recorded in _TYPES:  # another overload takes a number here
+        raise TypeError(f"a tensor for a {wanted}")
+    if value == "":
+        return parameter.default_value if parameter.has_default_value() else None
+    return literal_eval(value)
+
+
+def _bytes(tensor: Tensor) -> int:
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    count = 1
+    for size, stride in sizes:
+        count *= size if stride else min(size, 1)
+    return count * tensor.element_size()

@@ -1,1 +1,0 @@
-"""Traces of torch.profiler as they are read: their records, and what kernels and operations do."""

@@ -1,0 +1,182 @@
+"""The waterfall of a tuning: how each change, one after the other, adds to the speed of plain FP32."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, flattened, named
+from engine.experiment.value import MIB_PER_GIB
+from engine.protocol.tune import Gain, Tuning
+from engine.tune.halving import ranking
+from engine.tune.proof import known_speed
+from engine.words.names import as_typed, dataset_words, setting_text
+from engine.words.numbers import counted, memory_text, pace_text, seconds_text, times
+
+_BAR, _ROW, _TOP, _GAP = 22.0, 38.0, 26.0, 12.0
+_LOSS = "text3"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bar from a speed to another, as multiples of the plain FP32 loop's; whole bars begin at 0."""
+
+    words: str
+    begin: float
+    end: float
+    ink: str
+    value: str
+    gain: Gain | None = None
+
+    @property
+    def interval(self) -> str:
+        """The interval of its gain: "1.45 to 1.55"; "" without one."""
+        if self.gain is None or self.gain.speedup_ci is None:
+            return ""
+        return " to ".join(map(times, self.gain.speedup_ci))
+
+    @property
+    def is_whole(self) -> bool:
+        return self.gain is None
+
+
+def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
+    """The bars from top to bottom: the plain loop, each gain, and the winner; none without gains."""
+    if not tuning.gains or tuning.winner is None:
+        return ()
+    ink = tuning.winner.precision.value
+    steps, total = [Step("FP32, plain", 0.0, 1.0, Precision.FP32.value, _factor(1.0))], 1.0
+    for gain in tuning.gains:
+        before, total = total, total * gain.speedup
+        inks = _LOSS if gain.speedup < 1 or not gain.changes else f"{ink}-dim"
+        words = gain.words[:1].upper() + gain.words[1:]
+        steps.append(Step(words, before, total, inks, _factor(gain.speedup), gain))
+    return *steps, Step("Fastest", 0.0, total, ink, _factor(total))
+
+
+def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
+    """The picture, as high as its bars need. Needs gains."""
+    steps = waterfall_steps(tuning)
+    widest = max(text_width(step.words, 12, 600) for step in steps)
+    left = min(0.4 * width, widest + 16)
+    room = max(text_width(_beside(step), 12, 600) for step in steps) + 12
+    scale = max(1.0, width - left - room) / max(step.end for step in steps)
+    shapes: list[Shape] = [Words(0, 14, _CAPTION, "text3", 11)]
+    for place, step in enumerate(steps):
+        y = _TOP + _ROW * place
+        shapes += _row(step, y, left, scale)
+        if place + 1 < len(steps):
+            # joins the end of a bar with the beginning of the next
+            x = left + step.end * scale
+            shapes.append(Stroke(((x, y + _BAR), (x, y + _ROW)), "line2"))
+    height = _TOP + _ROW * len(steps) - _ROW + _BAR + _GAP
+    shapes.append(Stroke(((left, _TOP - 4), (left, height - _GAP + 4)), "line"))
+    return Drawing(width, height, tuple(shapes), _description(steps))
+
+
+_CAPTION = "Speed as a multiple of the plain FP32 loop's; changes made one after the other"
+
+
+def _row(step: Step, y: float, left: float, scale: float) -> Iterator[Shape]:
+    low, high = sorted((step.begin, step.end))
+    weight = 600 if step.is_whole else 400
+    yield Words(0, y + _BAR / 2 + 4, shortened(step.words, left - 12, 12, weight), "text", 12, weight)
+    yield Box(left + low * scale, y, max(1.0, (high - low) * scale), _BAR, step.ink)
+    yield Words(left + high * scale + 8, y + _BAR / 2 + 4, _beside(step), "text", 12, weight)
+
+
+def _beside(step: Step) -> str:
+    return f"{step.value} ({step.interval})" if step.interval else step.value
+
+
+def _factor(speedup: float) -> str:
+    return f"× {times(speedup)}"
+
+
+def _description(steps: tuple[Step, ...]) -> str:
+    return ", ".join(f"{step.words} {_beside(step)}" for step in steps) + "."
+
+
+def title_of(tuning: Tuning) -> str:
+    """What was searched for."""
+    experiment = tuning.experiment
+    return f"The fastest settings of {experiment.model} on {dataset_words(experiment.dataset)}"
+
+
+def answers(tuning: Tuning) -> tuple[str, ...]:
+    """The outcome, or the fastest so far, and how it came about."""
+    return tuple(_answers(tuning))
+
+
+def _answers(tuning: Tuning) -> Iterator[str]:
+    proof = tuning.proof
+    if proof is not None and proof.sentence:
+        yield proof.sentence
+    elif (so_far := _so_far(tuning)) is not None:
+        yield so_far
+    if tuning.winner_changes:
+        yield f"Its settings: {changes_text(tuning.winner_changes)}."
+    for broken in tuning.proofs:
+        yield f"Passed over was {changes_text(broken.changes)}. {broken.sentence}"
+    yield _effort(tuning)
+
+
+def _effort(tuning: Tuning) -> str:
+    tried = len({repr(sorted(trial.changes.items())) for trial in tuning.trials})
+    if not tried:
+        return f"None of {tuning.candidates:,} combinations has been tried yet."
+    took = "It took" if tuning.phase == "over" else "So far it has taken"
+    effort = (
+        f"{took} {tuning.runs:,} {'run' if tuning.runs == 1 else 'runs'} in {seconds_text(tuning.seconds)}; "
+        f"{tried:,} of {tuning.candidates:,} combinations were tried."
+    )
+    disturbed = sum(trial.is_disturbed for trial in tuning.trials)
+    if not disturbed:
+        return effort
+    return (
+        f"{effort} The machine was disturbed in {counted(disturbed, 'short run')}, so that a faster "
+        "combination may have been passed over."
+    )
+
+
+def _so_far(tuning: Tuning) -> str | None:
+    plain = known_speed(tuning.trials, {})
+    best = next(iter(ranking(tuning.trials)), None)
+    if best is None or plain is None or not best.changes:
+        return None
+    if any(trial.is_disturbed for trial in tuning.trials if trial.changes in ({}, best.changes)):
+        return (
+            f"So far {best.words} looks fastest, but something disturbed the runs: nothing follows from them."
+        )
+    pace = pace_text(best.speed / plain)
+    return f"So far {best.words} is the fastest: in short runs it trains {pace} as the plain FP32 loop."
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Settings within a sentence: "precision BF16 AMP, batch size 128"."""
+    return ", ".join(f"{named(key)} {setting_text(key, value)}" for key, value in changes.items())
+
+
+def not_tried(tuning: Tuning) -> tuple[str, ...]:
+    """What was not tried and why, with the cap if there is one."""
+    cap = tuning.memory_cap_gib
+    if cap is None:
+        return tuning.not_tried
+    return f"Whatever needs more than {memory_text(MIB_PER_GIB * cap)}: the memory cap.", *tuning.not_tried
+
+
+def command_of(experiment: Experiment) -> str:
+    """The command line that trains the experiment."""
+    usual = flattened(Experiment())
+    settings = {
+        key: value
+        for key, value in flattened(experiment).items()
+        # a length in steps replaces one in epochs
+        if value != usual[key] and key != "code" and (key, value) != ("epochs", None)
+    }
+    options = (f"--set {shlex.quote(f'{key}={as_typed(value)}')}" for key, value in settings.items())
+    return " ".join(("ammeter run", *options))

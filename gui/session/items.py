@@ -1,0 +1,135 @@
+"""The items of the queue: names, progress and time left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.store.queue.waiting import RUN
+from engine.store.record import RunRecord
+from engine.sweep.estimate import KnownRuns
+from engine.words.names import dataset_words, listed
+from gui.session.order import Order, Work
+from gui.session.saved_runs import SavedRuns
+from gui.session.work import Orders
+
+NOUNS: Mapping[str, tuple[str, str]] = {
+    RUN: ("run", "runs"),
+    "limit": ("limit", "limits"),
+    "numerics": ("numerics study", "numerics studies"),
+    "profile": ("profile", "profiles"),
+    "sweep": ("sweep", "sweeps"),
+    "tune": ("tuning", "tunings"),
+}
+"""The names of the kinds of work, one and several."""
+
+
+@dataclass(frozen=True)
+class QueueItem:
+    """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown."""
+
+    key: str
+    kind: str
+    title: str
+    detail: str
+    is_running: bool = False
+    is_held: bool = False
+    progress: float | None = None
+    seconds_left: float | None = None
+
+
+def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
+    """The seconds left of all that is not held, and True if that is the least, as some are unknown."""
+    seconds = [item.seconds_left for item in items if not item.is_held]
+    return sum(known for known in seconds if known is not None), None in seconds
+
+
+def counted_work(kinds: Iterable[str]) -> str:
+    """Work by its kinds, within a sentence: "12 runs and a sweep"."""
+    counts = Counter(kinds)
+    return listed(
+        [
+            f"a {one}" if counts[kind] == 1 else f"{counts[kind]:,} {many}"
+            for kind, (one, many) in NOUNS.items()
+            if counts[kind]
+        ]
+    )
+
+
+class Items:
+    """Makes the items of work, with durations from runs of this machine once its `catalog` is known."""
+
+    def __init__(self, runs: SavedRuns, orders: Mapping[str, Orders[Any]]) -> None:
+        self._runs, self._orders = runs, orders
+        self._known: dict[Experiment, float | None] = {}
+        self.catalog: Catalog | None = None
+        runs.list_changed.connect(self._known.clear)
+        runs.run_changed.connect(self._known.clear)
+
+    def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
+        """Work as it is shown."""
+        if isinstance(work, Order):
+            known = self._orders[work.kind]
+            progress, seconds = known.progress(work.key), known.seconds_left(work)
+            return QueueItem(
+                work.key,
+                work.kind,
+                work.title,
+                work.detail,
+                is_running=is_running,
+                is_held=is_held,
+                progress=progress,
+                seconds_left=seconds,
+            )
+        record = self._runs.record(work)
+        if record is None:
+            return QueueItem(work, RUN, "", "", is_running=is_running, is_held=is_held)
+        experiment, live = record.experiment, self._runs.opened(work)
+        detail = (
+            f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}, "
+            f"batch {experiment.batch_size:,}"
+        )
+        seconds = live.seconds_left() if live is not None and is_running else None
+        progress = live.step / live.total_steps if live is not None and live.total_steps else None
+        return QueueItem(
+            work,
+            RUN,
+            record.name,
+            detail,
+            is_running=is_running,
+            is_held=is_held,
+            progress=progress,
+            seconds_left=self._expected(experiment) if seconds is None else seconds,
+        )
+
+    def _expected(self, experiment: Experiment) -> float | None:
+        device = None if self.catalog is None else self.catalog.device(experiment.device)
+        if device is None:
+            return None
+        if experiment not in self._known:
+            newest = islice(self._runs.records(), _MOST_RUNS)
+            alike = [run for run in newest if _looks_alike(run, experiment, device.title)]
+            self._known[experiment] = KnownRuns(alike).seconds(experiment)
+        return self._known[experiment]
+
+
+_MOST_RUNS = 500
+"""So many of the newest saved runs are looked at for a duration."""
+
+
+def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
+    """True if the run may tell how long the experiment takes, by what is quickly read of it."""
+    try:
+        seen, machine = run.overview, run.environment
+    except (ProblemError, ValueError):
+        # one damaged run must not hide the others
+        return False
+    mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
+    is_here = machine is not None and machine.device_name == device_name
+    return is_here and (seen.model, seen.dataset, seen.precision, seen.batch_size) == mine

@@ -1,1 +1,0 @@
-"""Work of the engine other than runs: studies and sweeps."""

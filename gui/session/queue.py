@@ -1,0 +1,312 @@
+"""The queue as the window shows and changes it: what is in progress, what waits and what was left waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.checks import Catalog
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.repeats import check_seeds
+from engine.protocol.events import Failed
+from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread
+from gui.session.items import Items, QueueItem, counted_work
+from gui.session.order import Order, key_of, order_of
+from gui.session.saved_runs import SavedRuns
+from gui.session.work import Orders
+
+Undo = Callable[[], None]
+
+
+class Queue(QObject):
+    """This window's queue, which is saved as it changes.
+
+    `changed` when other work waits or is in progress; `finished` carries a sentence on what was done, when
+    nothing is left that can begin; `problem` a Problem with the store.
+    """
+
+    changed = Signal()
+    finished = Signal(str)
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store: Store,
+        thread: EngineThread,
+        runs: SavedRuns,
+        orders: Mapping[str, Orders[Any]],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store, self._thread, self._runs, self._orders = store, thread, runs, orders
+        self._list = thread.waiting_list
+        self._kind: str | None = None
+        """The kind of the order in progress."""
+        self._done: list[str] = []
+        self._failed = self._ended = 0
+        self._items = Items(runs, orders)
+        self._has_engine = True
+        thread.catalog_read.connect(self._take_catalog)
+        thread.queue_changed.connect(self.changed)
+        thread.run_began.connect(self.changed)
+        thread.order_began.connect(self._begin_order)
+        thread.order_gave_way.connect(self.changed)
+        thread.run_ended.connect(self._end_run)
+        thread.order_ended.connect(self._end_order)
+
+    def load(self) -> None:
+        """Takes over what an earlier window held back, and whether its queue rested."""
+        with self._telling():
+            left = self.left()
+            if self._store.waiting.rests:
+                self.stops_after_this = bool(left)
+            self.take_up([item for item in left if item.is_held])
+
+    @property
+    def has_work(self) -> bool:
+        """True if something is in progress or can begin."""
+        return self._list.current is not None or self._list.has_next()
+
+    @property
+    def has_engine(self) -> bool:
+        """True if there is an engine to use, and none is being set up; without one everything waits."""
+        return self._has_engine
+
+    @has_engine.setter
+    def has_engine(self, has_engine: bool) -> None:
+        self._has_engine = has_engine
+        self.changed.emit()
+
+    def items(self) -> tuple[QueueItem, ...]:
+        """The work in progress, then the waiting, in order."""
+        current, places = self._list.current, self._list.places()
+        shown = [
+            self._items.of(place.work, is_held=place.is_held, is_running=place.work is current)
+            for place in places
+        ]
+        if current is not None and all(place.work is not current for place in places):
+            shown.insert(0, self._items.of(current, is_running=True))
+        return tuple(shown)
+
+    def is_held(self, key: str) -> bool:
+        """True if work that waits is held."""
+        return self._list.is_held(key)
+
+    def move(self, key: str, before: str | None) -> None:
+        """Puts what waits before other work, or at the end; before what is in progress is first of all."""
+        all_keys = self._list.keys()
+        keys = [other for other in all_keys if other != key]
+        if key not in all_keys or before == key:
+            return
+        current = self._list.current
+        is_first = current is not None and before == key_of(current) and before not in keys
+        place = 0 if is_first else keys.index(before) if before in keys else len(keys)
+        self._arrange((*keys[:place], key, *keys[place:]))
+
+    def run_next(self, key: str) -> None:
+        """Puts work before all that waits, and releases it. A sweep in progress gives way to it."""
+        if self._list.is_held(key):
+            self.hold(key, False)
+        self.move(key, next(iter(self._list.keys()), None))
+
+    def hold(self, key: str, is_held: bool) -> None:
+        """Holds work back until it is released; the queue passes it over."""
+        with self._telling():
+            self._store.waiting.hold(key, is_held)
+            self._list.hold(key, is_held)
+        self.changed.emit()
+
+    def repeat(self, key: str) -> None:
+        """Queues the same work again: a run with the next seed, so that both are repeats in Compare."""
+        work = self._list.work(key)
+        with self._telling():
+            if isinstance(work, str) and (record := self._runs.record(work)) is not None:
+                self._repeat_run(record)
+            elif isinstance(work, Order):
+                self._orders[work.kind].submit_again(work)
+        self.changed.emit()
+
+    def remove(self, key: str) -> Undo | None:
+        """Takes out what waits; a function that puts it back, or None where it is not there to take out."""
+        work, keys = self._list.work(key), self._list.keys()
+        is_held = self._list.is_held(key)
+        if work is None or work is self._list.current:
+            return None
+        if isinstance(work, Order):
+            ordered = self._orders[work.kind]
+            ordered.stop(key)
+            back: Callable[[], object] = lambda: ordered.submit_order(work)  # noqa: E731
+        elif (requeue := self._remove_run(work)) is not None:
+            back = requeue
+        else:
+            return None
+        # the thread's own signal came before the run left the store
+        self.changed.emit()
+
+        def undo() -> None:
+            with self._telling():
+                back()
+                self._arrange(keys)
+                self.hold(key, is_held)
+
+        return undo
+
+    @property
+    def stops_after_this(self) -> bool:
+        """True if nothing more begins, once what is in progress is over, until the queue is to go on."""
+        return self._list.rests
+
+    @stops_after_this.setter
+    def stops_after_this(self, stops: bool) -> None:
+        with self._telling():
+            self._list.rests = stops
+            self._store.waiting.rests = stops
+        self.changed.emit()
+
+    def go_on(self) -> None:
+        """Begins what waits, one after another."""
+        self.stops_after_this = False
+
+    def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
+        """The work that an earlier window left in the queue, and runs that wait in no queue, next first.
+
+        Nothing where the store refuses, which it `tells`.
+        """
+        mine = {*self._list.keys(), *([key_of(self._list.current)] if self._list.current else [])}
+        with self._telling() if tells else suppress(ProblemError):
+            return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
+        return ()
+
+    def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
+        """Queues here what an earlier window left; held where it was, or as is said."""
+        wanted: dict[WaitingItem, Order | None] = {}
+        for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
+            with self._telling():
+                wanted[item] = None if item.kind == RUN else order_of(item)
+        with self._telling():
+            # another window may be quicker, or a run be deleted meanwhile: the others are taken up
+            for problem in self._store.waiting.claim(list(wanted)):
+                self.problem.emit(problem)
+            mine = set(self._store.waiting.keys())
+            for item, order in wanted.items():
+                if item.key in mine and order is None:
+                    self._list.add(item.key, is_held=item.is_held)
+                elif item.key in mine and order is not None:
+                    self._orders[order.kind].enqueue(order, is_held=item.is_held)
+        self._runs.reload()
+        self.changed.emit()
+
+    def discard(self, items: Sequence[WaitingItem]) -> None:
+        """Removes what an earlier window left; new runs are deleted, others are as they were before."""
+        with self._telling():
+            self._store.waiting.remove([item.key for item in items])
+        for item in items:
+            if item.kind == RUN:
+                self._runs.withdraw(item.key)
+        self.changed.emit()
+
+    def enqueue_runs(self, run_ids: Sequence[str], *, goes_first: bool = False) -> None:
+        """Adds runs that are queued in the store, at the end or at the front.
+
+        Raises ProblemError if the store refuses.
+        """
+        self._store.waiting.add(
+            [WaitingItem(run_id, RUN, self._runs.name(run_id)) for run_id in run_ids], goes_first=goes_first
+        )
+        self._thread.enqueue(tuple(run_ids), goes_first=goes_first)
+
+    def _arrange(self, keys: Sequence[str]) -> None:
+        with self._telling():
+            self._store.waiting.arrange(keys)
+            self._list.arrange(keys)
+        self.changed.emit()
+
+    def _repeat_run(self, record: RunRecord) -> None:
+        experiment = record.experiment
+        seed = max(run.experiment.seed for run in self._runs.records() if _are_repeats(run, record))
+        check_seeds([("", experiment.model_copy(update={"seed": seed}))], 2)
+        again = self._store.add(
+            experiment.model_copy(update={"seed": seed + 1}),
+            name=None if record.name == f"Run {record.number}" else record.name,
+            comparison=record.comparison,
+            label=record.label,
+        )
+        self._runs.reload()
+        self.enqueue_runs([again.id])
+
+    def _remove_run(self, run_id: str) -> Undo | None:
+        record = self._runs.record(run_id)
+        if not self._thread.take_out(run_id):
+            return None
+        if record is not None and record.started is not None:
+            self._runs.withdraw(run_id)
+            requeue: Callable[[], object] = lambda: self._store.requeue(run_id)  # noqa: E731
+        else:
+            self._runs.delete([run_id])
+            requeue = lambda: self._runs.restore([run_id])  # noqa: E731
+
+        def back() -> None:
+            requeue()
+            self._runs.reload()
+            self.enqueue_runs([run_id])
+
+        return back
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        self._items.catalog = catalog
+        self.changed.emit()
+
+    def _end_run(self, _run_id: str, last: object) -> None:
+        self._end(RUN, has_failed=isinstance(last, Failed))
+
+    def _begin_order(self, key: str) -> None:
+        self._kind = next((kind for kind, work in self._orders.items() if work.running == key), None)
+        self.changed.emit()
+
+    def _end_order(self, _key: str, problem: Problem | None) -> None:
+        self._end(self._kind, has_failed=problem is not None)
+
+    def _end(self, kind: str | None, *, has_failed: bool) -> None:
+        # None: the order was deleted as it began
+        if kind is not None:
+            self._done.append(kind)
+            self._failed += has_failed
+        self._ended += 1
+        self.changed.emit()
+        # the engine's thread may be further than its signals
+        if self._ended == self._list.ended and not self.has_work and self._done:
+            self.finished.emit(_done_words(self._done, self._failed, len(self._list.keys())))
+            self._done, self._failed = [], 0
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Reports what the store refuses."""
+        try:
+            yield
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+
+
+_SETTINGS = 6
+"""So many of a run's overview are settings."""
+
+
+def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
+    """True if the runs differ in nothing but the seed; the overview, which is quickly read, tells most."""
+    return run.overview[:_SETTINGS] == other.overview[
+        :_SETTINGS
+    ] and run.experiment == other.experiment.model_copy(update={"seed": run.experiment.seed})
+
+
+def _done_words(kinds: Sequence[str], failed: int, waiting: int) -> str:
+    what = counted_work(kinds)
+    words = f"{what[:1].upper()}{what[1:]} {'is' if len(kinds) == 1 else 'are'} done"
+    words += f"; {failed:,} failed." if failed else "."
+    return f"{words} {waiting:,} more {'waits' if waiting == 1 else 'wait'}." if waiting else words

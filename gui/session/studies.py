@@ -1,0 +1,192 @@
+"""The window's studies of one kind: running, waiting and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from PySide6.QtCore import QObject
+
+from engine.experiment.checks import Catalog, look_at_nothing, problems
+from engine.experiment.experiment import Precision
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.settings import PLAIN
+from engine.protocol.answer import Answer, StudyKind
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
+from engine.protocol.profiles import MOST_SIDES
+from engine.store.record import RunRecord
+from engine.store.saved.study import NAMES, Study
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread
+from gui.session.live_run import common_lines
+from gui.session.order import Order, again
+from gui.session.work import MOST_SAVED, Orders, OrderView
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyView(OrderView, Generic[A]):
+    """A study; what it is `doing` before its worker's phase is in the study itself."""
+
+    study: Study[A]
+
+    @classmethod
+    def of(cls, study: Study[A], *, is_waiting: bool = False) -> StudyView[A]:
+        """A saved study, or one that was just queued."""
+        problem = None if is_waiting else study.problem
+        return cls(
+            key=study.id,
+            created=study.created,
+            device_name=study.device_name,
+            problem=problem,
+            is_waiting=is_waiting,
+            study=study,
+        )
+
+    @property
+    def answer(self) -> A:
+        return self.study.answer
+
+    @property
+    def name(self) -> str:
+        return self.study.title
+
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing is left to carry on."""
+        return self.answer.is_complete
+
+    @property
+    def progress(self) -> float:
+        """The progress of a study of experiments in turn, 0 to 1."""
+        return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
+
+    def knowing(self, study: Study[A]) -> StudyView[A]:
+        """The view with a newer snapshot; a new part of it begins without a phase."""
+        view = replace(self, study=study, device_name=study.device_name)
+        is_same = study.doing == self.study.doing and study.place == self.study.place
+        return view if is_same else replace(view, doing="", fraction=None)
+
+
+class Studies(Orders[StudyView[A]], Generic[A]):
+    """The studies of one kind by their ids."""
+
+    def __init__(
+        self, kind: StudyKind, store: Store, thread: EngineThread, parent: QObject | None = None
+    ) -> None:
+        super().__init__(kind, store, thread, parent)
+        self._study_kind = kind
+
+    def submit(self, answer: A) -> str:
+        """Queues a study that is to find an answer; its id. Raises ProblemError if it could not be saved."""
+        return self.submit_order(Order.of(Study(answer=answer)))
+
+    def carry_on(self, study_id: str) -> str:
+        """Queues a study, which goes on where it stands; its id. Raises ProblemError."""
+        view = self.view(study_id)
+        if view is not None and not view.is_unfinished:
+            self.submit_order(Order.of(view.study))
+        return study_id
+
+    def submit_again(self, order: Order) -> str:
+        return self.submit_order(again(order))
+
+    def repeat(self, study_id: str) -> str:
+        """Queues the same question once more; its id. Raises ProblemError."""
+        return self.submit_again(Order.of(self._store.studies.find(study_id)))
+
+    def saved(self) -> list[str]:
+        newest = self._store.studies.newest(self._study_kind, MOST_SAVED)
+        return [entry.id for entry in newest if entry.id != self._running]
+
+    def progress(self, key: str) -> float | None:
+        view = self._views.get(key)
+        return view.progress if view is not None and self.kind == "profile" else None
+
+    def _saved_view(self, key: str) -> StudyView[A] | None:
+        try:
+            study = self._store.studies.find(key)
+        except ProblemError:
+            # it was taken out of the queue before it was saved
+            return None
+        return StudyView.of(study) if study.kind == self.kind and study.is_known else None
+
+    def restore(self, study: Study[A]) -> None:
+        """Brings back a study that was deleted."""
+        try:
+            self._store.studies.restore(study)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        self.ended.emit(study.id)
+
+    def _delete_saved(self, key: str) -> None:
+        self._store.studies.delete(key, keeps_traces=True)
+
+    def _ordered(self, order: Order) -> StudyView[A]:
+        assert order.study is not None
+        return StudyView.of(order.study, is_waiting=True)
+
+    def _take(self, key: str, event: object) -> None:
+        view = self._views[key]
+        if isinstance(event, Study):
+            view = view.knowing(event)
+        else:
+            view = view.during(event)
+            # a run's own events are logged with its name
+            for level, message in () if self._run is not None else common_lines(event):
+                experiment = view.study.experiments[view.study.place]
+                self.logged.emit(level, message, f"{NAMES[self._study_kind]}, {experiment.model}")
+        self._update(key, view)
+        if isinstance(event, Study):
+            self._follow(event.trains)
+        else:
+            self._tell_run(event)
+
+    def _kept(self, view: StudyView[A], problem: Problem | None) -> StudyView[A] | None:
+        study = replace(view.study, problem=view.study.problem or problem, doing="", trains=None)
+        if not study.is_known:
+            # stopped before anything was known
+            return None
+        return replace(view, study=study, problem=study.problem, doing="", fraction=None)
+
+
+def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """The runs as they are set side by side: plain ones in strict FP32 first, then the oldest."""
+
+    def place(run: RunRecord) -> tuple[bool, bool, int]:
+        experiment = run.experiment
+        return experiment.precision is not Precision.FP32, experiment.step.recipe != PLAIN, run.number
+
+    return tuple(sorted(runs, key=place))
+
+
+def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
+    """Why these runs cannot be profiled side by side here, in a sentence; None if they can."""
+    if catalog is None:
+        return "Ammeter is still looking at this machine."
+    if not 1 <= len(runs) <= MOST_SIDES:
+        return f"Up to {MOST_SIDES} runs can be profiled side by side."
+    return next(filter(None, (_obstacle(run, catalog) for run in runs)), None)
+
+
+def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
+    device, machine = catalog.device(run.experiment.device), run.environment
+    if device is not None and machine is not None and device.title != machine.device_name:
+        return f"“{run.name}” trained on {machine.device_name}, which is not in this machine."
+    against = problems(run.experiment, catalog, look_at_nothing)
+    return f"“{run.name}” cannot be trained here: {against[0].message}" if against else None
+
+
+def why_nothing_to_find(run: RunRecord) -> str | None:
+    """Why there is no NaN or Inf of a run to look for, in a sentence; None if there is."""
+    if not run.status.is_over:
+        return "It has not ended yet."
+    summary = run.summary
+    if summary is None:
+        return "It was not recorded whether it met a NaN."
+    if summary.first_nan_step is None and (summary.skipped_steps or 0) < SKIPS_IN_A_ROW:
+        return "It met no NaN, and its loss scaler did not skip step after step."
+    return None

@@ -1,0 +1,239 @@
+"""The base of the pages of studies and sweeps, and of their controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem, ProblemError
+from engine.export.formats import Kind
+from engine.words.numbers import date_text, share_text
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.studies import StudyView
+from gui.session.work import Orders, OrderView, View
+from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
+from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.buttons import ExportMenu, Format, StudyMenu
+from gui.widgets.messages import may_delete
+
+
+class Head(Protocol):
+    """The controls of a page."""
+
+    stop: Button
+    menu: StudyMenu
+
+    @property
+    def export(self) -> ExportMenu: ...
+
+
+class StudyController(QObject, Generic[View]):
+    """Shows work by its key as long as it goes on, and work that has begun in place of other work.
+
+    `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
+    the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
+    """
+
+    page_wanted = Signal()
+    reported = Signal(str)
+    written = Signal(object)  # Path
+    kind: ClassVar[Kind[Any]]
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        work: Orders[View],
+        show_view: Callable[[View | None], object],
+        head: Head,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
+    ) -> None:
+        """One that does not follow shows only what it is told to open."""
+        super().__init__(parent)
+        self._follows = follows
+        self._experiments = experiments
+        self._ordered, self._show_view, self._menu = work, show_view, head.menu
+        self._background = Background(self)
+        self._key: str | None = None
+        head.stop.clicked.connect(self._stop_work)
+        head.menu.delete_asked.connect(self._delete)
+        head.export.asked.connect(self.export)
+        work.changed.connect(self._update)
+        if follows:
+            work.began.connect(self._show)
+        work.ended.connect(self._end)
+        work.deleted.connect(self._drop)
+
+    def open_newest(self) -> None:
+        """Shows the work in progress, else the newest saved, unless some is shown."""
+        if self._key is None and (key := self._ordered.running or self._ordered.newest()) is not None:
+            self._show(key)
+
+    def stop(self) -> None:
+        """Waits for a file that is being written, before the window closes."""
+        self._background.stop()
+
+    def export(self, path: Path) -> None:
+        """Writes what is shown, in the format of the path's ending."""
+        view = self._ordered.view(self._key or "")
+        if isinstance(view, StudyView):
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: self.kind.export(view.study, path, force=True))
+
+    def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
+        """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""
+        try:
+            self._experiments.trust.check(experiments)
+            key = submit()
+        except ProblemError as error:
+            self._refuse(error.problem.message)
+            return None
+        self._show(key)
+        self.page_wanted.emit()
+        return key
+
+    def _write(self, write: Callable[[], object]) -> None:
+        """Writes a file in the background; `write` returns its path."""
+        self._background.do(write, self.written.emit, self._report)
+
+    def _report(self, problem: Problem) -> None:
+        self.reported.emit(f"{problem.message} {problem.remedy}")
+
+    def _refuse(self, reason: str) -> None:
+        self.page_wanted.emit()
+        self.reported.emit(reason)
+
+    def _show(self, key: str) -> None:
+        """Shows work of this session, or saved work."""
+        self._key = key
+        self._show_view(self._ordered.view(key))
+
+    def open(self, key: str) -> None:
+        """Shows saved work, if it is still there."""
+        if self._ordered.view(key) is not None:
+            self._show(key)
+            self.page_wanted.emit()
+
+    def _update(self, key: str) -> None:
+        if key == self._key:
+            self._show(key)
+
+    def _end(self, key: str) -> None:
+        if self._ordered.view(key) is None:
+            # it was taken out of the queue, or stopped before anything was known
+            self._drop(key)
+        else:
+            self._update(key)
+
+    def _stop_work(self) -> None:
+        if self._key is not None:
+            self._ordered.stop(self._key)
+
+    def _delete(self, key: str) -> None:
+        if may_delete(self._menu, self._menu.whole):
+            self._ordered.delete(key)
+
+    def _drop(self, key: str) -> None:
+        if key == self._key:
+            self._key = None
+            self._show_view(None)
+            if self._follows:
+                self.open_newest()
+
+
+class StudyHead(QWidget):
+    """A strip with a progress bar, and `problem`, which the page places and connects."""
+
+    def __init__(
+        self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
+    ) -> None:
+        """`more` stands before the menu; the words are as for `StudyMenu`."""
+        super().__init__()
+        self.note = ElidedLabel("", "legend")
+        self.problem = label("", "problem")
+        self.problem.setWordWrap(True)
+        self.progress = ProgressLine(noun.capitalize())
+        self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
+        self.menu = StudyMenu(noun, contents)
+        self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
+        self.export = ExportMenu(self.export_button, noun, formats)
+        self.export_button.setMenu(self.export)
+        self._title, self._beside = label(title, "title"), QWidget()
+        buttons = (self.stop, *more, self.menu.button, self.export_button)
+        in_row(wide(self.note), *buttons, parent=self._beside, spacing=8)
+        strip = in_row(self._title, 4, wide(self._beside), spacing=8)
+        in_column(strip, self.progress, parent=self, spacing=8)
+
+    def hide_title(self) -> None:
+        """Leaves the name of the work to what stands above it."""
+        self._title.hide()
+
+    def give_actions(self) -> QWidget:
+        """Its note and buttons, for another head that names the work."""
+        self.hide_title()
+        return self._beside
+
+    def show_view(
+        self,
+        view: OrderView | None,
+        note: str = "",
+        fraction: float = 0.0,
+        precision: Precision | None = None,
+        *,
+        is_known: bool = False,
+    ) -> None:
+        """Shows work so far, None for none; what is known of it can be exported."""
+        is_busy = view is not None and view.is_unfinished
+        self.menu.set_shown(None if view is None or is_busy else view.key)
+        self.note.set_whole_text(note)
+        self.stop.setVisible(is_busy)
+        self.progress.setVisible(is_busy)
+        self.progress.set_progress(fraction, precision)
+        problem = None if view is None else view.problem
+        set_text(self.problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
+        self.problem.setVisible(problem is not None)
+        self.export_button.setEnabled(is_known)
+
+
+class StudyPage(QFrame, Generic[View]):
+    """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, head: StudyHead, parent: QWidget | None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.head = head
+        self._view: View | None = None
+        self._pages = QStackedLayout()
+
+    def view(self) -> View | None:
+        """The work that is shown."""
+        return self._view
+
+    def lay_out(self, *pages: QWidget) -> None:
+        """Puts these below the head."""
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        for page in pages:
+            self._pages.addWidget(page)
+        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+
+
+def state_words(view: OrderView, what: str, doing: str) -> str:
+    """How far the work on `doing` is, in words; once it is over `what` it was, on which device and when."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        return ", ".join(part for part in (what, view.device_name, date_text(view.created)) if part)
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"{doing}: {view.doing or 'starting a process'}{share}"

@@ -1,0 +1,225 @@
+"""The window's sweeps: running, waiting and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from engine.sweep.estimate import estimate_of
+from engine.sweep.order import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
+from engine.words.numbers import share_text
+from gui.session.background import Background
+from gui.session.engine_thread import EngineThread
+from gui.session.live_run import sweep_lines
+from gui.session.order import SWEEP, Order
+from gui.session.work import MOST_SAVED, Orders, OrderView
+
+
+def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
+    """The estimate of a waiting sweep, by its own runs and pilots and other saved runs."""
+    with Store(store_path) as store:
+        return estimate_of(store.sweeps.find(sweep_id), store.runs(MOST_OTHERS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepView(OrderView):
+    """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
+
+    It `is_elsewhere` while another program carries it on.
+    """
+
+    title: str
+    grid: Grid
+    plan: Plan
+    is_over: bool = False
+    is_elsewhere: bool = False
+    spent_seconds: float = 0.0
+    turn: Turn | None = None
+    estimate: Estimate | None = None
+
+    @classmethod
+    def of_record(cls, record: SweepRecord) -> SweepView:
+        """A saved sweep."""
+        return cls(
+            key=record.id,
+            created=record.created,
+            device_name=record.device_name,
+            problem=record.problem,
+            title=record.name,
+            grid=record.grid,
+            plan=record.plan,
+            spent_seconds=record.spent_seconds,
+            is_over=record.ended is not None,
+            is_elsewhere=record.is_claimed,
+        )
+
+    @property
+    def name(self) -> str:
+        return self.title
+
+    def after(self, event: SweepEvent) -> SweepView:
+        """The sweep after an event of it."""
+        match event:
+            case SweepStarted(estimate=estimate):
+                return replace(self, estimate=estimate)
+            case TurnStarted(turn=turn):
+                return replace(self, turn=turn, doing="", fraction=None)
+            case TurnEnded(estimate=estimate):
+                return replace(self, turn=None, doing="", fraction=None, estimate=estimate)
+        # what fails during a turn ends that turn only, which TurnEnded tells
+        return replace(self.during(event), problem=self.problem) if self.turn else self.during(event)
+
+    def pilot_words(self) -> str:
+        """Which pilot is in progress, and its phase; empty for none."""
+        if self.turn is None or self.turn.kind != "pilot":
+            return ""
+        share = f" {share_text(self.fraction)}" if self.fraction is not None else ""
+        return f"Pilot of {self.cell_name(self.turn.cell)}{': ' + self.doing if self.doing else ''}{share}"
+
+    def cell_name(self, index: int) -> str:
+        """The name of the cell of that index."""
+        return self.grid.name(self.grid.places(index))
+
+
+class Sweeps(Orders[SweepView]):
+    """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
+
+    turn_ended = Signal(str)
+
+    def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
+        # its cells and runs are read in another thread: they can be thousands
+        super().__init__(SWEEP, store, thread, parent)
+        self._table = store.sweeps.bare
+        self._background = Background(self)
+
+    def stop_reading(self) -> None:
+        """Waits for an estimate that is being made, before the window closes."""
+        self._background.stop()
+
+    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
+        key = super().enqueue(order, is_held=is_held)
+        estimate = partial(_estimate, self._store.path, key)
+        self._background.do(estimate, partial(self._take_estimate, key), self.problem.emit)
+        return key
+
+    def carry_on(self, sweep_id: str) -> str:
+        """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
+        view = self.view(sweep_id)
+        if view is not None and not view.is_unfinished:
+            self.submit_order(Order(sweep_id, SWEEP, view.name))
+        return sweep_id
+
+    def submit_again(self, order: Order) -> str:
+        record = self._store.sweeps.find(order.key)
+        left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
+        add = self._store.sweeps.add
+        again = add(record.name, record.grid, record.plan, device_name=record.device_name, left_out=left_out)
+        return self.carry_on(again)
+
+    def repeat(self, sweep_id: str) -> str:
+        """Queues a new sweep of the same grid by the same plan; its id. Raises ProblemError."""
+        return self.submit_again(Order(sweep_id, SWEEP, ""))
+
+    def progress(self, key: str) -> float | None:
+        view = self._views.get(key)
+        if view is None or view.estimate is None:
+            return None
+        return view.spent_seconds / ((view.spent_seconds + view.estimate.seconds_left) or 1.0)
+
+    def seconds_left(self, order: Order) -> float | None:
+        view = self._views.get(order.key)
+        return None if view is None or view.estimate is None else view.estimate.seconds_left
+
+    def rename(self, sweep_id: str, name: str) -> None:
+        """Gives a sweep another name."""
+        self._change(sweep_id, lambda: self._store.sweeps.rename(sweep_id, name))
+        record = self.record(sweep_id)
+        if record is not None:
+            self._update(sweep_id, replace(self._views[sweep_id], title=record.name))
+
+    def hold(self, sweep_id: str, cell: int) -> None:
+        """Holds a cell back until it is released."""
+        self._change(sweep_id, lambda: self._store.sweeps.hold(sweep_id, cell, True))
+
+    def release(self, sweep_id: str, cell: int) -> None:
+        """Lets a cell that was held, skipped, or has failed take its turns again."""
+        sweeps = self._store.sweeps
+        self._change(sweep_id, lambda: sweeps.hold(sweep_id, cell, False))
+        self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
+
+    def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
+        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
+
+    def _take_estimate(self, key: str, estimate: Estimate | None) -> None:
+        view = self._views.get(key)
+        # its own turns know better
+        if view is not None and view.estimate is None:
+            self._update(key, replace(view, estimate=estimate))
+
+    def _change(self, sweep_id: str, change: Callable[[], object]) -> None:
+        try:
+            change()
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+        else:
+            self.turn_ended.emit(sweep_id)
+
+    def _take(self, key: str, event: SweepEvent) -> None:
+        before = self._views[key]
+        view = before.after(event)
+        turn = view.turn or before.turn
+        for level, message in sweep_lines(event, "" if turn is None else before.cell_name(turn.cell)):
+            self.logged.emit(level, message, view.name)
+        self._update(key, view)
+        match event:
+            case TurnStarted(turn=turn):
+                self._follow(turn.run_id)
+            case TurnEnded():
+                self._follow(None)
+                if (record := self.record(key)) is not None:
+                    self._update(key, replace(view, spent_seconds=record.spent_seconds))
+                self.turn_ended.emit(key)
+            case _:
+                self._tell_run(event)
+
+    def _kept(self, view: SweepView, problem: Problem | None) -> SweepView | None:
+        record = self.record(view.key)
+        if record is None:
+            return None
+        kept = SweepView.of_record(record)
+        return replace(kept, problem=kept.problem or problem, estimate=view.estimate)
+
+    def _ordered(self, order: Order) -> SweepView:
+        view = SweepView.of_record(self._table.find(order.key))
+        return replace(view, is_waiting=True, is_elsewhere=False, problem=None)
+
+    def saved(self) -> list[str]:
+        return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self._running]
+
+    def record(self, sweep_id: str) -> SweepRecord | None:
+        """A sweep as it is in the store, without its cells; None where it is not there."""
+        try:
+            return self._table.find(sweep_id)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return None
+
+    def _saved_view(self, key: str) -> SweepView | None:
+        try:
+            return SweepView.of_record(self._table.find(key))
+        except ProblemError:
+            return None
+
+    def _delete_saved(self, key: str) -> None:
+        self._store.sweeps.delete(key)

@@ -1,0 +1,238 @@
+"""The window's ordered work: in the queue, running, over and saved."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, Self, TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.problem import Problem, ProblemError
+from engine.protocol.events import Failed, Phase
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread
+from gui.session.order import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderView:
+    """Work as the window shows it: `is_waiting` in the queue, then `is_live`.
+
+    `doing` is its worker's phase and `fraction` how far that is, None if unknown.
+    """
+
+    key: str
+    created: datetime
+    device_name: str = ""
+    problem: Problem | None = None
+    doing: str = ""
+    fraction: float | None = None
+    is_live: bool = False
+    is_waiting: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.is_live or self.is_waiting
+
+    @property
+    def name(self) -> str:
+        """Its title in a menu."""
+        raise NotImplementedError
+
+    def during(self, event: object) -> Self:
+        """The view after an event that all work has."""
+        match event:
+            case Phase(name=name, detail=detail, fraction=fraction):
+                return replace(self, doing=detail or name.value, fraction=fraction)
+            case Failed(problem=problem):
+                return replace(self, problem=problem)
+        return self
+
+
+View = TypeVar("View", bound=OrderView)
+
+MOST_SAVED = 30
+"""So many are in a menu."""
+
+
+class Orders(QObject, Generic[View]):
+    """Work of one `kind` by its key.
+
+    `changed`, `began`, `ended` and `deleted` carry a key, `busy_changed` whether any is in progress,
+    `problem` a Problem, `logged` (level, message, subject). Of runs that it trains itself, `run_began` and
+    `run_ended` carry the id, `run_event` that and the worker's event.
+    """
+
+    changed = Signal(str)
+    began = Signal(str)
+    ended = Signal(str)
+    deleted = Signal(str)
+    busy_changed = Signal(bool)
+    problem = Signal(object)
+    logged = Signal(str, str, object)
+    run_began = Signal(str)
+    run_event = Signal(str, object)
+    run_ended = Signal(str)
+
+    def __init__(self, kind: str, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.kind = kind
+        self._store, self._thread = store, thread
+        self._views: dict[str, View] = {}
+        self._running: str | None = None
+        self._run: str | None = None
+        thread.order_began.connect(self._begin)
+        thread.order_event.connect(self._pass_on)
+        thread.order_ended.connect(self._end)
+        thread.order_gave_way.connect(self._wait_again)
+
+    @property
+    def running(self) -> str | None:
+        """The key of the work in progress."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """The number that wait in the queue."""
+        return self._thread.waiting_orders(self.kind)
+
+    def unfinished(self) -> tuple[View, ...]:
+        """The work in progress, then what waits."""
+        return tuple(view for view in self._views.values() if view.is_unfinished)
+
+    def stop(self, key: str) -> None:
+        """Ends work with what it has found; what still waits is taken out of the queue."""
+        if self._thread.stop_order(key):
+            try:
+                self._store.waiting.remove([key])
+            except ProblemError as error:
+                self.problem.emit(error.problem)
+            del self._views[key]
+            self.ended.emit(key)
+
+    def delete(self, key: str) -> None:
+        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
+        view = self.view(key)
+        if key == self._running or view is None:
+            return
+        if view.is_waiting and not self._thread.stop_order(key):
+            # it has begun meanwhile
+            return
+        try:
+            self._delete_saved(key)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        del self._views[key]
+        self.deleted.emit(key)
+
+    def progress(self, key: str) -> float | None:
+        """The progress of the work in progress, 0 to 1; None if unknown."""
+        return None
+
+    def seconds_left(self, order: Order) -> float | None:
+        """The seconds that work in progress, or that waits, still takes; None if unknown."""
+        return None
+
+    def submit_order(self, order: Order) -> str:
+        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
+        self._store.waiting.add([order.item()])
+        return self.enqueue(order)
+
+    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
+        """Adds an order that is saved in the queue; its key."""
+        self._views[order.key] = self._ordered(order)
+        self._thread.enqueue_order(order, is_held=is_held)
+        return order.key
+
+    @abstractmethod
+    def submit_again(self, order: Order) -> str:
+        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
+
+    def view(self, key: str) -> View | None:
+        """Work of this session, or saved work; None for an unknown key."""
+        if key not in self._views and (saved := self._saved_view(key)) is not None:
+            self._views[key] = saved
+        return self._views.get(key)
+
+    @abstractmethod
+    def saved(self) -> Sequence[str]:
+        """The keys of the saved work, newest first, without that in progress."""
+
+    def newest(self) -> str | None:
+        """The key of the newest saved work."""
+        return next(iter(self.saved()), None)
+
+    @abstractmethod
+    def _saved_view(self, key: str) -> View | None:
+        """Saved work; None where there is none to show."""
+
+    @abstractmethod
+    def _delete_saved(self, key: str) -> None:
+        """Deletes work from the store. Raises ProblemError."""
+
+    @abstractmethod
+    def _ordered(self, order: Order) -> View:
+        """An order that was just queued."""
+
+    @abstractmethod
+    def _take(self, key: str, event: Any) -> None:
+        """Takes in what the work in progress tells."""
+
+    @abstractmethod
+    def _kept(self, view: View, problem: Problem | None) -> View | None:
+        """Ended work as it is shown from then on; None where there is nothing to show."""
+
+    def _begin(self, key: str) -> None:
+        # all kinds of work share the thread's signals
+        if key in self._views:
+            self._running = key
+            self._update(key, replace(self._views[key], is_waiting=False, is_live=True))
+            self.busy_changed.emit(True)
+            self.began.emit(key)
+
+    def _wait_again(self, key: str) -> None:
+        if key == self._running:
+            self._running = None
+            self._update(key, replace(self._views[key], is_waiting=True, is_live=False))
+            self.busy_changed.emit(False)
+
+    def _pass_on(self, key: str, event: Any) -> None:
+        if key == self._running:
+            self._take(key, event)
+
+    def _end(self, key: str, problem: Problem | None) -> None:
+        if key != self._running:
+            return
+        self._follow(None)
+        self._running = None
+        kept = self._kept(replace(self._views[key], is_live=False), problem)
+        if kept is None:
+            del self._views[key]
+        else:
+            self._update(key, kept)
+        if problem is not None:
+            self.problem.emit(problem)
+        self.busy_changed.emit(False)
+        self.ended.emit(key)
+
+    def _update(self, key: str, view: View) -> None:
+        self._views[key] = view
+        self.changed.emit(key)
+
+    def _follow(self, run_id: str | None) -> None:
+        """Sets the run that the next events are of; None where they are of no run."""
+        if run_id == self._run:
+            return
+        ended, self._run = self._run, run_id
+        if ended is not None:
+            self.run_ended.emit(ended)
+        if run_id is not None:
+            self.run_began.emit(run_id)
+
+    def _tell_run(self, event: object) -> None:
+        if self._run is not None:
+            self.run_event.emit(self._run, event)

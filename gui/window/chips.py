@@ -1,0 +1,311 @@
+"""The activity chip of the top bar: what runs, how far that is, how long all takes, and how much waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPixmap
+from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
+
+from engine import Later
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Precision
+from engine.experiment.value import BYTES_PER_MIB
+from engine.words.numbers import duration, memory_text, share_text
+from gui.runs.queue.schedule import Schedule
+from gui.runs.queue.words import KIND_ICONS
+from gui.theme.fonts import font
+from gui.theme.icons import draw_icon, pixmap
+from gui.theme.theme import theme
+from gui.widgets import draw_bar, draw_marker
+from gui.widgets.bars import ProgressLine
+from gui.widgets.boxes import in_row
+from gui.widgets.labels import ElidedLabel, label, plain_tip
+from gui.widgets.shortcuts import keys_of
+
+_HEIGHT, _PAD, _ICON, _GAP, _BAR, _CHEVRON = 32, 11, 14, 8, 48, 14
+_LONGEST_NAME = 150
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the chip shows; `precision` and `colour` are those of the run in progress."""
+
+    name: str = "Nothing running"
+    icon: str = "ring"
+    fraction: float | None = None
+    time: str = ""
+    waits: str = ""
+    precision: Precision | None = None
+    colour: str | None = None
+    is_busy: bool = False
+
+    @property
+    def words(self) -> str:
+        """All of it, for screen readers and the tooltip."""
+        percent = "" if self.fraction is None else share_text(self.fraction)
+        return ", ".join(part for part in (self.name, percent, self.time, self.waits) if part)
+
+
+def activity_of(
+    schedule: Schedule, precision: Precision | None = None, colour: str | None = None
+) -> Activity:
+    """What is in progress, by the queue."""
+    waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
+    running = next((item for item in schedule.items if item.is_running), None)
+    if running is None:
+        return Activity("The queue rests" if waits and schedule.rests else "Nothing running", waits=waits)
+    counted = [item for item in schedule.items if not item.is_held]
+    known = any(item.seconds_left is not None for item in counted)
+    time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
+    return Activity(
+        running.title,
+        KIND_ICONS[running.kind],
+        running.progress,
+        time,
+        waits,
+        precision if running.kind == "run" else None,
+        colour,
+        is_busy=True,
+    )
+
+
+def begins_text(schedule: Schedule) -> str:
+    """When what is added to the queue now would begin; empty where nothing is in progress."""
+    if schedule.rests:
+        return "begins once the queue goes on"
+    if not any(item.is_running for item in schedule.items) or not schedule.has_engine:
+        return ""
+    if schedule.at_least:
+        return "begins after what is in the queue"
+    # by the minute: a time that changes each second would be read over and over
+    minutes = round(schedule.seconds / 60)
+    return f"begins in about {minutes:,} min" if minutes else "begins within a minute"
+
+
+class ActivityChip(QAbstractButton):
+    """A click opens the queue. `brief` leaves out the name of what runs."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._activity = Activity()
+        self._is_brief = False
+        self.setFixedHeight(_HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        theme().changed.connect(self.update)
+        self.show_activity(Activity())
+
+    def show_activity(self, activity: Activity) -> None:
+        """Shows what is in progress."""
+        self.setAccessibleName(f"Activity: {activity.words}")
+        self.setToolTip(plain_tip(f"{activity.words}. Show the queue ({keys_of('waiting')})"))
+        if activity != self._activity:
+            self._activity = activity
+            self.updateGeometry()
+            self.update()
+
+    def activity(self) -> Activity:
+        return self._activity
+
+    def set_brief(self, is_brief: bool) -> None:
+        """Leaves out the name of what runs, in a narrow window."""
+        if is_brief != self._is_brief:
+            self._is_brief = is_brief
+            self.updateGeometry()
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._width(self._parts()), _HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._width(self._parts()[:2]), _HEIGHT)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        palette, painter, activity = theme().palette, QPainter(self), self._activity
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(palette.text3 if self.underMouse() else palette.line))
+        painter.setBrush(QColor(palette.bg2))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        middle, left, own = self.height() / 2, float(_PAD), palette.text
+        if activity.precision is None:
+            draw_icon(painter, QRectF(left, middle - 7, _ICON, _ICON), activity.icon, palette.text2)
+        else:
+            own = palette.look(activity.precision, activity.colour).color
+            draw_marker(painter, QPointF(left + _ICON / 2, middle), activity.precision, color=own)
+        left += _ICON + _GAP
+        room = self.width() - _PAD - _CHEVRON - _GAP
+        for kind, words in self._parts():
+            width = self._part_width(kind, words)
+            if left + width > room:
+                break
+            if kind == "bar":
+                bar = QRectF(left, middle - 2, _BAR, 4)
+                draw_bar(painter, bar, activity.fraction or 0.0, own, palette.bg3)
+            else:
+                painter.setFont(_face(kind))
+                painter.setPen(QColor(palette.text if kind in ("name", "percent") else palette.text2))
+                line = QRectF(left, 0, width, self.height())
+                painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, words)
+            left += width + _GAP
+        chevron = QRectF(self.width() - _PAD - _CHEVRON, middle - 7, _CHEVRON, _CHEVRON)
+        draw_icon(painter, chevron, "chevron-down", palette.text2)
+        painter.end()
+
+    def _parts(self) -> list[tuple[str, str]]:
+        """The parts from left to right, as (kind, words)."""
+        activity = self._activity
+        if not activity.is_busy:
+            waits = [("idle", f"· {activity.waits}")] if activity.waits else []
+            return [("idle", activity.name), *waits]
+        metrics = QFontMetrics(_face("name"))
+        name = metrics.elidedText(activity.name, Qt.TextElideMode.ElideRight, _LONGEST_NAME)
+        parts = [] if self._is_brief else [("name", name)]
+        if activity.fraction is not None:
+            parts += [("bar", ""), ("percent", share_text(activity.fraction))]
+        time = activity.time.removesuffix(" for all") if self._is_brief else activity.time
+        return [*parts, *(("more", f"· {part}") for part in (time, activity.waits) if part)]
+
+    def _width(self, parts: list[tuple[str, str]]) -> int:
+        inner = sum(self._part_width(kind, words) + _GAP for kind, words in parts)
+        return 2 * _PAD + _ICON + _GAP + inner + _CHEVRON
+
+    def _part_width(self, kind: str, words: str) -> int:
+        return _BAR if kind == "bar" else QFontMetrics(_face(kind)).horizontalAdvance(words) + 1
+
+
+def _face(kind: str) -> QFont:
+    return font(12, {"name": 600, "percent": 600}.get(kind, 400))
+
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
+
+_log = logging.getLogger(__name__)
+_EVERY_MS = 2_000
+
+
+class DeviceMemory(QObject):
+    """Reads every other second how much of the device's memory all programs use.
+
+    `read` carries the fraction (0 to 1; None if unknown) and its text.
+    """
+
+    read = Signal(object, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._device: DeviceEntry | None = None
+        self._timer = QTimer(self, interval=_EVERY_MS)
+        self._timer.timeout.connect(self._read)
+
+    def start(self, device: DeviceEntry) -> None:
+        """Starts reading the memory of this device."""
+        self._device = device
+        self._read()
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.stop()
+
+    def _read(self) -> None:
+        assert self._device is not None
+        used = _gpu_used_bytes(self._device.name) if self._device.is_gpu else _system_used_bytes()
+        if used is None:
+            self._timer.stop()
+            self.read.emit(None, "")
+            return
+        fraction = used / (self._device.memory_mib * BYTES_PER_MIB)
+        self.read.emit(min(fraction, 1.0), f"{memory_text(used / BYTES_PER_MIB)} in use")
+
+
+def _system_used_bytes() -> int:
+    memory = psutil.virtual_memory()
+    return int(memory.total - memory.available)
+
+
+def _gpu_used_bytes(name: str) -> int | None:
+    kind, _, number = name.partition(":")
+    if kind != "cuda":
+        return None
+    # imported only with a card: it would be a twentieth of the window's start
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(int(number or 0))
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    except pynvml.NVMLError as error:
+        _log.info("The driver does not say how much memory is in use: %s", error)
+        return None
+
+
+_NAME = 72
+"""Pixels that the device's name keeps at least."""
+_MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
+
+
+class DeviceChip(QFrame):
+    """The device's name in bold, facts about it, and a bar of its memory in use if known."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "chip")
+        self.setFixedHeight(32)
+        self._icon = QLabel()
+        self._title = ElidedLabel("", "strong")
+        self._facts = label("", "legend")
+        self._bar = ProgressLine("Memory in use")
+        self._bar.setFixedWidth(48)
+        self._about, self._device, self._is_brief = "", "", False
+        parts = (self._icon, self._title, self._facts, self._bar)
+        in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
+        self.look()
+        self.set_usage(None, "")
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def look(self) -> None:
+        """Says that the device is not known yet."""
+        self.set_device("Looking at this machine", ())
+
+    def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
+        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
+        self._device = title
+        self._show_title()
+        self._facts.setText("  ".join(f"· {fact}" for fact in facts))
+        self._facts.setVisible(bool(facts))
+        device = ", ".join((title, *facts))
+        self._about = tooltip or f"Experiments train on: {device}."
+        self.setAccessibleName(f"Device: {device}")
+        self.setToolTip(plain_tip(self._about))
+
+    def set_brief(self, is_brief: bool) -> None:
+        """Leaves out the maker, in a narrow window."""
+        self._is_brief = is_brief
+        self._show_title()
+
+    def _show_title(self) -> None:
+        shown = self._device
+        for maker in _MAKERS if self._is_brief else ():
+            shown = shown.removeprefix(maker)
+        self._title.set_whole_text(shown)
+        self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
+
+    def set_usage(self, fraction: float | None, text: str) -> None:
+        """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
+        self._bar.setVisible(fraction is not None)
+        self._bar.set_progress(fraction or 0.0)
+        self.setAccessibleDescription(text)
+        self.setToolTip(plain_tip(f"{self._about} {text}".strip()))
+
+    def _recolor(self) -> None:
+        picture: QPixmap = pixmap("chip", theme().palette.text2, 16, self.devicePixelRatioF())
+        self._icon.setPixmap(picture)

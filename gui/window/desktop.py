@@ -1,0 +1,179 @@
+"""A notification of the desktop: that the work is done, for a user who has long turned to something else."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import html
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
+
+from engine.experiment.paths import data_folder
+from engine.experiment.problem import Problem
+from engine.export.archive import ARCHIVE_SUFFIXES
+from gui.session.background import Background
+
+if TYPE_CHECKING:
+    from jeepney import Message
+
+_log = logging.getLogger(__name__)
+_PATIENCE_SECONDS = 2.0
+_SHOWN_MS = 20_000
+
+
+class Notifications(QObject):
+    """Tells of what happened while its window was not in front."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._background = Background(self)
+        self._tray: QSystemTrayIcon | None = None
+
+    def tell(self, title: str, text: str) -> None:
+        """Shows a notification and marks the window in the task bar, unless the window is in front."""
+        if self._window.isActiveWindow() or QGuiApplication.platformName() == "offscreen":
+            return
+        QApplication.alert(self._window)
+        if sys.platform == "linux":
+            # a tray is not needed for it there, and many desktops have none
+            self._background.do(lambda: send(notify_message(title, text)), _note_outcome, _note_outcome)
+        elif QSystemTrayIcon.isSystemTrayAvailable():
+            self._show_in_tray(title, text)
+
+    def stop(self) -> None:
+        """Waits for a notification that is being sent, and removes the icon of the tray."""
+        self._background.stop()
+        if self._tray is not None:
+            self._tray.hide()
+
+    def _show_in_tray(self, title: str, text: str) -> None:
+        if self._tray is None:
+            self._tray = QSystemTrayIcon(self._window.windowIcon(), self)
+        self._tray.show()
+        self._tray.showMessage(title, text, self._window.windowIcon(), _SHOWN_MS)
+
+
+def notify_message(title: str, text: str) -> Message:
+    """The D-Bus message of freedesktop.org's Desktop Notifications Specification 1.2."""
+    from jeepney import DBusAddress, new_method_call
+
+    server = DBusAddress(
+        "/org/freedesktop/Notifications",
+        bus_name="org.freedesktop.Notifications",
+        interface="org.freedesktop.Notifications",
+    )
+    # the body may hold marks of HTML, the summary may not
+    body: tuple[object, ...] = ("Ammeter", 0, "", title, html.escape(text, quote=False), [], {}, -1)
+    return new_method_call(server, "Notify", "susssasa{sv}i", body)
+
+
+def send(message: Message) -> str:
+    """Sends a message over the session's bus; why it could not be, or ""."""
+    from jeepney import DBusErrorResponse
+    from jeepney.auth import AuthenticationError
+    from jeepney.io.blocking import open_dbus_connection
+    from jeepney.wrappers import unwrap_msg
+
+    try:
+        with open_dbus_connection(bus="SESSION") as connection:
+            unwrap_msg(connection.send_and_get_reply(message, timeout=_PATIENCE_SECONDS))
+    except KeyError:
+        return "There is no D-Bus session."
+    except (OSError, AuthenticationError, DBusErrorResponse) as error:
+        return str(error)
+    return ""
+
+
+def _note_outcome(outcome: str | Problem) -> None:
+    if outcome:
+        # a desktop without notifications is no problem of the user's
+        _log.info("No notification was shown: %s", outcome)
+
+
+_PATIENCE_MS = 2_000
+_LONGEST_BYTES = 64 * 2**10
+_TAKEN = b"taken\n"
+
+
+def hand_over(archives: Sequence[Path]) -> bool:
+    """Has a window that is open import archives; False where there is none, or it does not answer."""
+    socket = QLocalSocket()
+    socket.connectToServer(_address())
+    if not socket.waitForConnected(_PATIENCE_MS):
+        return False
+    socket.write(json.dumps([str(archive.absolute()) for archive in archives]).encode() + b"\n")
+    while not socket.canReadLine():
+        if not socket.waitForReadyRead(_PATIENCE_MS):
+            return False
+    return socket.readLine().data() == _TAKEN
+
+
+class Openings(QObject):
+    """Listens at a local socket that only this user may open, one for each folder of saved runs.
+
+    `wanted` carries the path of an archive that another start of the program hands over.
+    """
+
+    wanted = Signal(object)  # Path
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._welcome)
+
+    def listen(self) -> None:
+        """Listens from now on, unless another window does."""
+        address, probe = _address(), QLocalSocket()
+        probe.connectToServer(address)
+        if probe.waitForConnected(_PATIENCE_MS):
+            probe.abort()
+            return
+        # left by a window that was killed
+        QLocalServer.removeServer(address)
+        self._server.listen(address)
+
+    def close(self) -> None:
+        """Listens no more."""
+        self._server.close()
+
+    def _welcome(self) -> None:
+        while (socket := self._server.nextPendingConnection()) is not None:
+            socket.disconnected.connect(socket.deleteLater)
+            socket.readyRead.connect(lambda socket=socket: self._read(socket))
+            self._read(socket)
+
+    def _read(self, socket: QLocalSocket) -> None:
+        if not socket.canReadLine():
+            if socket.bytesAvailable() > _LONGEST_BYTES:
+                socket.abort()
+            return
+        try:
+            paths = json.loads(bytes(socket.readLine(_LONGEST_BYTES).data()))
+        except ValueError:
+            socket.abort()
+            return
+        socket.write(_TAKEN)
+        socket.disconnectFromServer()
+        # whoever may open the socket may send anything
+        for path in paths if isinstance(paths, list) else ():
+            if isinstance(path, str) and Path(path).suffix.lower() in ARCHIVE_SUFFIXES:
+                self.wanted.emit(Path(path))
+
+
+def _address() -> str:
+    """The socket of this user's windows with the same saved runs, in the user's folder for sockets."""
+    key = f"{getpass.getuser()}\0{data_folder().absolute()}"
+    name = f"ammeter-{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:16]}"
+    return str(Path(os.environ.get("XDG_RUNTIME_DIR", ""), name))
