@@ -117,7 +117,7 @@ def content_of(
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,
-        pictures=store.pictures.of_any,
+        pictures=store.pictures,
         leading=leading,
         title=title.strip(),
         profiles=_profiles(store, comparison),

@@ -16,7 +16,7 @@ from engine.export.archive import container as layout
 from engine.export.archive.container import member, sheet_member
 from engine.export.content import Content
 from engine.protocol.events import to_line
-from engine.store.whole_runs import WholeRun
+from engine.store.saved.whole_runs import WholeRun
 from engine.words.numbers import memory_text
 
 # the earliest date that a .zip can have, so that the date of writing does not change the bytes
