@@ -147,8 +147,9 @@ def usual_lines(grid: Grid) -> tuple[int, int | None]:
 def numbers_of(axis: Axis) -> tuple[float, ...] | None:
     """The values of an axis that is drawn to scale; None for categories."""
     values = axis.values
-    numbers = [float(value) for value in values if type(value) in (int, float)]
-    return None if axis.overrides or len(values) < 2 or len(numbers) < len(values) else tuple(numbers)
+    known = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
+    numbers = tuple(map(float, known))
+    return None if axis.overrides or len(values) < 2 or len(numbers) < len(values) else numbers
 
 
 def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:

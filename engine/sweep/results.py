@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from engine.compare.evidence import Evidence, doubts_of, is_disturbed
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Figure, figures, own_cell, row_of
@@ -111,7 +111,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
         known = CellResult(
             cell.index, places, grid.name(places), status, tuple(run.id for run in cell.runs), why
         )
-        changes: dict[str, object] = {}
+        changes: dict[str, Any] = {}
         if side is not None:
             own = {figure.name: own_cell(figure, side, blocks) for figure in of_runs}
             changes["values"] = {name: of.value for name, of in own.items() if of.value is not None}
