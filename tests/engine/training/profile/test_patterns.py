@@ -15,7 +15,7 @@ from engine.protocol.profile.limits import Limits, Peak
 from engine.protocol.profile.profile import StepProfile
 from engine.protocol.profile.rows import TimeRow
 from engine.training.profile import recording
-from engine.training.profile.profile import advise_on_time
+from engine.training.profile.patterns import advise_on_time
 from engine.training.profile.trace import Trace
 from tests.engine.training.profile.recorded import Recorded
 
