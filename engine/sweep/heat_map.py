@@ -49,7 +49,6 @@ _WORD = {
     "piloted": "piloted",
     "done": "no value",
 }
-"""What a cell without a value says."""
 
 
 def heat_map(

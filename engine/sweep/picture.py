@@ -203,7 +203,7 @@ def _rounded(span: Span) -> Span:
 
 
 def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
-    """What there is to know of a cell, in lines: its name, its state, and these figures."""
+    """All that is known of a cell, in lines: its name, its state, and these figures."""
     lines = [cell.name, state_words(cell)]
     for figure in figures:
         if (value := cell.value(figure)) is not None:
