@@ -27,8 +27,7 @@ from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.installation.wanted import Plan, Wanted, Wheel
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
-from engine.worker.launcher import Launcher
-from engine.worker.tryout import try_out
+from engine.worker.launcher import Launcher, try_out
 from gui.installation.setup import Found, Means
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.energy import Energy
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.summary import Energy
 
 _LIMITS = Limits(
     peaks=(

@@ -23,7 +23,7 @@ from engine.cli.session import InterruptError
 from engine.cli.sweep import verbs
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import printable, shortened
+from engine.experiment.value import printable, shortened
 from engine.store.backup import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130

@@ -18,7 +18,7 @@ from engine.cli.session import (
 )
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import ProblemError, request_problem
-from engine.protocol.findings import Checked, Finding, ModuleRow
+from engine.protocol.advice import Checked, Finding, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target

@@ -24,8 +24,7 @@ from engine.installation.place import engines_folder
 from engine.installation.wanted import AUTOMATIC, Source, Wanted
 from engine.installation.wholeness import whole_problem
 from engine.words.numbers import duration, memory_text
-from engine.worker.awake import kept_awake
-from engine.worker.tryout import try_out
+from engine.worker.launcher import kept_awake, try_out
 
 _STATES = {
     State.OWN: "PyTorch is in the environment that Ammeter runs in",

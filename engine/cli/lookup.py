@@ -10,7 +10,7 @@ import typer
 
 from engine.cli import output
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.store.store import Store
 
 RUN, SWEEP, STUDY = "run", "sweep", "study"

@@ -16,17 +16,16 @@ from engine.doctor.doctor import examine
 from engine.doctor.report import report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
-from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.experiment import Experiment, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
-from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.template import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.words.settings import as_typed
+from engine.words.names import as_typed
 from engine.worker.launcher import Launcher, Target
 
 
@@ -112,7 +111,7 @@ def _library(name: str) -> Library:
 
 
 def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
-    if not catalog.has_library(library):
+    if not any(catalog.models_of(library)):
         remedy = "Install it, and list its models again."
         raise ProblemError(request_problem(f"{library.missing}.", remedy, key="library"))
     models = list(catalog.models_of(library))

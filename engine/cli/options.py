@@ -21,15 +21,14 @@ from engine.experiment.experiment import (
     experiment_from,
     from_dotted,
     layered,
-    read_toml,
 )
 from engine.experiment.own.code import Code, chosen_code, with_code
-from engine.experiment.presets import Preset, preset
+from engine.experiment.presets import Preset, preset, read_toml
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.setting import Flag
-from engine.experiment.sweep.axes import AxisValues, values_of_table
-from engine.experiment.text import shortened
+from engine.experiment.sweep import AxisValues, values_of_table
+from engine.experiment.value import shortened
 from engine.export.formats import Kind
 
 _PANEL = "Experiment"

@@ -19,7 +19,7 @@ from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
 from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.text import printable, shortened
+from engine.experiment.value import printable, shortened
 from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord

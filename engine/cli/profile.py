@@ -13,7 +13,7 @@ from engine.cli.study import Desk, follow, open_desk
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE, TRACES
 from engine.profile.driver import ProfileDriver
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study
 from engine.worker.launcher import Target

@@ -22,16 +22,15 @@ from engine.compare.figures import figures
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.archive.reader import Imported, import_archive
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.saved.study import ANSWERS, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.words.names import dataset_words
+from engine.words.names import applying_settings, as_typed, dataset_words
 from engine.words.numbers import NONE, counted
-from engine.words.settings import applying_settings, as_typed
 
 _ROWS_SHOWN = 20
 _KINDS = (RUN, SWEEP, *ANSWERS)

@@ -29,13 +29,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.worker.awake import kept_awake
-from engine.worker.launcher import Launcher, Target
+from engine.worker.launcher import Launcher, Target, kept_awake
 
 
 class InterruptError(Exception):

@@ -22,8 +22,7 @@ from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.worker.awake import kept_awake
-from engine.worker.launcher import Launcher, Target
+from engine.worker.launcher import Launcher, Target, kept_awake
 
 A = TypeVar("A", bound=Answer)
 

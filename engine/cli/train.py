@@ -38,7 +38,7 @@ from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import Turn, in_turns
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.kinds.published import as_json as published_json
 from engine.export.kinds.published import published_section
 from engine.protocol.events import Event, Failed

@@ -15,7 +15,7 @@ from engine.cli.study import Desk, follow, open_desk
 from engine.cli.sweep.options import time_limit_seconds
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.formats import TUNE
 from engine.protocol.tune import CHANGE_KINDS, MOST_PROOF_REPEATS, ChangeKind, Tuning, TuningPlan
 from engine.store.saved.study import Study

@@ -25,8 +25,8 @@ from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
+from engine.words.names import applying_settings, setting_text
 from engine.words.numbers import NONE
-from engine.words.settings import applying_settings, setting_text
 
 NOT_REACHED = "not reached"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from engine.compare.evidence import Doubt, is_disturbed
 from engine.compare.figures import ENERGY, Cell, energy_of
 from engine.compare.sides import Side
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text
 
 _LEAST_SECONDS = 5.0

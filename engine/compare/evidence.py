@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
-from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
-from engine.experiment.text import in_sentence, shortened
-from engine.experiment.titles import named
+from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision, named
+from engine.experiment.value import in_sentence, shortened
 from engine.protocol.events import Epoch, Event, Started, Summary
 from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.words.names import setting_text
 from engine.words.numbers import memory_text, number
-from engine.words.settings import setting_text
 
 if TYPE_CHECKING:
     import numpy as np

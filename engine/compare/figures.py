@@ -16,7 +16,7 @@ from engine.compare.evidence import speed_interval
 from engine.compare.sides import Side, is_in_turns
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.statistics import Interval
 from engine.store.record import RunRecord
 from engine.words.names import speed_unit

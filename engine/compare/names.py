@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.settings import PLAIN
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
 

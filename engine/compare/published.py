@@ -14,10 +14,10 @@ from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import Experiment, parse_toml
+from engine.experiment.experiment import Experiment
 from engine.experiment.own.library_models import TIMM
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Positive
+from engine.experiment.presets import parse_toml
+from engine.experiment.value import Line, Message, Positive
 
 WARNING = (
     "Published figures come from other hardware, software, recipes and data: a ratio to them compares whole"

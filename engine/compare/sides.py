@@ -19,8 +19,7 @@ from engine.experiment.settings import (
     Validation,
 )
 from engine.store.record import RunRecord
-from engine.words.names import recipe_words
-from engine.words.settings import applying_settings, comparable_settings, setting_text
+from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
 if TYPE_CHECKING:
     import numpy as np

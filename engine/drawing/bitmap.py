@@ -30,7 +30,7 @@ from engine.drawing.shapes import (
     colour,
     text_width,
 )
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.protocol.pictures import shades
 from resources.looks import Palette
 

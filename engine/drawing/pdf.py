@@ -27,7 +27,7 @@ from engine.drawing.shapes import (
     colour,
     text_width,
 )
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from resources.looks import Palette
 
 _FAMILY, _OTHER = "Inter", "DejaVu"

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, text_width
 from engine.drawing.shapes import colour as ink_colour
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from resources.looks import Palette
 
 FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"

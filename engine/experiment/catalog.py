@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.experiment.model_ref import ModelRef, Reference
 from engine.experiment.own.code import OWN as OWN
-from engine.experiment.own.library_models import Library
-from engine.experiment.text import Line
-from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
+from engine.experiment.own.library_models import Library, ModelRef, Reference
+from engine.experiment.value import MOST_ENTRIES, Line, Mib, Positive, Whole
 
 
 class Precision(StrEnum):
@@ -32,21 +30,12 @@ class Precision(StrEnum):
     @property
     def label(self) -> str:
         """The name on screen, such as "FP16 AMP"."""
-        return _LABELS[self]
+        usual = f"{self.upper()} AMP" if self.is_autocast else self.upper()
+        return {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled"}.get(self, usual)
 
     @property
     def is_autocast(self) -> bool:
         return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
-
-
-_LABELS = {
-    Precision.FP32: "FP32",
-    Precision.TF32: "TF32",
-    Precision.DEFAULT: "Default FP32",
-    Precision.FP16: "FP16 AMP",
-    Precision.BF16: "BF16 AMP",
-    Precision.FP16_UNSCALED: "FP16 unscaled",
-}
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]
@@ -83,10 +72,8 @@ class _Entry(BaseModel):
 
 
 class PrecisionEntry(_Entry):
-    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is.
-
-    `hardly_faster` is a clause that says why it saves hardly any time there.
-    """
+    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is,
+    and `hardly_faster` why it saves hardly any time there."""
 
     precision: Precision
     available: bool
@@ -96,10 +83,7 @@ class PrecisionEntry(_Entry):
 
 
 class DeviceEntry(_Entry):
-    """A device: `name` as the experiment has it ("cuda:0", "cpu"), `title` as people know it.
-
-    `memory_mib` is the card's memory, or the machine's for a CPU.
-    """
+    """A device: `name` as the experiment has it ("cuda:0", "cpu"), `title` as people know it."""
 
     name: Line
     title: Line
@@ -163,10 +147,7 @@ OWN_FAMILY = "Your own files"
 
 
 class Catalog(_Entry):
-    """All that can be chosen; the first device is the one that `auto` means.
-
-    `library_models` are those of timm and transformers, thousands of names.
-    """
+    """All that can be chosen; `library_models` are those of timm and transformers, thousands of names."""
 
     devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
     models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)]
@@ -181,9 +162,7 @@ class Catalog(_Entry):
         """The device of that name; `auto` is the first, and "cuda" means "cuda:0"."""
         if name == "auto":
             return self.devices[0]
-        return next(
-            (entry for entry in self.devices if name in (entry.name, entry.name.partition(":")[0])), None
-        )
+        return next((each for each in self.devices if name in (each.name, each.name.partition(":")[0])), None)
 
     def model(self, name: str) -> ModelEntry | None:
         """The model of that name; a file or a missing library's model has only a name."""
@@ -191,13 +170,9 @@ class Catalog(_Entry):
         ref = ModelRef(name)
         if known is None and ref.file is not None:
             return ModelEntry(name=ref, task="own", family=OWN_FAMILY)
-        if known is None and ref.library is not None and not self.has_library(ref.library):
+        if known is None and ref.library is not None and not any(self.models_of(ref.library)):
             return ModelEntry(name=ref, task="own", reason=ref.library.missing)
         return known
-
-    def has_library(self, library: Library) -> bool:
-        """The library is installed."""
-        return any(self.models_of(library))
 
     def models_of(self, library: Library) -> Iterator[ModelEntry]:
         """The models of an installed library."""

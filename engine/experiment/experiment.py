@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
@@ -21,15 +18,21 @@ from engine.experiment.catalog import (
     DataRef,
     Precision,
 )
-from engine.experiment.model_ref import ModelRef
-from engine.experiment.own.code import MOST_CODE_BYTES, Code, code_from, keeps_code
+from engine.experiment.own.code import Code, code_from, keeps_code
 from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
+    ModelRef,
     overrides_of_table,
     sorted_overrides,
     split_overrides,
 )
-from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
+from engine.experiment.problem import (
+    Problem,
+    ProblemError,
+    contradiction,
+    problems_from_validation,
+    request_problem,
+)
 from engine.experiment.setting import Chosen, Flag, Group, Setting, has, setting, setting_of
 from engine.experiment.settings import (
     LEAST_BLOCKS,
@@ -46,36 +49,23 @@ from engine.experiment.settings import (
     Validation,
     none_from_text,
 )
-from engine.experiment.text import shortened
+from engine.experiment.value import in_sentence, shortened
 
 __all__ = [
     "LEAST_BLOCKS",
     "Checkpoint",
     "Data",
-    "Experiment",
     "Measure",
     "Optimizer",
     "Precision",
     "Scaler",
     "Schedule",
     "Step",
-    "Validation",
-    "all_settings",
-    "experiment_from",
-    "flattened",
-    "from_dotted",
-    "layered",
-    "parse_toml",
-    "read_toml",
 ]
 
 
 class Experiment(Part):
-    """Everything that decides what a run trains and how.
-
-    `batch_size` is that of one forward pass; an optimizer step takes `step.gradient_accumulation` of them.
-    Exactly one of `epochs` and `steps` is set; with neither given it is one epoch.
-    """
+    """Everything that decides what a run trains and how; exactly one of `epochs` and `steps` is set."""
 
     model: ModelRef = setting(
         ModelRef("small-cnn"),
@@ -225,10 +215,9 @@ class Experiment(Part):
     @model_validator(mode="before")
     @classmethod
     def _one_epoch_by_default(cls, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            lengths = (none_from_text(data.get("epochs")), none_from_text(data.get("steps")))
-            if lengths == (None, None):
-                return {**data, "epochs": 1}
+        is_table = isinstance(data, Mapping)
+        if is_table and all(none_from_text(data.get(length)) is None for length in ("epochs", "steps")):
+            return {**data, "epochs": 1}
         return data
 
     @model_validator(mode="before")
@@ -238,7 +227,7 @@ class Experiment(Part):
             return data
         table = data[OVERRIDES_TABLE]
         if not isinstance(table, Mapping):
-            raise setting_error(
+            raise contradiction(
                 OVERRIDES_TABLE,
                 f"is {shortened(table) or 'empty'}, but it must be a table of settings.",
                 f"Give its settings by their names, such as {OVERRIDES_TABLE}.hidden_size = 256.",
@@ -251,31 +240,21 @@ class Experiment(Part):
         return others
 
     @model_validator(mode="after")
-    def _one_length(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.epochs is not None and self.steps is not None:
-            raise setting_error("steps", "and epochs are both given.", "Give only one of them.", self.steps)
-        return self
-
-    @model_validator(mode="after")
-    def _unscaled_means_no_scaler(self) -> Self:
+            raise contradiction("steps", "and epochs are both given.", "Give only one of them.", self.steps)
         if self.precision is Precision.FP16_UNSCALED and self.scaler.mode == "on":
-            raise setting_error(
+            raise contradiction(
                 "scaler.mode",
                 "is 'on', but fp16-unscaled is the precision that trains without a scaler.",
                 "Choose the precision fp16, or set it to auto.",
                 self.scaler.mode,
             )
-        return self
-
-    @model_validator(mode="after")
-    def _code_can_be_read(self) -> Self:
-        if self.code is not None:
-            try:
-                code_from(self.code)
-            except ValueError as error:
-                raise setting_error(
-                    "code", f"cannot be used: {error}.", "Choose the model's file again.", self.code
-                ) from None
+        try:
+            _ = self.own_code
+        except ValueError as error:
+            why = f"cannot be used: {error}."
+            raise contradiction("code", why, "Choose the model's file again.", self.code) from None
         return self
 
     @property
@@ -307,25 +286,26 @@ class Experiment(Part):
     @classmethod
     def from_json(cls, text: str) -> Experiment:
         """Reads what `to_json` wrote. Raises ProblemError."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise ProblemError(*problems_from_validation(error, _titles())) from None
+        return _validated(lambda: cls.model_validate_json(text))
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
     """The experiment that nested `settings` describe; values may be text. Raises ProblemError."""
+    return _validated(lambda: Experiment.model_validate(settings))
+
+
+def _validated(read: Callable[[], Experiment]) -> Experiment:
     try:
-        return Experiment.model_validate(settings)
+        return read()
     except ValidationError as error:
-        raise ProblemError(*problems_from_validation(error, _titles())) from None
+        titles = {key: setting.title for key, setting in all_settings().items()}
+        raise ProblemError(*problems_from_validation(error, titles)) from None
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings merged key by key; later layers win.
 
-    Their `epochs` replace `steps` and vice versa, and the name of another model drops the code and the
-    overrides of the last.
+    Their `epochs` replace `steps` and vice versa, and another model drops the last one's code and overrides.
     """
     result: dict[str, Any] = {}
     for layer in layers:
@@ -341,10 +321,8 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             result.pop(OVERRIDES_TABLE, None)
         for key, value in layer.items():
             below = result.get(key)
-            if isinstance(value, Mapping) and isinstance(below, Mapping):
-                result[key] = layered(below, value)
-            else:
-                result[key] = value
+            are_tables = isinstance(value, Mapping) and isinstance(below, Mapping)
+            result[key] = layered(below or {}, value) if are_tables else value
     return result
 
 
@@ -363,59 +341,18 @@ def all_settings() -> Mapping[str, Setting]:
     return MappingProxyType({setting.key: setting for setting in _settings_of(Experiment, "")})
 
 
-def _titles() -> dict[str, str]:
-    return {key: setting.title for key, setting in all_settings().items()}
-
-
 def flattened(experiment: Experiment) -> dict[str, Any]:
     """Every setting by its dotted key, as plain JSON values."""
-    return dict(_flat(experiment.model_dump(mode="json"), ""))
+    return dict(dotted(experiment.model_dump(mode="json")))
 
 
-def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
-    try:
-        # tomllib's time grows with the square of a dotted key's length; a file's code has dots in quotes
-        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
-            raise RecursionError
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = f"{origin} is not valid TOML: {shortened(error, _LONGEST_REASON)}."
-        raise ProblemError(request_problem(message, "Correct that line.", value=origin)) from None
-    except (ValueError, RecursionError) as error:
-        is_deep = isinstance(error, RecursionError)
-        message = f"{origin} {'is nested too deeply' if is_deep else 'has a number with too many digits'}."
-        raise ProblemError(
-            request_problem(message, "Simplify it; no setting needs that.", value=origin)
-        ) from None
-
-
-_LONGEST_REASON, _MOST_DOTS = 200, 2_000
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*["\\]?')
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
-    try:
-        with path.open("rb") as file:
-            # it may be any file, of any size
-            content = file.read(MOST_TOML_BYTES + 1)
-        text = content.decode("utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError):
-            reason = "a file cannot have such a name"
-        raise ProblemError(
-            request_problem(f"{path} could not be read: {reason}.", "Check the path.", value=path)
-        ) from None
-    if len(content) > MOST_TOML_BYTES:
-        message = f"{path} is larger than a file of settings may be ({MOST_TOML_BYTES // 2**10:,} KiB)."
-        raise ProblemError(request_problem(message, "Remove what is not a setting.", value=path))
-    return parse_toml(text, str(path))
-
-
-MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
-"""A preset keeps the code of a model's own file, in which most lines need an escape or two."""
+def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables by their dotted keys."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def _settings_of(model: type[Part], prefix: str) -> Iterator[Setting]:
@@ -427,9 +364,44 @@ def _settings_of(model: type[Part], prefix: str) -> Iterator[Setting]:
             yield setting_of(prefix + name, field, model.group)
 
 
-def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+# the titles of what a run records of its machine
+FACTS: Mapping[str, str] = {
+    "device_name": "Device name",
+    "device_memory_mib": "Device memory",
+    "torch": "PyTorch",
+    "cuda": "CUDA",
+    "driver": "Driver",
+    "python": "Python",
+    "os": "System",
+    "ammeter": "Ammeter",
+}
+
+
+def setting_title(key: str) -> str:
+    """The title of a setting by its dotted key, or of a machine's fact; any other key as it is."""
+    setting = all_settings().get(key)
+    return setting.title if setting else FACTS.get(key, key)
+
+
+def setting_help(key: str) -> str:
+    """A line of help."""
+    return all_settings()[key].about
+
+
+def named(key: str) -> str:
+    """The title within a sentence: "learning rate"; an abbreviation keeps its capitals."""
+    return in_sentence(setting_title(key))
+
+
+def setting_problem(
+    key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
+) -> Problem:
+    """A problem of kind `REQUEST`; `message` continues a sentence that begins with the setting's title."""
+    return request_problem(f"{setting_title(key)} {message}", remedy, key=key, value=value, allowed=allowed)
+
+
+def setting_error(
+    key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
+) -> ProblemError:
+    """The error with the one `setting_problem`."""
+    return ProblemError(setting_problem(key, message, remedy, value=value, allowed=allowed))

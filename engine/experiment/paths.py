@@ -19,12 +19,12 @@ def data_folder() -> Path:
 
 def config_folder() -> Path:
     """The folder of settings and the user's presets: AMMETER_HOME, or the platform's place for settings."""
-    return from_environment("AMMETER_HOME") or _platform_config()
+    return from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
 
 
 def trust_path() -> Path:
     """The file that says whose code may run. AMMETER_HOME does not move it: that folder may be another's."""
-    return _platform_config() / "trusted_code"
+    return platformdirs.user_config_path(_APPLICATION, appauthor=False) / "trusted_code"
 
 
 def store_path() -> Path:
@@ -78,10 +78,6 @@ def keep_folders() -> None:
 def platform_data() -> Path:
     """The platform's folder of the user's data."""
     return platformdirs.user_data_path(_APPLICATION, appauthor=False)
-
-
-def _platform_config() -> Path:
-    return platformdirs.user_config_path(_APPLICATION, appauthor=False)
 
 
 def from_environment(name: str) -> Path | None:

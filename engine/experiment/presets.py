@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -16,18 +17,18 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.experiment.catalog import NumericsPart
-from engine.experiment.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.own.code import MOST_CODE_BYTES
 from engine.experiment.paths import config_folder
 from engine.experiment.problem import (
     Problem,
     ProblemError,
     problems_from_validation,
-    request_problem,
+    request_error,
     unknown_name,
 )
-from engine.experiment.sweep.axes import axes_of, values_of_table
-from engine.experiment.sweep.grid import VARIANT, Axis, Value, grid_of
-from engine.experiment.text import Line, Text, shortened
+from engine.experiment.sweep import VARIANT, Axis, Value, axes_of, grid_of, values_of_table
+from engine.experiment.value import Line, Text, shortened
 
 PresetKind = Literal["run", "compare", "limit", "numerics"]
 _FORMER_KINDS = {"probe": "limit", "diagnose": "numerics"}
@@ -48,8 +49,7 @@ BUILT_IN = (
 )
 """The presets that come with the program, in the order they are offered; a window begins with the first."""
 
-# keys of `without_gpu` that are no settings
-_NOT_SETTINGS = ("about", "variants", "sweep")
+_NOT_SETTINGS = ("about", "variants", "sweep")  # keys of `without_gpu`
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,8 @@ class Variant:
 class Preset:
     """A named experiment; `kind` is what the window's button does with it, `parts` those of numerics.
 
-    `sweep` has the values of the settings that are swept. Without a GPU `without_gpu` overrides `experiment`;
-    its list `variants` and its table `sweep`, if any, replace the preset's, and its text `about` says how the
-    preset differs there.
+    Without a GPU `without_gpu` overrides `experiment`; its list `variants` and its table `sweep`, if any,
+    replace the preset's, and its text `about` says how the preset differs there.
     """
 
     name: str
@@ -83,22 +82,17 @@ class Preset:
 
     def base(self, has_gpu: bool) -> dict[str, Any]:
         """The settings that every variant shares."""
-        if has_gpu:
-            return layered(self.experiment)
-        return layered(self.experiment, self._overrides)
+        return layered(self.experiment, {} if has_gpu else self._overrides)
 
     @property
     def without_gpu_note(self) -> str | None:
         """A sentence about its differences without a GPU; None without any."""
-        note = self.without_gpu.get("about")
-        if note is not None:
-            return str(note)
-        return "Without a GPU it has other settings." if self._overrides else None
+        note = "Without a GPU it has other settings." if self._overrides else None
+        return str(self.without_gpu["about"]) if "about" in self.without_gpu else note
 
     def about_for(self, has_gpu: bool) -> str:
         """A line about the preset, and without a GPU about its differences."""
-        parts = (self.about, None if has_gpu else self.without_gpu_note)
-        return " ".join(part for part in parts if part)
+        return " ".join(filter(None, (self.about, None if has_gpu else self.without_gpu_note)))
 
     def variants_for(self, has_gpu: bool) -> tuple[Variant, ...]:
         """The sides of the comparison; empty for a preset that compares nothing."""
@@ -123,11 +117,13 @@ class Preset:
 
     def experiments(self, has_gpu: bool) -> tuple[tuple[str, Experiment], ...]:
         """A label and an experiment for each variant; one pair for a preset without variants."""
-        base, variants = self.base(has_gpu), self.variants_for(has_gpu)
-        if not variants:
-            experiment = experiment_from(base)
-            return ((experiment.precision.label, experiment),)
-        return tuple((side.label, experiment_from(layered(base, side.overrides))) for side in variants)
+        base = self.base(has_gpu)
+        sides = [
+            (side.label, experiment_from(layered(base, side.overrides)))
+            for side in self.variants_for(has_gpu)
+        ]
+        experiment = None if sides else experiment_from(base)
+        return tuple(sides) if experiment is None else ((experiment.precision.label, experiment),)
 
     @property
     def _overrides(self) -> dict[str, Any]:
@@ -194,12 +190,11 @@ def save_own(
         raise _taken(title, "Choose another title.")
     if path.exists() and not replace:
         raise _taken(title, "Choose another title, or replace that preset.")
-    settings = experiment.model_dump(mode="json", exclude_none=True)
     table = {
         "title": title.strip(),
         "about": about,
         "kind": "compare" if variants or sweep else "run",
-        "experiment": settings,
+        "experiment": experiment.model_dump(mode="json", exclude_none=True),
         "sweep": {key: list(values) for key, values in sweep.items()},
         "variants": [{"label": side.label, **side.overrides} for side in variants],
     }
@@ -245,12 +240,8 @@ def restore_own(own: Preset, text: str) -> None:
 
 def _refuse_built_in(own: Preset, deed: str) -> None:
     if not own.is_own:
-        raise ProblemError(
-            request_problem(
-                f"The preset “{own.title}” comes with the program and cannot be {deed}.",
-                "Save a copy under another title.",
-            )
-        )
+        message = f"The preset “{own.title}” comes with the program and cannot be {deed}."
+        raise request_error(message, "Save a copy under another title.")
 
 
 def own_presets_folder() -> Path:
@@ -267,15 +258,12 @@ def _built_in() -> Iterator[Preset]:
 
 
 def _own() -> Iterator[Preset | Problem]:
-    folder = own_presets_folder()
-    taken = set(BUILT_IN)
-    try:
-        paths = sorted(folder.glob("*.toml"))
-    except OSError:  # for example a path that is too long
-        return
+    paths: list[Path] = []
+    with suppress(OSError):  # for example a path that is too long
+        paths = sorted(own_presets_folder().glob("*.toml"))
     for path in paths:
         try:
-            if path.stem in taken:
+            if path.stem in BUILT_IN:
                 raise _taken(path.stem, f"Rename {path}.")
             yield _preset_from(read_toml(path), path, is_own=True)
         except ProblemError as error:
@@ -290,25 +278,14 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         raise ProblemError(
             *problems_from_validation(error, {key: key for key in _File.model_fields})
         ) from None
-    preset = Preset(
-        name=path.stem,
-        title=parsed.title,
-        about=parsed.about,
-        kind=parsed.kind,
-        experiment=parsed.experiment,
-        variants=_variants_from([side.model_dump() for side in parsed.variants]),
-        without_gpu=parsed.without_gpu,
-        origin=path,
-        is_own=is_own,
-        parts=parsed.parts,
-        sweep=values_of_table(parsed.sweep),
-    )
+    fields = {name: getattr(parsed, name) for name in _File.model_fields}
+    fields["variants"] = _variants_from([side.model_dump() for side in parsed.variants])
+    fields["sweep"] = values_of_table(parsed.sweep)
+    preset = Preset(name=path.stem, origin=path, is_own=is_own, **fields)
     note = parsed.without_gpu.get("about", "")
     if not isinstance(note, str):
         message = f"without_gpu.about is {shortened(note)}, but it must be text."
-        raise ProblemError(
-            request_problem(message, "Put it in quotes.", key="without_gpu.about", value=note, allowed="text")
-        )
+        raise request_error(message, "Put it in quotes.", key="without_gpu.about", value=note, allowed="text")
     for has_gpu in (True, False):
         preset.experiments(has_gpu)
         for axis in axes_of(preset.sweep_for(has_gpu)):
@@ -324,18 +301,14 @@ def _variants_from(tables: object) -> tuple[Variant, ...]:
         raise ProblemError(*problems_from_validation(error)) from None
     if sides is None:
         message = f"without_gpu.variants is {shortened(tables)}, but it must be a list of tables."
-        raise ProblemError(
-            request_problem(
-                message, "Write them as [[without_gpu.variants]].", key="without_gpu.variants", value=tables
-            )
+        raise request_error(
+            message, "Write them as [[without_gpu.variants]].", key="without_gpu.variants", value=tables
         )
     labels = [side.label for side in sides]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         message = f"Two variants are labelled '{shortened(twice)}'."
-        raise ProblemError(
-            request_problem(message, "Give each its own label.", key="variants.label", value=twice)
-        )
+        raise request_error(message, "Give each its own label.", key="variants.label", value=twice)
     return tuple(Variant(side.label, dict(side.model_extra or {})) for side in sides)
 
 
@@ -344,23 +317,18 @@ def _name_from(title: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not name:
         message = f"title is '{shortened(title)}', but its file's name needs a letter from a to z or a digit."
-        raise ProblemError(request_problem(message, "Choose another title.", key="title", value=title))
-    return f"{name}-preset" if _DEVICE.fullmatch(name) else name
-
-
-_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
-"""Names that Windows takes for devices, whatever the ending of the file."""
+        raise request_error(message, "Choose another title.", key="title", value=title)
+    # Windows takes these for devices, whatever the ending of the file
+    return f"{name}-preset" if re.fullmatch(r"con|prn|aux|nul|(com|lpt)\d", name) else name
 
 
 def _taken(title: str, remedy: str) -> ProblemError:
-    name = _name_from(title)
-    return ProblemError(
-        request_problem(f"There is already a preset named '{name}'.", remedy, key="title", value=title)
-    )
+    message = f"There is already a preset named '{_name_from(title)}'."
+    return request_error(message, remedy, key="title", value=title)
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a window reading the folder meanwhile never sees half a preset."""
+    # whole or not at all: a window reading the folder meanwhile never sees half a preset
     partial = path.with_suffix(".partial")
     with _failure_as_problem("saved", path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -375,4 +343,46 @@ def _failure_as_problem(deed: str, path: Path) -> Iterator[None]:
     except OSError as error:
         where = f"at {path}" if deed == "saved" else f"({path})"
         message = f"The preset could not be {deed} {where}: {error.strerror}."
-        raise ProblemError(request_problem(message, "Check that the folder can be written.")) from None
+        raise request_error(message, "Check that the folder can be written.") from None
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
+    remedy = "Simplify it; no setting needs that."
+    try:
+        # tomllib's time grows with the square of a dotted key's length; a file's code has dots in quotes
+        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise RecursionError
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why, remedy = f"is not valid TOML: {shortened(error, _LONGEST_REASON)}", "Correct that line."
+    except RecursionError:
+        why = "is nested too deeply"
+    except ValueError:
+        why = "has a number with too many digits"
+    raise request_error(f"{origin} {why}.", remedy, value=origin)
+
+
+_LONGEST_REASON, _MOST_DOTS = 200, 2_000
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*["\\]?')
+# a preset keeps the code of a model's own file, in which most lines need an escape or two
+MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
+    try:
+        with path.open("rb") as file:
+            # it may be any file, of any size
+            content = file.read(MOST_TOML_BYTES + 1)
+        text = content.decode("utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "a file cannot have such a name"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8 text"
+        message = f"{path} could not be read: {reason}."
+        raise request_error(message, "Check the path.", value=path) from None
+    if len(content) > MOST_TOML_BYTES:
+        message = f"{path} is larger than a file of settings may be ({MOST_TOML_BYTES // 2**10:,} KiB)."
+        raise request_error(message, "Remove what is not a setting.", value=path)
+    return parse_toml(text, str(path))

@@ -11,17 +11,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from engine.experiment.text import Sentence, Text, shortened
+from engine.experiment.value import Sentence, Text, shortened
 
-_MOST_PROBLEMS = 100
-"""The most problems of one validation; there are fewer settings."""
+# of one validation: there are fewer settings; and the longest path that a system takes
+_MOST_PROBLEMS, _LONGEST_VALUE, _LONGEST_KEY = 100, 4_096, 80
 
 
 class Kind(StrEnum):
-    """The kinds of problem a user can meet.
-
-    `REQUEST`: the settings must change; before a run has started it also means that nothing was tried.
-    """
+    """The kinds of problem a user can meet; `REQUEST`: the settings must change."""
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"
@@ -38,11 +35,7 @@ class Kind(StrEnum):
 
 
 class Problem(BaseModel):
-    """A problem in words that a user can act on.
-
-    `key`, `value` and `allowed` are the setting at fault, its value, and what it may be; None where the
-    problem is not about a setting.
-    """
+    """A problem in words that a user can act on; where a setting is at fault, with its key and value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,10 +48,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """Raised with one or more problems; `problem` is the first, and str() is its sentence.
-
-    `detail` is the traceback of what it came from, where that was in another process.
-    """
+    """Raised with problems, the first of which it tells; `detail` is a traceback from another process."""
 
     def __init__(self, *problems: Problem, detail: str = "") -> None:
         super().__init__(problems[0].message)
@@ -78,8 +68,11 @@ def request_problem(
     return Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key=key, value=text, allowed=allowed)
 
 
-_LONGEST_VALUE = 4_096
-"""The longest value in a problem: the longest path that a system takes."""
+def request_error(
+    message: str, remedy: str, *, key: str | None = None, value: object = None, allowed: str | None = None
+) -> ProblemError:
+    """The error with the one `request_problem`."""
+    return ProblemError(request_problem(message, remedy, key=key, value=value, allowed=allowed))
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
@@ -88,21 +81,17 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Choose one of: {', '.join(names)}."
     return request_problem(
-        f"There is no {noun} named '{value}'.",
-        remedy,
-        key=key,
-        value=value,
-        allowed=", ".join(names),
+        f"There is no {noun} named '{value}'.", remedy, key=key, value=value, allowed=", ".join(names)
     )
 
 
-def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """The error of a validator when settings contradict one another; `key` is relative to its part.
+def contradiction(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
+    """A validator's error where settings contradict one another; `key` is relative to its part.
 
     `message` continues a sentence that begins with the setting's title.
     """
-    context = {"key": key, "remedy": remedy, "value": shortened(value)}
-    return PydanticCustomError("setting", "{message}", {"message": message, **context})
+    context = {"message": message, "key": key, "remedy": remedy, "value": shortened(value)}
+    return PydanticCustomError("setting", "{message}", context)
 
 
 def problems_from_validation(
@@ -118,60 +107,41 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     value, context = detail.get("input"), detail.get("ctx") or {}
     kind, name = str(detail["type"]), titles.get(key or "", key or "The settings")
     if kind == "extra_forbidden" and key:
-        return unknown_name_of_key(_with_parts(key, value), titles)
+        # its first part is already unknown, but the whole key shows what was meant
+        while isinstance(value, Mapping) and len(value) == 1 and len(key) < _LONGEST_KEY:
+            part, value = next(iter(value.items()))
+            key = f"{key}.{part}"
+        return unknown_name_of_key(key, titles)
     if kind == "setting":
         full = f"{key}.{context['key']}" if key else context["key"]
         message = f"{titles.get(full, full)} {context['message']}"
         return request_problem(message, context["remedy"], key=full, value=context["value"])
     if kind == "missing" and key:
         return request_problem(f"{name} is missing.", "Give it a value.", key=key)
-    allowed = _allowed(kind, context)
+    allowed, shown = _allowed(kind, context), shortened(value)
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
         return request_problem(
-            f"{name}: {sentence}.",
-            f"Change {'it' if key else 'them'}.",
-            key=key,
-            value=shortened(value),
+            f"{name}: {sentence}.", f"Change {'it' if key else 'them'}.", key=key, value=shown
         )
-    shown = shortened(value)
-    is_text = isinstance(value, str) and value
-    quoted = f"'{shown}'" if is_text else "empty" if value in (None, "") else shown
-    return request_problem(
-        f"{name} is {quoted}, but it must be {allowed}.",
-        f"Set it to {allowed}.",
-        key=key,
-        value=shown,
-        allowed=allowed,
-    )
-
-
-def _with_parts(key: str, value: object) -> str:
-    """The key with the parts nested below it, since its first part is already unknown."""
-    while isinstance(value, Mapping) and len(value) == 1 and len(key) < _LONGEST_KEY:
-        part, value = next(iter(value.items()))
-        key = f"{key}.{part}"
-    return key
-
-
-_LONGEST_KEY = 80
+    quoted = f"'{shown}'" if isinstance(value, str) and value else "empty" if value in (None, "") else shown
+    message = f"{name} is {quoted}, but it must be {allowed}."
+    return request_problem(message, f"Set it to {allowed}.", key=key, value=shown, allowed=allowed)
 
 
 def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
     """A setting that does not exist."""
     keys, key = sorted(known_keys), shortened(key)
-    near, listed = _near_keys(key, keys), "`ammeter settings` lists all of them."
-    remedy = f"Did you mean {alternatives(near)}? {listed}" if near else f"Remove it; {listed}"
-    return request_problem(
-        f"There is no setting named '{key}'.", remedy, key=key, allowed=", ".join(keys) or None
-    )
+    near, all_listed = _near_keys(key, keys), "`ammeter settings` lists all of them."
+    remedy = f"Did you mean {alternatives(near)}? {all_listed}" if near else f"Remove it; {all_listed}"
+    message = f"There is no setting named '{key}'."
+    return request_problem(message, remedy, key=key, allowed=", ".join(keys) or None)
 
 
 def _near_keys(key: str, keys: list[str]) -> list[str]:
-    """Known keys that resemble `key`, or else its last part, in spelling or in initials."""
-    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
-    if near:
+    if near := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
         return near
+    # its last part may resemble one in spelling, or in initials
     last = key.rpartition(".")[2].lower()
     parts = {known: known.rpartition(".")[2] for known in keys}
     alike = difflib.get_close_matches(last, sorted(set(parts.values())), n=1, cutoff=0.75)
@@ -181,42 +151,34 @@ def _near_keys(key: str, keys: list[str]) -> list[str]:
 
 
 _TYPES = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     "int_parsing_size": "a whole number of ordinary size",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     "string_type": "text",
     "string_unicode": "text in UTF-8",
-    "model_type": "a table of settings",
-    "model_attributes_type": "a table of settings",
-    "dict_type": "a table of settings",
-    "tuple_type": "a list",
-    "list_type": "a list",
+    "string_pattern_mismatch": "auto, cpu, cuda:0 or another device of `ammeter catalog`",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a table of settings"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "{} or more"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "less_than": ("lt", "less than {}"),
+    "string_too_short": ("min_length", "at least {} characters"),
+    "string_too_long": ("max_length", "at most {} characters"),
 }
 
 
 def _allowed(kind: str, context: dict[str, Any]) -> str | None:
     if kind in ("literal_error", "enum"):
         return str(context["expected"]).replace("'", "")
-    if kind == "string_pattern_mismatch":
-        return "auto, cpu, cuda:0 or another device of `ammeter catalog`"
     if kind == "one_of":
         return str(context["allowed"])
-    bounds = {
-        "greater_than_equal": ("ge", "{} or more"),
-        "greater_than": ("gt", "more than {}"),
-        "less_than_equal": ("le", "at most {}"),
-        "less_than": ("lt", "less than {}"),
-        "string_too_short": ("min_length", "at least {} characters"),
-        "string_too_long": ("max_length", "at most {} characters"),
-    }
-    if kind in bounds:
-        name, form = bounds[kind]
+    if kind in _BOUNDS:
+        name, form = _BOUNDS[kind]
         limit = context[name]
         return form.format(f"{limit:,g}" if isinstance(limit, float) else f"{limit:,}")
     return _TYPES.get(kind)

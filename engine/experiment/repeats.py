@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
+from pydantic import Field
+
+from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.value import Message, Seconds
 
 MOST_REPEATS = 1_000
 
@@ -38,18 +40,15 @@ class Turn:
 def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
     """The runs of the labelled sides in training order: A B, B A, A B, ...
 
-    Each repeat reverses the order of the one before, so that a drift of the machine hits every side alike,
-    and raises the seed of every side by one. Raises ProblemError where a seed would grow too large.
+    Each repeat raises the seed of every side by one, and reverses the order of the one before, so that a
+    drift of the machine hits every side alike. Raises ProblemError where a seed would grow too large.
     """
     check_seeds(sides, repeats)
-    turns: list[Turn] = []
-    for repeat in range(repeats):
-        one_round = [
-            Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
-            for label, side in sides
-        ]
-        turns += one_round if repeat % 2 == 0 else reversed(one_round)
-    return tuple(turns)
+    return tuple(
+        Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
+        for repeat in range(repeats)
+        for label, side in (sides if repeat % 2 == 0 else reversed(sides))
+    )
 
 
 def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
@@ -57,4 +56,39 @@ def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
     seed = max((experiment.seed for _, experiment in sides), default=0)
     if seed + repeats - 1 > _LARGEST_SEED:
         message = f"is {seed}, but {repeats:,} repeats would need seeds beyond {_LARGEST_SEED}."
-        raise ProblemError(setting_problem("seed", message, "Give a smaller seed.", value=seed))
+        raise setting_error("seed", message, "Give a smaller seed.", value=seed)
+
+
+MOST_EXTRA_REPEATS = 20
+"""Most runs of a cell for the sake of a wanted precision, unless `repeats` asks for more."""
+
+
+class Plan(Message):
+    """Every cell is piloted, then trained `repeats` times, in turns with those that it is compared with.
+
+    With `precision_percent`, the 95 % interval of every ratio to its baseline shall reach no further than
+    this from the ratio: the cells with the widest intervals are repeated until that is so. With
+    `time_limit_seconds` nothing new begins once that much time has been spent on the sweep.
+    """
+
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    precision_percent: Annotated[float | None, Field(gt=0, le=100)] = None
+    time_limit_seconds: Annotated[float | None, Field(gt=0, le=1e9)] = None
+
+
+class Pilot(Message):
+    """A few steps of a cell in a fresh worker, from which the time and memory of its runs are foretold.
+
+    `start_seconds` pass beside steps and validations (worker, data, model, compiling); `validation_seconds`
+    is one validation, None without any. What was not measured is None.
+    """
+
+    steps: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+    start_seconds: Seconds
+    step_ms: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    samples_per_second: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    peak_mib: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    validation_seconds: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    final_loss: float | None = None
+    steps_per_epoch: Annotated[int | None, Field(ge=1)] = None

@@ -20,16 +20,14 @@ from engine.experiment.catalog import (
     DataRef,
     Precision,
 )
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import DATASET
+from engine.experiment.own.library_models import ModelRef
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The values that decide which settings apply: the text of each ("true", "0", "sgd"), and the precisions.
-
-    `defines` are the names that the model's own file defines, some of them in place of settings.
-    """
+    """The values that decide which settings apply: the text of each ("true", "0", "sgd"), the precisions, and
+    the names that the model's own file defines."""
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
@@ -85,9 +83,8 @@ class Chosen:
 
     def uses_scaler(self) -> bool:
         """`Experiment.uses_scaler` for any of the precisions."""
-        return self.has("scaler.mode", "on") or (
-            self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
-        )
+        is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
+        return is_auto or self.has("scaler.mode", "on")
 
     def takes_optimizer(self) -> bool:
         """The model's own file may make the optimizer instead."""
@@ -129,8 +126,7 @@ class Setting:
     """A setting's words and rules.
 
     `hint` says in the form what an empty field means; `words` are values shown otherwise than capitalized;
-    `when` says whether it means anything beside the others. Without a `group` it stands at the form's top.
-    `place` moves it within its group from where it is declared. `is_picked`: text from a list.
+    without a `group` it stands at the form's top, and `place` moves it within one; `is_picked`: from a list.
     """
 
     title: str

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
-from engine.experiment.problem import setting_error
+from engine.experiment.problem import contradiction
 from engine.experiment.setting import Chosen, Flag, Group, has, setting
 
 
@@ -29,13 +29,11 @@ class Part(BaseModel):
     """Base of every table of settings: frozen; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
-
+    # of the settings that name none
     group: ClassVar[Group | None] = None
-    """The group of settings that name none."""
 
 
-LEAST_BLOCKS = 5
-"""Fewer whole blocks do not show how steady a speed is."""
+LEAST_BLOCKS = 5  # fewer do not show how steady a speed is
 
 
 class Measure(Part):
@@ -102,7 +100,7 @@ class Optimizer(Part):
     @model_validator(mode="after")
     def _momentum_is_for_sgd(self) -> Self:
         if self.momentum and self.name != "sgd":
-            raise setting_error(
+            raise contradiction(
                 "momentum", f"is for sgd; {self.name} has its own.", "Set it to 0.", self.momentum
             )
         return self
@@ -112,11 +110,7 @@ _RISE_TITLE = "One-cycle rise"
 
 
 class Schedule(Part):
-    """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak.
-
-    `cosine` falls to `final_fraction` of the peak; `one-cycle` rises over `rise_fraction` of the steps first
-    (it warms up by itself); `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
-    """
+    """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak."""
 
     group = Group.SCHEDULE
 
@@ -167,7 +161,7 @@ class Schedule(Part):
     @model_validator(mode="after")
     def _one_cycle_has_its_own_rise(self) -> Self:
         if self.name == "one-cycle" and self.warmup_steps:
-            raise setting_error(
+            raise contradiction(
                 "warmup_steps",
                 f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
                 f"Set it to 0. {_RISE_TITLE} sets for how long.",
@@ -218,14 +212,11 @@ def joined(names: Iterable[str]) -> str:
 
 
 def _recipe_name(value: object) -> object:
-    """Takes "plain", "fast", or parts as a list or joined by "+" or ","; gives the recipe's name."""
-    if isinstance(value, str):
-        names = [name.strip() for name in value.lower().replace("+", ",").split(",") if name.strip()]
-    elif isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        names = [name.strip().lower() for name in value]
-    else:
+    # parts may come as a list, or joined by "+" or ","
+    given = _at_commas(value.replace("+", ",")) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         return value
-    names = [name.replace("-", "_") for name in names]
+    names = [name.strip().lower().replace("-", "_") for name in given]
     if names in ([PLAIN], [FAST]):
         return names[0]
     unknown = next((name for name in names if name not in RECIPE_PARTS), None)
@@ -241,8 +232,7 @@ def _at_commas(value: object) -> object:
     return value
 
 
-UNCAPTURED_STEPS = 3
-"""Steps before a capture: they leave the optimizer's state and tuned kernels, which it needs."""
+UNCAPTURED_STEPS = 3  # before a capture: they leave the optimizer's state and tuned kernels, which it needs
 
 
 class Step(Part):
@@ -392,8 +382,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """The states of a run to save: that of the `best` validation accuracy, the `last`, and with
-    `rewind_every` that from before its loss became NaN."""
+    """The states of a run to save."""
 
     group = Group.SAVING
 

@@ -1,10 +1,16 @@
-"""The base class of messages between worker and program, and the bounds of their numbers."""
+"""Values from outside: the base class of messages, the bounds of their numbers, and text.
+
+Text from outside, such as names, notes, file names and a worker's words, is shown and never obeyed.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+import reprlib
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Message(BaseModel):
@@ -41,3 +47,103 @@ Mib = Annotated[float, Field(ge=-MOST_MIB, le=MOST_MIB, allow_inf_nan=False)]
 MOST_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+LONGEST_TEXT = 10_000
+LONGEST_LINE = 1_000
+LONGEST_SENTENCE = 600
+LONGEST_DETAILS = 200_000
+"""In characters; of details the end is kept, where a traceback says what happened."""
+
+# Control characters, which a terminal obeys; direction marks, which would reverse the rest of a sentence if a
+# name left one open; lone surrogates and noncharacters, which neither a file nor a page can hold.
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_LINE_ENDS = re.compile(r"\r\n?")
+_BREAKS = re.compile(r"[\t\n\u2028\u2029]+")
+_MOST_QUOTED = 60
+_LARGEST_WRITTEN = 10**60
+
+
+def printable(text: str) -> str:
+    """The text in lines, with "�" for each character that a terminal would obey or a page cannot show."""
+    if _OBEYED.search(text) is None:
+        return text
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", _LINE_ENDS.sub("\n", text))
+
+
+def one_line(text: str) -> str:
+    """The text as `printable` has it, without tabs and line ends."""
+    return _BREAKS.sub(" ", printable(text))
+
+
+def cell_text(text: str) -> str:
+    """The text for a table's cell, with an apostrophe before what a spreadsheet would run as a formula."""
+    text = printable(text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text
+
+
+def shortened(value: object, most: int = _MOST_QUOTED) -> str:
+    """A value of any kind as a sentence can quote it: on one line, at most `most` characters."""
+    return _cut(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        # no deeper into lists and tables than a sentence can show
+        self.maxlevel, self.maxdict, self.maxstring, self.maxother = 3, 8, 120, 120
+        self.maxlist = self.maxtuple = self.maxset = 20
+
+    def repr_of(self, value: object) -> str:
+        return self.repr(value) if isinstance(value, list | tuple | dict | set | int) else str(value)
+
+    def repr_int(self, value: int, _level: int) -> str:
+        # Python writes no integer of more than 4,300 digits
+        return str(value) if abs(value) < _LARGEST_WRITTEN else "a number of very many digits"
+
+
+_short = _Short()
+
+
+def _bounded(value: Any) -> Any:
+    return _cut(value, printable, LONGEST_TEXT) if isinstance(value, str) else value
+
+
+def _sentence(value: Any) -> Any:
+    if not isinstance(value, str) or len(value) <= LONGEST_SENTENCE:
+        return _bounded(value)
+    # what it quotes is in the middle; why that is a problem comes after it
+    half = LONGEST_SENTENCE // 2
+    return f"{printable(value[: half - 1])}…{printable(value[-half:])}"
+
+
+def _line(value: Any) -> Any:
+    return _cut(value, one_line, LONGEST_LINE) if isinstance(value, str) else value
+
+
+def _details(value: Any) -> Any:
+    return printable(value[-LONGEST_DETAILS:]) if isinstance(value, str) else value
+
+
+def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
+    # what is cut off need not be looked at: a text may have millions of characters
+    start = clean(text[: most + 1])
+    return start if len(start) <= most else f"{start[: most - 1]}…"
+
+
+Sentence = Annotated[str, BeforeValidator(_sentence)]
+"""A sentence or two that may quote what is from outside; of much of it the middle is left out."""
+
+Text = Annotated[str, BeforeValidator(_bounded)]
+"""Sentences from outside, perhaps several lines."""
+
+Line = Annotated[str, BeforeValidator(_line)]
+"""A name or a clause from outside."""
+
+Details = Annotated[str, BeforeValidator(_details)]
+"""A traceback, or the end of what a worker wrote to stderr."""
+
+
+def in_sentence(words: str) -> str:
+    """A sentence's first words as written within one; an abbreviation keeps its capitals."""
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]

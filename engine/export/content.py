@@ -18,7 +18,7 @@ from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 

@@ -12,12 +12,10 @@ from engine.compare.sides import Side
 from engine.compare.verdict import Pieces, joined
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
-from engine.experiment.experiment import Experiment
-from engine.experiment.titles import setting_title
-from engine.protocol.numerics.advice import Advice
-from engine.words.names import dataset_words
+from engine.experiment.experiment import Experiment, setting_title
+from engine.protocol.advice import Advice
+from engine.words.names import applying_settings, dataset_words, setting_text
 from engine.words.numbers import NONE
-from engine.words.settings import applying_settings, setting_text
 
 Cells = tuple[str, ...]
 Row = Mapping[str, Any]

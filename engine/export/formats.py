@@ -16,7 +16,7 @@ from engine.export.files import check_free, place
 if TYPE_CHECKING:
     from engine.export.content import Content
     from engine.protocol.numerics.numerics import Numerics
-    from engine.protocol.profile.profiles import Profiles
+    from engine.protocol.profiles import Profiles
     from engine.protocol.trials import Limit
     from engine.protocol.tune import Tuning
     from engine.store.saved.study import Study

@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.installation.fetching.connection import Broken, Connections, RefusedError, is_address
 from engine.installation.fetching.control import Stopped
 from engine.installation.fetching.uv import never, run_uv

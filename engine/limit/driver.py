@@ -9,17 +9,15 @@ from dataclasses import replace
 
 from engine.driver import Driver
 from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems, resolve
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.code import DATASET, OWN
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import SideSearch, outcome
 from engine.limit.search import Search
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
-from engine.protocol.memory_lines import MemoryLine, line_near
-from engine.protocol.trials import Limit, Tried
+from engine.protocol.trials import Limit, MemoryLine, Tried, line_near
 from engine.store.forecasts import Forecasts
 from engine.store.saved.study import Study
 from engine.store.store import Store

@@ -21,8 +21,7 @@ from engine.drawing.shapes import (
 )
 from engine.drawing.text_places import TextPlaces
 from engine.experiment.value import MIB_PER_GIB
-from engine.protocol.memory_lines import MemoryLine, needed_mib
-from engine.protocol.trials import LimitSide
+from engine.protocol.trials import LimitSide, MemoryLine, needed_mib
 from engine.words.numbers import linear_ticks
 
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LOW_FOOT = 44.0, 10.0, 26.0, 24.0, 8.0

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.trials import Bound, Trial
+from engine.protocol.trials import Bound, MemoryLine, Trial
 
 APART_FRACTION = 0.9
 """Above this fraction of a batch, another batch is so near that noise hides the slope between the two."""

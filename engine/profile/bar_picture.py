@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.profile.names import part_title, side_names
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import Profiles, ProfileSide
 from engine.words.numbers import number, share_text, three_figures
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0

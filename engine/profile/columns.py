@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from engine.profile.names import side_names
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text, three_figures, times
 
 NAME = 0

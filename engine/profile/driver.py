@@ -10,8 +10,8 @@ from engine.experiment.problem import Problem
 from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
-from engine.protocol.profile.profile import Profiled
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import Profiled
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.words.numbers import number
 

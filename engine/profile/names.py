@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from engine.compare.names import experiment_titles
-from engine.experiment.text import in_sentence
-from engine.protocol.numerics.advice import Advice
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.experiment.value import in_sentence
+from engine.protocol.advice import Advice
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import Profiles
 
 _TITLES = {
     StepPart.MEMORY: "Memory-bound",

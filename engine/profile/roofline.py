@@ -13,9 +13,8 @@ from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortene
 from engine.experiment.experiment import Precision
 from engine.profile.bar_picture import profile_looks
 from engine.profile.names import side_names
-from engine.protocol.profile.limits import Limits
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import Limits, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, throughput_text
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 10.0

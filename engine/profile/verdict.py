@@ -8,10 +8,9 @@ from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, part_title
-from engine.protocol.numerics.advice import Changes
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.remedies import (
+from engine.protocol.advice import Changes
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import (
     Remedy,
     fast_recipe,
     fused_optimizer,

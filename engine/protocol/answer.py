@@ -28,12 +28,12 @@ class Answer(Message):
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known by now."""
+        """True once anything is known."""
         raise NotImplementedError
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to be carried on."""
+        """True if nothing is left to be carried on."""
         return True
 
     def afresh(self) -> Self:

@@ -12,28 +12,30 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_vali
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.text import Details, Line, Text
 from engine.experiment.value import (
     LARGEST_STEP,
     MOST_ENTRIES,
     MOST_MIB,
     MOST_ROWS,
     MOST_SECONDS,
+    Details,
     Fraction,
+    Line,
     Message,
     Mib,
     Positive,
     Seconds,
     StepNumber,
+    Text,
     Whole,
 )
-from engine.protocol.findings import Checked as Checked
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.advice import Checked as Checked
 from engine.protocol.numerics.numerics import PartMeasured as PartMeasured
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
-from engine.protocol.profile.profile import Profiled as Profiled
+from engine.protocol.profile import Profiled as Profiled
 from engine.protocol.summary import Environment as Environment
 from engine.protocol.summary import Summary as Summary
+from engine.protocol.trials import MemoryLine
 from engine.protocol.trials import Tried as Tried
 
 

@@ -2,13 +2,76 @@
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Mib, Seconds, StepNumber, Whole
-from engine.protocol.profile.energy import Energy
+from engine.experiment.value import Line, Message, Mib, Positive, Seconds, StepNumber, Whole
+
+Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+class Slowdown(IntFlag):
+    """What holds a card's clocks down: the bits of the column `slowdown` of `Samples`.
+
+    A busy card normally works at its power limit, which is no disturbance; the others are.
+    """
+
+    HEAT = 1
+    POWER_SUPPLY = 2
+    POWER_LIMIT = 4
+
+    @property
+    def disturbances(self) -> Slowdown:
+        """Without the card's own power limit."""
+        return self & ~Slowdown.POWER_LIMIT
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each reason as a phrase: "heat"."""
+        return tuple(_SLOWDOWN_WORDS[reason] for reason in self)
+
+
+_SLOWDOWN_WORDS = {
+    Slowdown.HEAT: "heat",
+    Slowdown.POWER_SUPPLY: "the power supply",
+    Slowdown.POWER_LIMIT: "the power limit",
+}
+
+
+class Energy(Message):
+    """`joules` over `samples` samples in `steps` steps of `seconds` together.
+
+    What the idle device takes is included; `idle_watts` is its power before the model was on it. NVML counts
+    one graphics card, RAPL the processor packages without memory, fans and power supply.
+    """
+
+    source: Literal["nvml", "rapl"]
+    joules: Joules
+    seconds: Seconds
+    steps: Positive
+    samples: Positive
+    idle_watts: Watts | None = None
+
+    @property
+    def mean_watts(self) -> float | None:
+        """The mean power; None for no time."""
+        return self.joules / self.seconds if self.seconds else None
+
+    @property
+    def net_joules(self) -> float | None:
+        """Energy of training beyond that of the idle device; None where its idle power is unknown."""
+        return None if self.idle_watts is None else max(0.0, self.joules - self.idle_watts * self.seconds)
+
+    def per_step(self) -> float:
+        """Joules a step, with those of the idle device."""
+        return self.joules / self.steps
+
+    def per_thousand_samples(self) -> float:
+        """Joules for a thousand samples, with those of the idle device."""
+        return 1e3 * self.joules / self.samples
 
 
 class Environment(Message):
@@ -27,20 +90,17 @@ class Environment(Message):
 class Summary(Message):
     """The figures of one run; a figure that does not apply is None, never 0.
 
-    `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
-    steady this run was; `speed_note` says why there is no speed, or what it suffered from, and `slowed_by`
-    what held the card's clocks down. The peaks allocated, reserved and resident are over training without
-    warm-up: the caching allocator's, or for a CPU the worker's resident memory over its idle level;
-    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search. `spilled_mib` is what a driver
-    that does so put into the host's memory, as it did not fit on the card. `final_train_loss` is the mean
-    over the last epoch, or over the part of it that was trained; accuracies are fractions, 0 to 1.
-
-    `recipe` is the one in force at the end, its parts joined by "+", and `left_out` says why a requested part
-    is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").
-    `warmup_seconds` include compiling and capturing. The memory breakdown is of one step's tensors, and
-    `other_mib` is the rest of the training peak. Utilisation, activity, power and clock are means over the
-    measured steps; temperature and other programs' memory are maxima; `energy` is of the measured steps. A
-    pause counts in `paused_seconds` only, and the sampling of ranges in `sampling_seconds`.
+    `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how steady
+    this run was; `speed_note` says why there is no speed, or what it suffered from. The peaks allocated,
+    reserved and resident are over training without warm-up, resident memory over the worker's idle level;
+    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search; `spilled_mib` is what a driver
+    put into the host's memory. `final_train_loss` is the mean over the last epoch, or over the part of it
+    that was trained; accuracies are fractions, 0 to 1. `recipe` is the one in force at the end, its parts
+    joined by "+"; `left_out` says why a requested part is missing. `warmup_seconds` include compiling and
+    capturing. The memory breakdown is of one step's tensors, and `other_mib` is the rest of the training
+    peak. Utilisation, activity, power and clock are means over the measured steps, temperature and other
+    programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
+    `sampling_seconds`.
     """
 
     steps: StepNumber = 0

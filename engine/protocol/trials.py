@@ -1,27 +1,87 @@
-"""The largest batch that fits: the trials of a search for it, its result, and their study."""
+"""The largest batch that fits: memory by batch size, the trials of a search, its result, and their study."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
-from engine.experiment.text import Line, Text
 from engine.experiment.value import (
     MIB_PER_GIB,
     MOST_ENTRIES,
     Fraction,
+    Line,
     Message,
     Mib,
     Positive,
     Seconds,
+    Text,
     Whole,
 )
 from engine.protocol.answer import Answer
-from engine.protocol.memory_lines import MemoryLine
 from engine.words.numbers import times
+
+_MOST_SAMPLES = 1e15
+
+
+class MemoryLine(BaseModel):
+    """One moment of a step: `fixed_mib` whatever the batch, and `per_sample_mib` for each sample of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    fixed_mib: float
+    per_sample_mib: float
+
+    def at(self, batch_size: float) -> float:
+        """The moment's memory in MiB."""
+        return self.fixed_mib + self.per_sample_mib * batch_size
+
+    def batch_at(self, mib: float) -> float:
+        """The batch size, unrounded, at which it reaches `mib`; infinite where it never does."""
+        return (mib - self.fixed_mib) / self.per_sample_mib if self.per_sample_mib > 0 else math.inf
+
+
+def highest_line(lines: Sequence[MemoryLine], batch_size: int) -> MemoryLine:
+    """The line that decides at that batch size. Raises ValueError where there is none."""
+    return max(lines, key=lambda line: line.at(batch_size))
+
+
+def needed_mib(lines: Sequence[MemoryLine], batch_size: int) -> float:
+    """The memory in MiB that a batch needs: the peak over all moments of a step."""
+    return highest_line(lines, batch_size).at(batch_size)
+
+
+def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
+    """The largest batch that fits; 0 where one sample is too much, None where memory does not grow."""
+    if any(line.per_sample_mib <= 0 and line.fixed_mib > budget_mib for line in lines):
+        return 0
+    rooms = [(budget_mib - line.fixed_mib) / line.per_sample_mib for line in lines if line.per_sample_mib > 0]
+    return max(0, math.floor(min(*rooms, _MOST_SAMPLES))) if rooms else None
+
+
+def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:
+    """The line that decides at the largest batch within the budget: where a search may begin."""
+    return highest_line(lines, max(1, largest_batch(lines, budget_mib) or 1))
+
+
+def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
+    """The lines that are the highest at some batch size of 1 or more, by rising slope."""
+    steeper = list(lines)
+    if not steeper:
+        return ()
+    hull = [max(steeper, key=lambda line: (line.at(1), line.per_sample_mib))]
+    while steeper := [line for line in steeper if line.per_sample_mib > hull[-1].per_sample_mib]:
+        hull.append(min(steeper, key=lambda line: (_crossing(hull[-1], line), -line.per_sample_mib)))
+    return tuple(hull)
+
+
+def _crossing(flatter: MemoryLine, steeper: MemoryLine) -> float:
+    return (flatter.fixed_mib - steeper.fixed_mib) / (steeper.per_sample_mib - flatter.per_sample_mib)
+
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
 """Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
@@ -36,10 +96,9 @@ Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
 class Trial(Message):
     """One batch size, really trained for `steps` whole optimizer steps; `cause` is None where it fits.
 
-    `peak_mib` is its peak in the quantity of the budget: on an accelerator what the caching allocator had
-    allocated, with what it had reserved in `reserved_mib`; on a CPU the data segment over that of the idle
-    worker. A trial that did not fit has none: what it needed could not be seen. An `uncompiled` trial leaves
-    out a requested `compile`, to come near the answer quickly.
+    `peak_mib` is its peak in the quantity of the budget, if it fits: on an accelerator what the caching
+    allocator had allocated, on a CPU the data segment over that of the idle worker. An `uncompiled` trial
+    leaves out a requested `compile`, to come near the answer quickly.
     """
 
     batch_size: Positive
@@ -54,11 +113,11 @@ class Trial(Message):
 
 
 class Tried(Message):
-    """The answer to the job `try`: the trial, and the memory it had, in MiB.
+    """The answer to the job `try`: the trial, and the memory it had.
 
-    `budget_mib` is the cap, or what other programs leave free. `leaked_mib` is what was still held over
-    `baseline_mib` after everything was freed. `model_mib` is the least that training takes at any batch:
-    parameters, gradients and optimizer state.
+    `budget_mib` is the cap, or what other programs leave free; `leaked_mib` was still held over
+    `baseline_mib` in the end. `model_mib`, of parameters, gradients and optimizer state, is what training
+    takes at any batch.
     """
 
     event: Literal["tried"] = "tried"
@@ -75,9 +134,8 @@ class LimitResult(Message):
     """The limit in one precision.
 
     `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
-    granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"). With a
-    recipe that compiles, both of these trials were compiled. `seconds` count from the first trial.
-    `recommended_batch` leaves the requested margin free. `peak_mib` is the largest batch's.
+    granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"), with
+    compiled trials if the recipe compiles. `recommended_batch` leaves the requested margin free.
     """
 
     precision: Precision
@@ -94,10 +152,9 @@ class LimitResult(Message):
 
 
 class LimitSide(Message):
-    """The search in one precision. `trying` is the batch in trial; `budget_mib` is the last trial's.
+    """The search in one precision; `trying` is the batch in trial, `budget_mib` the last trial's.
 
-    `forecast` are lines in MiB, in the quantity of the trials; empty if unknown. `problem` says why training
-    fails whatever the batch.
+    `forecast` is in the quantity of the trials; `problem` says why training fails whatever the batch.
     """
 
     label: Line
@@ -130,7 +187,7 @@ class LimitSide(Message):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the largest batch is the answer, and not only what a stopped search had reached."""
+        """True if the largest batch is the answer, and not only what a stopped search had reached."""
         return self.result is not None and self.result.verified
 
     @property
@@ -168,8 +225,7 @@ class LimitSide(Message):
     @property
     def at_least(self) -> str:
         """ "at least " unless the next larger batch was proven to be too large."""
-        is_exact = self.result is not None and self.result.verified and self.result.bound_by != "data"
-        return "" if is_exact else "at least "
+        return "" if self.result and self.is_proven and self.result.bound_by != "data" else "at least "
 
     @property
     def words(self) -> str:
@@ -199,13 +255,11 @@ class Limit(Answer):
     def digest(self) -> str:
         """What is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
         known = [side for side in self.sides if side.trials]
-        if not known:
-            return ""
         words = ", ".join(side.words for side in known)
         # the other is measured against strict FP32, wherever that stands, or else against the first
         ordered = sorted(known, key=lambda side: side.precision is not Precision.FP32)
         ratio = times_the_batch(*ordered) if len(ordered) == 2 else None
-        return f"{words}." if ratio is None else f"{words}: {times(ratio)} times the batch."
+        return words and (f"{words}." if ratio is None else f"{words}: {times(ratio)} times the batch.")
 
     def afresh(self) -> Self:
         unknown = {"trials": (), "budget_mib": None, "result": None, "problem": None}
@@ -253,7 +307,5 @@ class Limit(Answer):
 
 def times_the_batch(base: LimitSide, other: LimitSide) -> float | None:
     """The other's batch over the base's; None unless memory bounds both, and that is proven."""
-    for side in (base, other):
-        if side.result is None or not side.result.verified or side.result.bound_by != "memory":
-            return None
-    return other.largest_batch / base.largest_batch
+    bounds = {side.result.bound_by if side.result and side.is_proven else None for side in (base, other)}
+    return other.largest_batch / base.largest_batch if bounds == {"memory"} else None

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.text import Line
-from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, Positive, Seconds, Whole
 from engine.protocol.answer import Answer
 from engine.words.numbers import times
 

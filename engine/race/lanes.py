@@ -20,7 +20,7 @@ from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.curves import Columns
 from engine.experiment.problem import Kind, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.store.record import RunRecord, Status
 
 

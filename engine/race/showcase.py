@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from engine.experiment.catalog import Catalog, DeviceEntry, Precision
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import MIB_PER_GIB
 

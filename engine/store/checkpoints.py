@@ -7,9 +7,9 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from engine.experiment.experiment import named, setting_title
 from engine.experiment.paths import checkpoint_path, checkpoints_folder, file_name_of, part_path
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.experiment.titles import named, setting_title
 from engine.protocol.events import Failed, Finished
 from engine.store.record import RunRecord, Status
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import one_line, printable, shortened
+from engine.experiment.value import one_line, printable, shortened
 from engine.store import checkpoints, journal
 from engine.store.queue import claims
 from engine.store.record import Status

@@ -20,8 +20,8 @@ from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
-from engine.protocol.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
-from engine.words.settings import comparable_settings
+from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
+from engine.words.names import comparable_settings
 
 Quantity = Literal["allocated", "resident"]
 _APART = 1.5  # the slope between batches closer than this drowns in noise

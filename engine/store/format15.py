@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study, columns_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from engine import Later
 from engine.curves import Curves
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import one_line, shortened
+from engine.experiment.value import one_line, shortened
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
 from engine.store import edits, journal, recording, samples

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
-from engine.experiment.text import one_line, printable
+from engine.experiment.value import one_line, printable
 from engine.protocol.events import Environment, Summary
 
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from engine.compare.sides import for_speed
 from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import VARIANT, Cell, Grid
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import VARIANT, Cell, Grid
 from engine.experiment.value import MIB_PER_GIB
-from engine.protocol.memory_lines import needed_mib
+from engine.protocol.trials import needed_mib
 from engine.store.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord

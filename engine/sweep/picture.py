@@ -12,7 +12,7 @@ from engine.drawing.chart_parts import Span, span_of
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
-from engine.experiment.sweep.grid import Axis, Grid
+from engine.experiment.sweep import Axis, Grid
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results
 from engine.words.numbers import Tick, nice_step
 from resources.looks import DARK, LIGHT

@@ -11,7 +11,7 @@ from engine.compare.evidence import Evidence, doubts_of, is_disturbed
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Figure, figures, own_cell, row_of
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.statistics import Interval
 from engine.store.record import Status

@@ -9,7 +9,7 @@ from engine.compare.figures import Figure
 from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words_beside
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
-from engine.experiment.text import in_sentence
+from engine.experiment.value import in_sentence
 from engine.sweep.picture import CellPicture, CellSpot, Shades, head, is_higher_better, levels, line_looks
 from engine.sweep.results import CellResult, Results
 
@@ -91,10 +91,7 @@ class _Scatter:
         return CellPicture(drawing, tuple(reversed(spots)))
 
     def _point(self, cell: CellResult) -> Point:
-        return (
-            self._across.place(cell.finite(self._x) or 0.0),
-            self._up.place(cell.finite(self._y) or 0.0),
-        )
+        return (self._across.place(cell.finite(self._x) or 0.0), self._up.place(cell.finite(self._y) or 0.0))
 
     def _look(self, cell: CellResult) -> SideLook:
         return self._looks[0 if self._by is None else cell.places[self._by]]

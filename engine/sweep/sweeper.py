@@ -16,8 +16,8 @@ from engine.experiment import repeats
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.sweep.grid import Axis, Grid
-from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.sweep import Axis, Grid
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner

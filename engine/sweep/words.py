@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from engine.compare.figures import SPEED, Figure
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
 from engine.words.numbers import counted, pace_text, range_text

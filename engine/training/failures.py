@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import traceback
 
+from engine.experiment.experiment import named
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.titles import named
 from engine.protocol.events import Summary
-from engine.training.memory_errors import is_out_of_memory
+from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")

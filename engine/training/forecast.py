@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
-from engine.protocol.memory_lines import MemoryLine, highest_line, upper_hull
+from engine.protocol.trials import MemoryLine, highest_line, upper_hull
 from engine.training.data.batches import Batch
 from engine.training.data.datasets import footprint
 from engine.training.data.own import own_footprint
@@ -27,7 +27,7 @@ from engine.training.measuring.memory import LiveBytes
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
-from engine.training.steps.garbage import no_collection
+from engine.training.steps.captured import no_collection
 from engine.training.steps.optimizer import optimizer_for
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord

@@ -175,11 +175,7 @@ def _entry(
     hardly_faster: str | None = None,
 ) -> PrecisionEntry:
     return PrecisionEntry(
-        precision=precision,
-        available=reason is None,
-        reason=reason,
-        note=note,
-        hardly_faster=hardly_faster,
+        precision=precision, available=reason is None, reason=reason, note=note, hardly_faster=hardly_faster
     )
 
 

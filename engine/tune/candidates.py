@@ -14,7 +14,7 @@ from typing import Any
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Chosen
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
 from engine.experiment.value import MIB_PER_GIB

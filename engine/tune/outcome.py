@@ -9,15 +9,13 @@ from typing import Any
 
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import Experiment, flattened
-from engine.experiment.titles import named
+from engine.experiment.experiment import Experiment, flattened, named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import Gain, Tuning
 from engine.tune.halving import ranking
 from engine.tune.proof import known_speed
-from engine.words.names import dataset_words
+from engine.words.names import as_typed, dataset_words, setting_text
 from engine.words.numbers import counted, memory_text, pace_text, seconds_text, times
-from engine.words.settings import as_typed, setting_text
 
 _BAR, _ROW, _TOP, _GAP = 22.0, 38.0, 26.0, 12.0
 _LOSS = "text3"

@@ -12,14 +12,12 @@ from typing import Any
 from engine.compare.evidence import is_spoiled
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.experiment.repeats import Turn, in_turns
+from engine.experiment.repeats import Pilot, Turn, in_turns
 from engine.experiment.settings import LEAST_BLOCKS
-from engine.experiment.sweep.plan import Pilot
 from engine.experiment.value import MIB_PER_GIB
-from engine.loss_band import band_of
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import Proof, Tuning, TuningTrial
-from engine.statistics import paired_ratio_interval, typical_ratio
+from engine.statistics import band_of, paired_ratio_interval, typical_ratio
 from engine.tune.candidates import Changes, changed
 from engine.tune.halving import Outcome, ranking
 from engine.words.names import left_out_words

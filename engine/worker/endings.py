@@ -1,20 +1,89 @@
-"""The problems of workers that died, hung, or sent what is no event."""
+"""The problems of workers that died, hung, or sent what is no event, and where the user's code was."""
 
 from __future__ import annotations
 
+import re
 import signal
+from dataclasses import dataclass
+from pathlib import Path
 
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.trials import SPILLED
-from engine.worker.last_words import LastWords
 
+_FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
+_THREAD = re.compile(r"(?P<other>Thread 0x)?.*\(most recent call first\):")
+"""The head of a thread's frames; those of the thread that dumped begin with "Current thread" or "Stack"."""
+_MODULES = re.compile(r"Extension modules: |<truncated rest of")
 _FIRST_CRASH = 0x80000000
 """On Windows an exit status from here on is an NTSTATUS of an error."""
+_CORRECT = {
+    Kind.HANG: "Look there for a loop that never ends.",
+    Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of the user's code that was being run."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def place(self) -> str:
+        """The place as errors of the user's code name it: "net.py, line 12, in forward"."""
+        function = "" if self.function.startswith("<") else f", in {self.function}"
+        return f"{self.file}, line {self.line}{function}"
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """The user's frames, the innermost first, and what else the worker wrote."""
+
+    frames: tuple[Frame, ...]
+    rest: str
+
+    @property
+    def frame(self) -> Frame | None:
+        """The innermost line; None where no line of the user's was being run."""
+        return self.frames[0] if self.frames else None
+
+    @property
+    def trace(self) -> str:
+        """The user's frames as a traceback, and the rest."""
+        lines = [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in self.frames]
+        head = ["Traceback (most recent call first):", *lines] if lines else []
+        return "\n".join([*head, *([self.rest] if self.rest else [])])
+
+
+def last_words(stderr: str, code: Code) -> LastWords:
+    """Reads a dump by faulthandler from the end of a worker's stderr.
+
+    Of several threads the one that dumped counts, or else the first that ran the user's code.
+    """
+    paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
+    # as faulthandler writes them
+    names = {path.encode("ascii", "backslashreplace").decode(): name for path, name in paths.items()}
+    threads: list[list[Frame]] = []
+    rest: list[str] = []
+    frames: list[Frame] | None = None
+    for line in stderr.splitlines():
+        if thread := _THREAD.fullmatch(line):
+            frames = []
+            threads.insert(len(threads) if thread["other"] else 0, frames)
+        elif frames is not None and (found := _FRAME.fullmatch(line)):
+            if found["path"] in names:
+                frames.append(Frame(names[found["path"]], int(found["line"]), found["function"]))
+        elif not _MODULES.match(line):
+            frames = None
+            rest.append(line)
+    return LastWords(tuple(next(filter(None, threads), [])), "\n".join(rest).strip("\n"))
 
 
 def broken_protocol(sent: str) -> Problem:
-    """The worker sent `sent`."""
+    """The problem of a worker that sent `sent`."""
     return Problem(
         kind=Kind.PROTOCOL,
         message=f"The training process sent {sent}.",
@@ -23,19 +92,19 @@ def broken_protocol(sent: str) -> Problem:
 
 
 def spilled() -> Problem:
-    """A trial that crawls in the host's memory, and was ended."""
+    """The problem of a trial that crawls in the host's memory, and was ended."""
     return Problem(kind=Kind.SPILLED, message=SPILLED, remedy="Try a smaller batch.")
 
 
 def death(status: int) -> Problem:
-    """A worker that ended with that exit status."""
+    """The problem of a worker that ended with that exit status."""
+    remedy = "The details below show its last output."
     if status >= 0:
         # Windows' codes of crashes are known in hexadecimal: 0xC0000005
-        number = f"0x{status:08X}" if status >= _FIRST_CRASH else f"{status}"
-        how, remedy = f"with exit status {number}", "The details below show its last output."
+        how = f"with exit status {f'0x{status:08X}' if status >= _FIRST_CRASH else status}"
     else:
-        how = f"by signal {_signal_name(-status)}"
-        remedy = "The details below show its last output."
+        known = -status in set(signal.Signals)
+        how = f"by signal {-status}{f' ({signal.Signals(-status).name})' if known else ''}"
         if -status == getattr(signal, "SIGKILL", 9):
             remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
@@ -45,23 +114,9 @@ def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:
     """The problem with the user's line that was being run, or at least the file."""
     if words.frame is not None and problem.kind in _CORRECT:
         message = f"{words.frame.place}: {problem.message}"
-        return problem.model_copy(
-            update={"message": message, "key": "model", "remedy": _CORRECT[problem.kind]}
-        )
+        update = {"message": message, "key": "model", "remedy": _CORRECT[problem.kind]}
+        return problem.model_copy(update=update)
     if problem.kind is Kind.WORKER_DIED:
         message = f"{problem.message.removesuffix('.')} while it ran {code.file}."
         return problem.model_copy(update={"message": message})
     return problem
-
-
-_CORRECT = {
-    Kind.HANG: "Look there for a loop that never ends.",
-    Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",
-}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)

@@ -28,7 +28,7 @@ from gui.compare.settings import SettingsCard
 from gui.compare.table import FigureTable
 from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
-from gui.widgets.answers.answer_page import wrapped
+from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.sides import Side
-from engine.experiment.titles import FACTS, setting_title
+from engine.experiment.experiment import FACTS, setting_title
 from gui.widgets import Button, ElidedLabel, divider, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip

@@ -19,7 +19,7 @@ from gui.session.background import Background
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
-from gui.widgets.answers.answer_page import wrapped
+from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import set_text
 

@@ -17,7 +17,7 @@ from engine.installation.installed import Installation
 from engine.installation.machine.builds import Build
 from engine.installation.machine.hardware import Hardware
 from engine.installation.wanted import Plan, Wanted
-from engine.worker.awake import kept_awake
+from engine.worker.launcher import kept_awake
 from gui.session.background import Background, own_error
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def _plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
 
 def _installer() -> Installs:
     from engine.installation.installer import Installer
-    from engine.worker.tryout import try_out
+    from engine.worker.launcher import try_out
 
     return Installer(None, try_out)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QObject
 
@@ -25,20 +24,17 @@ from gui.setup.panel import SetupPanel
 class LimitController(StudyController[StudyView[Limit]]):
     """Queues limits and shows them; forecasts what the form describes."""
 
+    kind = LIMIT
+
     def __init__(
-        self,
-        setup: SetupPanel,
-        panel: LimitPanel,
-        experiments: Experiments,
-        parent: QObject | None = None,
+        self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
         super().__init__(
             experiments,
             experiments.limits,
             panel.show_view,
-            stop_button=panel.stop,
-            menu=panel.menu,
-            parent=parent,
+            panel,
+            parent,
         )
         self._setup, self._panel = setup, panel
         self._limits, self._forecaster = experiments.limits, experiments.forecaster
@@ -59,20 +55,12 @@ class LimitController(StudyController[StudyView[Limit]]):
         """Queues a limit in each precision of the form, and shows it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
-    def export(self, path: Path) -> None:
-        """Writes the limit that is shown, in the format of the path's ending."""
-        view = self._limits.view(self._key or "")
-        if view is not None:
-            # the dialog has asked whether to replace a file of that name
-            self._write(lambda: LIMIT.export(view.study, path, force=True))
-
     def _connect(self) -> None:
         self._setup.take_orders("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
-        self._panel.export.asked.connect(self.export)
         self._panel.copied.connect(self.reported)
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)

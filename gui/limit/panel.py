@@ -27,7 +27,7 @@ from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, StudyMenu
+from gui.widgets.buttons import ExportMenu, StudyMenu
 from gui.widgets.table import ResultTable
 from gui.widgets.table.result_table import copy_lines
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QObject
 
@@ -12,7 +11,7 @@ from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
 from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
-from gui.numerics.map.view import KEY
+from gui.numerics.map_view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
@@ -25,6 +24,8 @@ _NO_SAMPLES = "This run has no sample of its ranges yet."
 
 class NumericsController(StudyController[StudyView[Numerics]]):
     """Queues studies of numerics, shows and exports them."""
+
+    kind = NUMERICS
 
     def __init__(
         self,
@@ -39,9 +40,8 @@ class NumericsController(StudyController[StudyView[Numerics]]):
             experiments,
             experiments.numerics,
             panel.show_view,
-            stop_button=panel.head.stop,
-            menu=panel.head.menu,
-            parent=parent,
+            panel.head,
+            parent,
             follows=follows,
         )
         self._setup, self._panel = setup, panel
@@ -75,13 +75,6 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
         self.page_wanted.emit()
 
-    def export(self, path: Path) -> None:
-        """Writes the numerics that are shown, in the format of the path's ending."""
-        view = self._numerics.view(self._key or "")
-        if view is not None:
-            # the dialog has asked whether to replace a file of that name
-            self._write(lambda: NUMERICS.export(view.study, path, force=True))
-
     def _connect(self, follows: bool) -> None:
         if follows:
             self._setup.take_orders(
@@ -93,7 +86,6 @@ class NumericsController(StudyController[StudyView[Numerics]]):
             self._panel.study_wanted.connect(self._go_deeper)
         self._setup.draft_changed.connect(self._show_kept)
         self._panel.changes_wanted.connect(self._setup.use_changes)
-        self._panel.head.export.asked.connect(self.export)
 
     def _go_deeper(self) -> None:
         """Examines the chosen parts of what is shown."""

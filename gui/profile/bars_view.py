@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Signal
 from engine.drawing.shapes import Drawing
 from engine.profile.bar_picture import PartPlace, bars_drawing, part_places
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets.messages import OfferedView

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE
-from engine.protocol.profile.profiles import Profiles, profiles_of
+from engine.protocol.profiles import Profiles, profiles_of
 from gui.profile.panel import ProfilePanel
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
@@ -19,6 +18,8 @@ from gui.setup.panel import SetupPanel
 
 class ProfileController(StudyController[StudyView[Profiles]]):
     """Queues profiles, shows and exports them."""
+
+    kind = PROFILE
 
     def __init__(
         self,
@@ -34,9 +35,8 @@ class ProfileController(StudyController[StudyView[Profiles]]):
             experiments,
             experiments.profiles,
             panel.show_view,
-            stop_button=head.stop,
-            menu=head.menu,
-            parent=parent,
+            head,
+            parent,
             follows=follows,
         )
         self._profiles = experiments.profiles
@@ -47,7 +47,6 @@ class ProfileController(StudyController[StudyView[Profiles]]):
             panel.profile_wanted.connect(self._profile_again)
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
-        head.export.asked.connect(self.export)
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
         """Queues profiles of experiments, or of runs, and shows them."""
@@ -64,13 +63,6 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         else:
             runs = [run for run_id in run_ids if (run := self._experiments.runs.record(run_id)) is not None]
             self.submit([run.experiment for run in runs], run_ids)
-
-    def export(self, path: Path) -> None:
-        """Writes the profile that is shown, in the format of the path's ending."""
-        view = self._profiles.view(self._key or "")
-        if view is not None:
-            # the dialog has asked whether to replace a file of that name
-            self._write(lambda: PROFILE.export(view.study, path, force=True))
 
     def _profile_again(self) -> None:
         view = self._profiles.view(self._key or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QAction, QDesktopServices
 
-from gui.widgets.saved_menu import ExportMenu
+from gui.widgets.buttons import ExportMenu
 
 _VIEWER = "https://ui.perfetto.dev"
 TRACE_WRITTEN = "Open it at ui.perfetto.dev, or at chrome://tracing."

@@ -6,24 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QScrollArea,
-    QStackedLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QStackedLayout, QWidget
 
 from engine.compare.energy import step_energy_text
-from engine.experiment.text import in_sentence
+from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
 from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import date_text, number, share_text
 from gui.profile.bars_view import BarsView
@@ -33,9 +26,7 @@ from gui.profile.rows_view import RowsView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
-from gui.widgets.answers.advice_view import AdviceView, AdviceWords
-from gui.widgets.answers.answer_page import changes_words, wrapped
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
@@ -257,11 +248,7 @@ class ProfileAnswer(QWidget):
         return "\n".join([self.large.text(), *self._texts])
 
     def _show_sides(
-        self,
-        profiles: Profiles,
-        verdicts: Sequence[Verdict | None],
-        gains: Sequence[Gain | None],
-        told: str,
+        self, profiles: Profiles, verdicts: Sequence[Verdict | None], gains: Sequence[Gain | None], told: str
     ) -> None:
         """Shows each side's gain, its bound unless `told` above, and its remedy."""
         sides, self._texts = QWidget(), []

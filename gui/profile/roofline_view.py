@@ -10,11 +10,11 @@ from engine.drawing.shapes import Drawing
 from engine.profile.names import side_names
 from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
 from engine.profile.verdict import MFU, mfu_sentence
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
 from gui.widgets import label
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part
 
 _NOTHING_YET = (

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from engine.profile import columns as figures
 from engine.profile.columns import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
 from engine.profile.names import part_phrase, part_title, side_names
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles
 from engine.words.numbers import share_text
 from gui.widgets import Button, Segmented
 from gui.widgets.messages import OfferedView

@@ -18,8 +18,7 @@ from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
-from gui.results.saved import read_studies
-from gui.results.studies import StudyMaker, StudyPages
+from gui.results.studies import StudyMaker, StudyPages, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import Line
 from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow

@@ -1,22 +1,34 @@
-"""The pages of opened limits, numerics, profiles, sweeps and tunings: the views that also show them live."""
+"""Saved limits, numerics, profiles, sweeps and tunings: what the table shows of them, and their pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
+from engine.profile.gain import gains
+from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
+from engine.protocol.tune import Tuning
+from engine.store.saved.study import Study
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from engine.words.names import setting_text
+from engine.words.numbers import counted, number
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.profile.controller import ProfileController
 from gui.profile.panel import ProfilePanel
-from gui.runs.table.rows import StudyKind
+from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyController
@@ -30,26 +42,14 @@ from gui.tune.panel import TunePanel
 class _Limits(StudyController[StudyView[Limit]]):
     """Shows saved limits. The form's own limit is another's affair."""
 
+    kind = LIMIT
+
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject
     ) -> None:
-        super().__init__(
-            experiments,
-            experiments.limits,
-            panel.show_view,
-            stop_button=panel.stop,
-            menu=panel.menu,
-            parent=parent,
-            follows=False,
-        )
+        super().__init__(experiments, experiments.limits, panel.show_view, panel, parent, follows=False)
         panel.use_requested.connect(setup.use_batch)
-        panel.export.asked.connect(self._export)
         panel.copied.connect(self.reported)
-
-    def _export(self, path: Path) -> None:
-        view = self._experiments.limits.view(self._key or "")
-        if view is not None:
-            self._write(lambda: LIMIT.export(view.study, path, force=True))
 
 
 StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
@@ -151,3 +151,124 @@ class StudyPages(QStackedWidget):
         sweeps = self._controllers.get("sweep")
         if isinstance(sweeps, SweepController):
             sweeps.set_in_sight(is_in_sight and self.currentWidget() is self._panels["sweep"])
+
+
+def read_studies(store_path: Path) -> tuple[StudyRow, ...]:
+    """All saved studies, in any order; those that cannot be read are left out. Raises ProblemError."""
+    with Store(store_path) as store:
+        return tuple(_studies(store))
+
+
+def _studies(store: Store) -> Iterator[StudyRow]:
+    for entry in store.studies.newest():
+        try:
+            study = store.studies.find(entry.id)
+        except ProblemError:
+            # one damaged study must not hide the others
+            continue
+        yield study_row(study)
+    yield from map(_sweep_row, store.sweeps.bare.newest())
+
+
+def study_row(study: Study[Any]) -> StudyRow:
+    """A study as the table shows it."""
+    answer = study.answer
+    title, result, ratio, experiment = _TOLD[study.kind](answer)
+    is_failed = study.problem is not None and not answer.is_known
+    return StudyRow(
+        study.kind,
+        study.id,
+        title,
+        experiment.model,
+        study.created,
+        "failed" if is_failed else result,
+        ratio,
+        study.device_name,
+        experiment,
+        is_failed=is_failed,
+        is_unfinished=not study.is_over,
+    )
+
+
+_Told = tuple[str, str, float | None, Experiment]
+"""Title, result, ratio, and the experiment that *Use these settings* takes."""
+
+
+def _limit(limit: Limit) -> _Told:
+    best = limit.best
+    sides = [limit.baseline] if best is None else [limit.baseline, best]
+    sizes = " → ".join(f"{side.largest_batch:,}" for side in sides)
+    return "Largest batch", f"{sizes} samples", limit.ratio, limit.baseline.experiment
+
+
+def _numerics(numerics: Numerics) -> _Told:
+    experiment = numerics.experiment
+    return f"Numerics, {experiment.precision.label}", _finding(numerics.results), None, experiment
+
+
+def _finding(results: NumericsResults) -> str:
+    """The most serious finding, in a few words."""
+    if results.nan is not None and (first := results.nan.first) is not None:
+        return f"NaN or Inf from {first.module or first.operation}"
+    if results.islands is not None and results.islands.modules is not None:
+        return f"{counted(len(results.islands.modules), 'module')} must stay in FP32"
+    if results.range is not None:
+        rows = results.range.rows
+        losing = {row.module for row in rows if row.became_zero or row.became_nonfinite}
+        modules = {row.module for row in rows}
+        return f"{len(losing):,} of {counted(len(modules), 'module')} lose numbers"
+    if results.nan is not None:
+        return "no NaN or Inf"
+    return "losses compared" if results.ladder is not None else "operations mapped"
+
+
+_TITLES = {1: "Profile", 2: "Profile of both"}
+
+
+def _profile(profiles: Profiles) -> _Told:
+    first, count = profiles.sides[0].experiment, len(profiles.sides)
+    title = f"Profile, {first.precision.label}" if count == 1 else _TITLES.get(count, f"Profile of {count}")
+    ratios = [gain.ratio for gain in gains(profiles) if gain is not None and gain.ratio is not None]
+    times = [number(profile.step_ms) for profile in profiles.measured()]
+    result = f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms a step" if times else "failed"
+    return title, result, max(ratios, default=None), first
+
+
+def _tune(tuning: Tuning) -> _Told:
+    ratio = tuning.proof.speedup if tuning.proof is not None else None
+    return "Tune", _fastest(tuning), ratio, tuning.winner or tuning.experiment
+
+
+def _fastest(tuning: Tuning) -> str:
+    if tuning.winner is None:
+        return "no winner" if tuning.phase == "over" else "unfinished"
+    return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "as it was"
+
+
+def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
+    texts = {"batch_size": f"batch {experiment.batch_size:,}", "precision": experiment.precision.label}
+    recipe = setting_text("step.recipe", experiment.step.recipe).lower()
+    return ", ".join({**texts, "step.recipe": recipe}[key] for key in keys if key in {*texts, "step.recipe"})
+
+
+_TOLD: dict[str, Any] = {"limit": _limit, "numerics": _numerics, "profile": _profile, "tune": _tune}
+
+
+def _sweep_row(record: SweepRecord) -> StudyRow:
+    first = record.grid.cells[0].experiment
+    return StudyRow(
+        "sweep",
+        record.id,
+        record.name,
+        first.model,
+        record.created,
+        _axes(record.grid),
+        device=record.device_name,
+        experiment=first,
+        is_failed=record.problem is not None,
+        is_unfinished=record.is_claimed,
+    )
+
+
+def _axes(grid: Grid) -> str:
+    return f"{' × '.join(str(len(axis.values)) for axis in grid.axes)}, {counted(grid.size, 'cell')}"

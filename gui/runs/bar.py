@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QDragEnterEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QStackedLayout, QToolButton, QWidget
 
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.words.numbers import counted
 from gui.runs.table.line import has_runs
 from gui.runs.table.lines import TIP
@@ -15,7 +15,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton
 from gui.widgets.boxes import in_row, wide
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 

@@ -14,9 +14,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
-from engine.experiment.text import shortened
-from engine.experiment.value import MIB_PER_GIB
-from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
+from engine.experiment.value import MIB_PER_GIB, shortened
+from engine.runner import fitting_batch, with_accumulation
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, UnreadableRun
 from gui.runs.panel import RunsPanel
@@ -46,7 +45,7 @@ def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> t
     size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
     if size is None:
         return ()
-    offers = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
+    offers = [Retry(f"Try batch {size:,}", experiment.model_copy(update={"batch_size": size}))]
     accumulated = with_accumulation(experiment, size)
     if accumulated is not None:
         times = accumulated.step.gradient_accumulation

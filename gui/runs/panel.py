@@ -11,8 +11,17 @@ from PySide6.QtWidgets import QFrame, QMenu, QStackedWidget, QWidget
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
 from gui.runs.folders import FolderList, in_folder
-from gui.runs.marks import MarksDialog, toggled
-from gui.runs.menu import Entry, add_colours, add_entries, add_folders, add_tags, fill_columns, why_no_ranges
+from gui.runs.menu import (
+    Entry,
+    MarksDialog,
+    add_colours,
+    add_entries,
+    add_folders,
+    add_tags,
+    fill_columns,
+    toggled,
+    why_no_ranges,
+)
 from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import one_line
+from engine.experiment.value import one_line
 from gui.runs.table.columns import Column
 from gui.runs.table.model import RunsModel
 from gui.runs.table.view import RunsTable

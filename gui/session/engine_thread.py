@@ -17,8 +17,7 @@ from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Star
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
-from engine.worker.awake import kept_awake
-from engine.worker.launcher import Launcher
+from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
 from gui.session.order import CanPause, CanStop, Order, WaitingList, Work, key_of
 

@@ -10,13 +10,12 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import in_turns
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan, in_turns
+from engine.experiment.sweep import Grid
 from engine.installation.installed import Engine, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import ForecastMade
-from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.protocol.trials import MemoryLine, needed_mib
 from engine.store.forecasts import forecast_key
 from gui.session.engine_thread import EngineThread
 

@@ -9,8 +9,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 
 
 @dataclass(frozen=True)

@@ -1,56 +1,70 @@
-"""The base of the controllers of studies and sweeps."""
+"""The base of the pages of studies and sweeps, and of their controllers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
+from engine.export.formats import Kind
+from engine.words.numbers import date_text, share_text
 from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.studies import StudyView
 from gui.session.work import Orders, OrderView, View
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.buttons import ExportMenu, Format, StudyMenu
 from gui.widgets.messages import may_delete
-from gui.widgets.saved_menu import ExportMenu, Format, StudyMenu
+
+
+class Head(Protocol):
+    """The controls of a page."""
+
+    stop: Button
+    menu: StudyMenu
+
+    @property
+    def export(self) -> ExportMenu: ...
 
 
 class StudyController(QObject, Generic[View]):
     """Shows work by its key as long as it goes on, and work that has begun in place of other work.
 
-    `show_view` shows a view, None for the empty state; `stop_button` and `menu` are the page's.
-    `page_wanted` asks for the page; `reported` carries what was done, or why nothing was;
-    `written` the path of a file.
+    `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
+    the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
     """
 
     page_wanted = Signal()
     reported = Signal(str)
     written = Signal(object)  # Path
+    kind: ClassVar[Kind[Any]]
 
     def __init__(
         self,
         experiments: Experiments,
         work: Orders[View],
         show_view: Callable[[View | None], object],
-        *,
-        stop_button: Button,
-        menu: StudyMenu,
+        head: Head,
         parent: QObject | None = None,
+        *,
         follows: bool = True,
     ) -> None:
         """One that does not follow shows only what it is told to open."""
         super().__init__(parent)
         self._follows = follows
         self._experiments = experiments
-        self._ordered, self._show_view, self._menu = work, show_view, menu
+        self._ordered, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
-        stop_button.clicked.connect(self._stop_work)
-        menu.delete_asked.connect(self._delete)
+        head.stop.clicked.connect(self._stop_work)
+        head.menu.delete_asked.connect(self._delete)
+        head.export.asked.connect(self.export)
         work.changed.connect(self._update)
         if follows:
             work.began.connect(self._show)
@@ -65,6 +79,13 @@ class StudyController(QObject, Generic[View]):
     def stop(self) -> None:
         """Waits for a file that is being written, before the window closes."""
         self._background.stop()
+
+    def export(self, path: Path) -> None:
+        """Writes what is shown, in the format of the path's ending."""
+        view = self._ordered.view(self._key or "")
+        if isinstance(view, StudyView):
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: self.kind.export(view.study, path, force=True))
 
     def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
         """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""
@@ -162,11 +183,11 @@ class StudyHead(QWidget):
     def show_view(
         self,
         view: OrderView | None,
-        note: str,
-        fraction: float,
-        precision: Precision | None,
+        note: str = "",
+        fraction: float = 0.0,
+        precision: Precision | None = None,
         *,
-        is_known: bool,
+        is_known: bool = False,
     ) -> None:
         """Shows work so far, None for none; what is known of it can be exported."""
         is_busy = view is not None and view.is_unfinished
@@ -179,3 +200,40 @@ class StudyHead(QWidget):
         set_text(self.problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
         self.problem.setVisible(problem is not None)
         self.export_button.setEnabled(is_known)
+
+
+class StudyPage(QFrame, Generic[View]):
+    """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, head: StudyHead, parent: QWidget | None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.head = head
+        self._view: View | None = None
+        self._pages = QStackedLayout()
+
+    def view(self) -> View | None:
+        """The work that is shown."""
+        return self._view
+
+    def lay_out(self, *pages: QWidget) -> None:
+        """Puts these below the head."""
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        for page in pages:
+            self._pages.addWidget(page)
+        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+
+
+def state_words(view: OrderView, what: str, doing: str) -> str:
+    """How far the work on `doing` is, in words; once it is over `what` it was, on which device and when."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        return ", ".join(part for part in (what, view.device_name, date_text(view.created)) if part)
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"{doing}: {view.doing or 'starting a process'}{share}"

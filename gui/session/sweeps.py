@@ -11,8 +11,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of

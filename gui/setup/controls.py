@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.experiment.experiment import setting_help, setting_title
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
-from engine.experiment.titles import setting_help, setting_title
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import ComboBox, Segmented, set_property

@@ -20,13 +20,13 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
 )
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import OWN, Code, code_from, keeps_code
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.presets import Preset
 from engine.experiment.setting import Chosen
-from engine.experiment.sweep.grid import Value
-from engine.protocol.numerics.advice import Changes
-from engine.words.settings import applies
+from engine.experiment.sweep import Value
+from engine.protocol.advice import Changes
+from engine.words.names import applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, words_of
 
 _LENGTHS = ("epochs", "steps")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from engine.experiment.experiment import all_settings
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.experiment import all_settings, setting_help
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Entry, Group, Setting
-from engine.experiment.titles import setting_help
 
 
 def _settings_in(group: Group) -> tuple[Setting, ...]:

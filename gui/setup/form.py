@@ -11,10 +11,9 @@ from shiboken6 import isValid
 
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Precision, setting_help, setting_title
 from engine.experiment.own.code import OWN
 from engine.experiment.presets import Preset
-from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
 from gui.setup.data import PathEdit

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, QWidget
 
-from engine.experiment.sweep.grid import Axis
+from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
 from gui.setup.survey import Survey, left_out_words, memory_words, plan_words, time_words
 from gui.theme.theme import theme

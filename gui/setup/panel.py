@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
-from engine.protocol.numerics.advice import Changes, of_advice
+from engine.protocol.advice import Changes, of_advice
 from gui.session.request import Request
 from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
@@ -29,7 +29,7 @@ from gui.setup.question_box import QuestionBox
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Surveyor, sweep_request
 from gui.widgets import label
-from gui.widgets.answers.answer_page import changes_words
+from gui.widgets.answer_page import changes_words
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 WIDTH = 320

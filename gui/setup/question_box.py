@@ -22,7 +22,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import in_column
-from gui.widgets.popover import Popover
+from gui.widgets.messages import Popover
 
 _BOX_HEIGHT, _ROW_HEIGHT, _MARGIN = 56, 60, 5
 _ICON, _TEXT = 12, 38

@@ -19,7 +19,7 @@ from engine.experiment.presets import (
     save_own,
 )
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep.grid import VARIANT, Grid
+from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE

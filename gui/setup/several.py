@@ -12,7 +12,7 @@ from gui.setup.draft import Draft
 from gui.setup.fields import NONE, TEXT_KEYS, text_of
 from gui.widgets import Field, set_property
 from gui.widgets.boxes import in_column
-from gui.widgets.filter_edit import FilterEdit
+from gui.widgets.buttons import FilterEdit
 
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 

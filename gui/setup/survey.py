@@ -13,14 +13,11 @@ from pydantic import BaseModel, Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.checks import Catalog, look_at_nothing, problems
-from engine.experiment.experiment import Experiment
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
-from engine.experiment.repeats import MOST_REPEATS
-from engine.experiment.sweep.axes import axes_of
-from engine.experiment.sweep.grid import VARIANT, Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
-from engine.experiment.titles import setting_problem
+from engine.experiment.repeats import MOST_REPEATS, Plan
+from engine.experiment.sweep import VARIANT, Axis, Grid, axes_of, grid_of
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.sweep.estimate import Fit, estimate_of_grid, fit_of

@@ -19,7 +19,7 @@ from gui.show.race.clock import RaceClock
 from gui.show.race.view import RaceView
 from gui.show.scale import Scale, ShowButton, explained
 from gui.show.transport import ShowTransport
-from gui.theme.motion import reduces_motion, set_reduced_motion
+from gui.theme.theme import reduces_motion, set_reduced_motion
 from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QInputDialog
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 from engine.export.formats import SWEEP
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
@@ -56,9 +56,8 @@ class SweepController(StudyController[SweepView]):
             experiments,
             experiments.sweeps,
             self._show_sweep,
-            stop_button=panel.head.stop,
-            menu=panel.head.menu,
-            parent=parent,
+            panel.head,
+            parent,
             follows=follows,
         )
         # an export must not delay what is shown
@@ -148,7 +147,6 @@ class SweepController(StudyController[SweepView]):
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", self._repeat)
         panel.example_wanted.connect(self._fill_in_example)
-        panel.head.export.asked.connect(self.export)
         panel.go_on.clicked.connect(self._go_on)
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)

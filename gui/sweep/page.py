@@ -18,8 +18,7 @@ from gui.sweep.views.choosers import Chooser, chooser_row
 from gui.sweep.views.picture_view import PictureView, Slice, figure_entries, figure_named
 from gui.sweep.words import counts, facts_of, status_of
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
-from gui.widgets.answers.answer_page import wrapped
-from gui.widgets.answers.view_tabs import ViewTab, ViewTabs
+from gui.widgets.answer_page import ViewTab, ViewTabs, wrapped
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS

@@ -1,13 +1,15 @@
-"""The application's theme: system, light or dark."""
+"""The application's theme: system, light or dark; and reduced motion."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from importlib import resources
 from typing import Literal, cast, get_args
 
 import shiboken6
 from PySide6.QtCore import QDir, QObject, Qt, Signal
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from gui.theme.fonts import font, load_fonts
@@ -128,3 +130,42 @@ def _qt_palette(palette: Palette) -> QPalette:
     for role in (QPalette.ColorRole.WindowText, QPalette.ColorRole.Text, QPalette.ColorRole.ButtonText):
         result.setColor(QPalette.ColorGroup.Disabled, role, QColor(palette.off))
     return result
+
+
+_GET_CLIENT_AREA_ANIMATION = 0x1042
+_choice: bool | None = None
+
+
+def reduces_motion() -> bool:
+    """True if results are shown at once instead of animated.
+
+    Without a choice in this program the desktop's setting counts, if Qt (6.12 or newer) or Windows has one.
+    """
+    return _desktop_reduces_motion() if _choice is None else _choice
+
+
+def set_reduced_motion(choice: bool | None) -> None:
+    """Sets the choice for this program; None follows the desktop."""
+    global _choice
+    _choice = choice
+
+
+def reduced_motion_choice() -> bool | None:
+    """The choice for this program; None if none was made."""
+    return _choice
+
+
+def _desktop_reduces_motion() -> bool:
+    hints = QGuiApplication.styleHints()
+    accessibility = getattr(hints, "accessibility", None)
+    preference = getattr(accessibility() if accessibility else None, "motionPreference", None)
+    if preference is not None:
+        return "reduce" in str(preference().name).lower()
+    return sys.platform == "win32" and not _windows_animates()
+
+
+def _windows_animates() -> bool:
+    animates = ctypes.c_int(1)
+    user32 = getattr(ctypes, "windll").user32  # noqa: B009 - mypy knows the name on Windows only
+    user32.SystemParametersInfoW(_GET_CLIENT_AREA_ANIMATION, 0, ctypes.byref(animates), 0)
+    return bool(animates.value)

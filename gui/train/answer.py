@@ -14,7 +14,7 @@ from engine.compare.verdict import Pieces
 from gui.widgets import label, set_text
 from gui.widgets.boxes import in_column
 from gui.widgets.labels import plain_tip
-from gui.widgets.verdict import LARGE, VerdictLabel
+from gui.widgets.stat_card import LARGE, VerdictLabel
 
 _QUIET_LINES = 2
 

@@ -12,7 +12,7 @@ from engine.compare.figures import ENERGY
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun

@@ -9,8 +9,7 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
 
-from engine.experiment.own.code import Code
-from engine.experiment.own.place import AFTER, BEFORE, Place, place_of
+from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
 from engine.experiment.problem import Problem
 from gui.theme.fonts import font
 from gui.theme.icons import pixmap

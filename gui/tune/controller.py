@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
@@ -14,11 +12,13 @@ from gui.session.studies import StudyView
 from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
-from gui.widgets.saved_menu import ask_where
+from gui.widgets.buttons import ask_where
 
 
 class TuneController(StudyController[StudyView[Tuning]]):
     """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
+
+    kind = TUNE
 
     comparison_wanted = Signal(object)  # tuple[str, ...]
 
@@ -36,15 +36,13 @@ class TuneController(StudyController[StudyView[Tuning]]):
             experiments,
             experiments.tunings,
             panel.show_view,
-            stop_button=head.stop,
-            menu=head.menu,
-            parent=parent,
+            head,
+            parent,
             follows=follows,
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
         head.menu.offer("Tune again", self._repeat)
-        head.export.asked.connect(self.export)
         if follows:
             setup.take_orders("tune", self.submit, self._refuse)
         panel.go_on.clicked.connect(self._go_on)
@@ -59,13 +57,6 @@ class TuneController(StudyController[StudyView[Tuning]]):
         options = self._panel.options
         plan, cap = options.plan(), options.memory_cap_gib()
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
-
-    def export(self, path: Path) -> None:
-        """Writes the tuning that is shown, in the format of the path's ending."""
-        view = self._tunings.view(self._key or "")
-        if view is not None:
-            # the dialog has asked whether to replace a file of that name
-            self._write(lambda: TUNE.export(view.study, path, force=True))
 
     def _go_on(self) -> None:
         if (view := self._panel.view()) is not None:

@@ -19,7 +19,7 @@ from gui.charts.painter import Painted
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead
 from gui.widgets import Button, ComboBox, Field, label
-from gui.widgets.answers.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column

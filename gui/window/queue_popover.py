@@ -13,7 +13,7 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.popover import Popover
+from gui.widgets.messages import Popover
 from gui.widgets.shortcuts import keys_of
 
 _SIZE = QSize(760, 400)

@@ -22,8 +22,7 @@ from PySide6.QtWidgets import QMainWindow
 from engine.experiment.paths import config_folder
 from gui.charts.smoothing import smoothing
 from gui.results.place import ResultsPlace
-from gui.theme.motion import reduced_motion_choice, set_reduced_motion
-from gui.theme.theme import theme
+from gui.theme.theme import reduced_motion_choice, set_reduced_motion, theme
 from gui.window.body import Body
 
 _log = logging.getLogger(__name__)

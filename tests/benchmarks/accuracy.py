@@ -18,7 +18,7 @@ import torch
 from engine.experiment.experiment import experiment_from, layered
 from engine.experiment.presets import preset
 from engine.protocol.events import Finished
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 AIM_POINTS = 1.0

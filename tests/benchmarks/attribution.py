@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, Direction, Operation, PrecisionMap
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, Direction, Operation, PrecisionMap
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 
 MODELS = ("resnet18", "vit_b_16", "convnext_tiny", "causal-lm-tiny")
 _MOVES = {"aten.detach", "aten.t", "aten.view", "aten.transpose", "aten.permute", "aten._to_copy"}
@@ -43,7 +43,7 @@ def mapped(experiment: Experiment) -> PrecisionMap:
     for event in study_numerics(job, Control()):
         if isinstance(event, PartMeasured) and isinstance(event.result, PrecisionMap):
             return event.result
-    raise AssertionError("a diagnosis that nobody stops gives its parts")
+    raise AssertionError("numerics that nobody stops gives its parts")
 
 
 def floating(rows: Iterable[Operation], direction: Direction) -> list[Operation]:

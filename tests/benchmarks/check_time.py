@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.findings import Checked
+from engine.protocol.advice import Checked
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher

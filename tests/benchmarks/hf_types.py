@@ -20,9 +20,8 @@ from timm_models import trained_loss
 from engine.experiment.experiment import experiment_from
 from engine.training.failures import problem_of
 from engine.training.models.build import build_model
-from engine.training.models.libraries.building import imported, quiet
-from engine.training.models.libraries.configuration import all_keys
-from engine.training.models.libraries.names import CAUSAL, IMAGE, heads_by_type
+from engine.training.models.libraries import CAUSAL, IMAGE, heads_by_type, imported, quiet
+from engine.training.models.transformers import all_keys
 from engine.training.models.weightless import Weightless
 
 _WIDTHS = {

@@ -20,7 +20,7 @@ from side_by_side import engine_stretches, experiment_of, interleave, print_head
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
 from engine.protocol.events import Samples
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 AIM = 0.98

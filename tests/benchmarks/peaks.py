@@ -16,8 +16,8 @@ from collections.abc import Callable
 import torch
 from side_by_side import Rounds, print_heading, print_ratio
 
+from engine.protocol.jobs import Control
 from engine.training.profile.limits import measure_limits
-from engine.training.runs.control import Control
 
 AIM = 0.97
 _DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -17,9 +17,9 @@ from planted import PLANTED
 from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 
 
 def search_of(experiment: Experiment) -> NonfiniteSearch:

@@ -19,11 +19,11 @@ from pathlib import Path
 from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import with_code
 from engine.protocol import jobs
-from engine.protocol.numerics.islands import Islands
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.numerics import Islands
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import open_bench
 from engine.training.numerics.islands import find_islands
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan
 
 MODEL = """

@@ -37,8 +37,7 @@ from engine.race.replay import race_of
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.show.panel import ShowPanel
-from gui.theme.motion import set_reduced_motion
-from gui.theme.theme import theme
+from gui.theme.theme import set_reduced_motion, theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings

@@ -14,7 +14,7 @@ from within import within
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.events import Finished, Samples
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 Arm = Callable[[], list[float]]

@@ -20,13 +20,12 @@ import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.limits import Limits
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, StepPart
 from engine.training.profile import profile as profile_module
 from engine.training.profile.bar import StepBar, step_bar
 from engine.training.profile.profile import profile_steps
 from engine.training.profile.trace import Trace
-from engine.training.runs.control import Control
 
 _LIMITS = Limits(peaks=(), gb_per_second=1.0)
 COLUMNS = ("step", "recorded", "raw", "work", "bar", "raw %", "bar %", "scale", "call us")

@@ -23,8 +23,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.sweep.order import TurnEnded

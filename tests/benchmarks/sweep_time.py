@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.compare.split import MOST_OTHERS
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Finished
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of, estimate_of_grid

@@ -20,8 +20,8 @@ from functools import partial
 
 from PySide6.QtWidgets import QWidget
 
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord

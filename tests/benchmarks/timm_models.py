@@ -20,11 +20,11 @@ import psutil
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Finished
+from engine.protocol.jobs import Control
 from engine.training.failures import problem_of
 from engine.training.models.build import build_model
-from engine.training.models.libraries.names import library_entries
+from engine.training.models.libraries import library_entries
 from engine.training.models.weightless import Weightless
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 _SIZES = (32, 64, 96, 128, 160, 192, 224, 240, 256, 288, 320, 336, 384, 448, 512)

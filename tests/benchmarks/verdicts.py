@@ -21,11 +21,10 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
 from engine.profile.verdict import Bound, Verdict, verdict_of
 from engine.protocol import jobs
-from engine.protocol.profile.limits import Limits
-from engine.protocol.profile.profile import Profiled, StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, Profiled, StepProfile
 from engine.training.profile.bar import step_bar
 from engine.training.profile.profile import profile_steps
-from engine.training.runs.control import Control
 from tests.engine.training.profile.recorded import Recorded
 
 _NO_LIMITS = Limits(peaks=(), gb_per_second=1.0)

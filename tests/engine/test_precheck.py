@@ -7,9 +7,9 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.precheck import Precheck, crashed
+from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import Failed
-from engine.protocol.findings import Checked, Finding, FindingKind
+from engine.runner import Precheck, crashed
 
 CODE = Code(file="net.py", folder="/work", text="def model(): ...\ndef batch(size): ...\n").to_json()
 OWN = experiment_from({"model": "net.py", "code": CODE, "dataset": "own"})

@@ -9,8 +9,8 @@ import torch
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished
+from engine.protocol.jobs import Control
 from engine.training.forecast import forecast
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 pytestmark = pytest.mark.timeout(600)

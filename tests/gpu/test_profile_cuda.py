@@ -7,8 +7,7 @@ import torch
 
 from day.steps.profile import MODELS, profiled, unnamed
 from engine.experiment.experiment import Precision
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.limits import Limits, Peak
+from engine.protocol.profile import Limits, Peak, StepPart
 
 LIMITS = Limits(peaks=(Peak(format="fp32", tflops=20.0),), gb_per_second=1_000)
 

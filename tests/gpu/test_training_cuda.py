@@ -12,13 +12,13 @@ from torch.nn.functional import conv2d, cross_entropy
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Finished, Samples, Skipped, Summary
+from engine.protocol.jobs import Control
 from engine.training.data.datasets import load_source
 from engine.training.doctor import examine_torch
 from engine.training.failures import problem_of
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.steps.recipe import build_step
 

@@ -10,14 +10,21 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli.options import Asked, default_precisions, flag
-from engine.experiment.experiment import layered
+from engine.experiment.experiment import layered, setting_problem, setting_title
 from engine.experiment.own.code import Code, code_from
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.sweep.axes import AxisValues, axes_of, values_of_texts
-from engine.experiment.sweep.grid import VARIANT, Axis, Grid, Value, grid_of
-from engine.experiment.sweep.plan import Plan
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem, setting_title
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import (
+    VARIANT,
+    Axis,
+    AxisValues,
+    Grid,
+    Value,
+    axes_of,
+    grid_of,
+    values_of_texts,
+)
+from engine.experiment.value import shortened
 
 Swept = Annotated[
     list[str] | None,

@@ -11,8 +11,8 @@ from rich.progress import SpinnerColumn
 
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 from engine.export.document import Section
 from engine.export.kinds.sweep import as_json, cells_section
 from engine.export.writers.data import json_value

@@ -38,7 +38,7 @@ from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.protocol.events import Failed
 from engine.store.forecasts import Forecasts
 from engine.store.record import Status

@@ -12,7 +12,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +20,8 @@ from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any
 
 from engine import Later
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.problem import ProblemError, alternatives, request_error
+from engine.experiment.value import shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,32 +37,18 @@ _WRITERS = {
     ".parquet": "DataFrame.to_parquet",
 }
 _MOST_ARRAYS, _MOST_COLUMNS, _LONGEST_HEADER = 1_000, 10_000, 10_000_000
+# raised by the readers for a file that is not of the format of its ending
 _ERRORS = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    EOFError,
-    RuntimeError,  # also RecursionError, and an encrypted archive
-    NotImplementedError,
-    OverflowError,
-    MemoryError,
-    SyntaxError,
-    TokenError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, RuntimeError, OverflowError),
+    *(MemoryError, SyntaxError, TokenError, struct.error, zipfile.BadZipFile, zlib.error),
 )
-"""Raised by the readers for a file that is not of the format of its ending."""
 
 
 @dataclass(frozen=True)
 class Array:
     """An array (samples, ...) in a file, as its header describes it.
 
-    `dtype` is NumPy's text of it, such as "<f4", or a foreign name. `offset` is the byte at which its numbers
-    begin, None if they cannot be mapped. `columns` are those of a table.
+    `dtype` is NumPy's text, such as "<f4", or a foreign name; `offset` is None where it cannot be mapped.
     """
 
     file: str
@@ -102,48 +88,41 @@ def arrays_in(file: Path) -> tuple[Array, ...]:
         status = file.stat()
     except (OSError, ValueError):
         message = f"No file {shortened(str(file), most=300)} can be read."
-        raise ProblemError(
-            file_problem(file, message, "Check its spelling, and that you may read it.")
-        ) from None
+        raise file_error(file, message, "Check its spelling, and that you may read it.") from None
     ending = file.suffix.lower()
     if not stat.S_ISREG(status.st_mode) or ending not in ENDINGS:
         what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is no such file"
-        message = f"{file} {what}; arrays are read from a file that ends in {_or(ENDINGS)}."
-        raise ProblemError(file_problem(file, message, "Choose such a file."))
+        message = f"{file} {what}; arrays are read from a file that ends in {alternatives([*ENDINGS])}."
+        raise file_error(file, message, "Choose such a file.")
     return _headers(str(file), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=64)
 def _headers(file: str, _changed_ns: int, size: int) -> tuple[Array, ...]:
-    """Cached, since the form checks at every key press."""
+    # cached, since the form checks at every key press
     path, ending = Path(file), Path(file).suffix.lower()
     try:
-        if ending == ".parquet":
-            arrays = _parquet(file)
-        else:
-            with path.open("rb") as opened:
-                arrays = tuple(_READERS[ending](opened, file, size))
+        with path.open("rb") as opened:
+            arrays = tuple(_READERS[ending](opened, file, size))
     except ImportError:
         message = f"{path} needs pyarrow, which is not installed."
-        raise ProblemError(file_problem(path, message, f"Install it with: {PARQUET_COMMAND}")) from None
+        raise file_error(path, message, f"Install it with: {PARQUET_COMMAND}") from None
     except PermissionError:
         message = f"{path} cannot be opened."
-        raise ProblemError(file_problem(path, message, "Check its permissions.")) from None
+        raise file_error(path, message, "Check its permissions.") from None
     except _ERRORS:
         message = f"{path} is broken, or is not a file of the kind {ending}."
-        raise ProblemError(file_problem(path, message, f"Save it again with {_WRITERS[ending]}.")) from None
+        raise file_error(path, message, f"Save it again with {_WRITERS[ending]}.") from None
     if not arrays:
-        raise ProblemError(file_problem(path, f"{path} holds no arrays.", "Choose another file."))
+        raise file_error(path, f"{path} holds no arrays.", "Choose another file.")
     for array in arrays:
         if array.offset is not None and array.offset + array.nbytes > size:
-            raise ProblemError(
-                file_problem(path, f"{path} is cut short.", "Copy it again, or save it again.")
-            )
+            raise file_error(path, f"{path} is cut short.", "Copy it again, or save it again.")
     return arrays
 
 
 def _npy(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
-    yield _npy_array(opened, file, Path(file).stem, 0)
+    yield _npy_array(opened, file, Path(file).stem)
 
 
 def _npz(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
@@ -152,7 +131,7 @@ def _npz(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
             if not info.filename.endswith(".npy"):
                 continue
             with archive.open(info) as member:
-                array = _npy_array(member, file, info.filename.removesuffix(".npy"), 0)
+                array = _npy_array(member, file, info.filename.removesuffix(".npy"))
             if info.file_size < (array.offset or 0) + array.nbytes:
                 raise EOFError
             if info.compress_type != zipfile.ZIP_STORED:
@@ -164,12 +143,12 @@ def _npz(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
             yield replace(array, offset=info.header_offset + before + (array.offset or 0))
 
 
-def _npy_array(opened: IO[bytes], file: str, name: str, start: int) -> Array:
+def _npy_array(opened: IO[bytes], file: str, name: str) -> Array:
     version = np.lib.format.read_magic(opened)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(opened)
     text = "O" if dtype.hasobject else str(dtype.str if dtype.names is None else dtype)
-    return Array(file, name, text, tuple(map(int, shape)), start + opened.tell(), is_fortran)
+    return Array(file, name, text, tuple(map(int, shape)), opened.tell(), is_fortran)
 
 
 _SAFETENSORS = {
@@ -190,51 +169,44 @@ def _safetensors(opened: IO[bytes], file: str, size: int) -> Iterator[Array]:
             continue
         shape = tuple(int(side) for side in tensor["shape"])
         begin, end = map(int, tensor["data_offsets"])
-        array = Array(
-            file, name, _SAFETENSORS.get(tensor["dtype"], tensor["dtype"]), shape, 8 + length + begin
-        )
+        dtype = _SAFETENSORS.get(tensor["dtype"], tensor["dtype"])
+        array = Array(file, name, dtype, shape, 8 + length + begin)
         if min((begin, *shape)) < 0 or (array.nbytes and end - begin != array.nbytes):
             raise ValueError
         yield array
 
 
-_READERS: dict[str, Callable[[IO[bytes], str, int], Iterator[Array]]] = {
-    ".npy": _npy,
-    ".npz": _npz,
-    ".safetensors": _safetensors,
-}
-
-
-def _parquet(file: str) -> tuple[Array, ...]:
+def _parquet(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
     import pyarrow.parquet
 
     types = pyarrow.types
-    with pyarrow.parquet.ParquetFile(file) as table:
+    with pyarrow.parquet.ParquetFile(opened) as table:
         # made anew at each look, of all columns
         schema, rows = table.schema_arrow, table.metadata.num_rows
         if len(schema.names) > _MOST_COLUMNS:
             message = f"{file} has {len(schema.names):,} columns; at most {_MOST_COLUMNS:,} are read."
-            raise ProblemError(file_problem(file, message, "Save the numbers as one column of lists."))
-        lists = [
-            field.name for field in schema if types.is_list(field.type) or types.is_large_list(field.type)
-        ]
+            raise file_error(file, message, "Save the numbers as one column of lists.")
+        is_list = (types.is_list, types.is_large_list)
+        lists = [field.name for field in schema if any(test(field.type) for test in is_list)]
         first = next(table.iter_batches(batch_size=1, columns=lists), None) if lists else None
-        arrays = []
         for field in schema:
             kind, sides = field.type, []
             while types.is_fixed_size_list(kind):
                 sides.append(kind.list_size)
                 kind = kind.value_type
             if field.name in lists:
+                # those of its first row, which all rows must share
                 sides = [] if first is None else _sides(first.column(field.name)[0])
                 while hasattr(kind, "value_type"):
                     kind = kind.value_type
-            arrays.append(Array(file, field.name, _dtype(kind), (rows, *sides), columns=(field.name,)))
-    return tuple(arrays)
+            try:
+                dtype = str(np.dtype(kind.to_pandas_dtype()).str)
+            except (NotImplementedError, TypeError, AttributeError):
+                dtype = str(kind)
+            yield Array(file, field.name, dtype, (rows, *sides), columns=(field.name,))
 
 
 def _sides(row: Any) -> list[int]:
-    """The sides of the lists in a column's first row, which all rows must share."""
     import pyarrow
 
     sides = []
@@ -244,17 +216,14 @@ def _sides(row: Any) -> list[int]:
     return sides
 
 
-def _dtype(kind: Any) -> str:
-    try:
-        return str(np.dtype(kind.to_pandas_dtype()).str)
-    except (NotImplementedError, TypeError, AttributeError):
-        return str(kind)
+_READERS: dict[str, Callable[[IO[bytes], str, int], Iterator[Array]]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".safetensors": _safetensors,
+    ".parquet": _parquet,
+}
 
 
-def file_problem(file: Path | str, message: str, remedy: str) -> Problem:
-    """A problem with the file that `path` names."""
-    return request_problem(message, remedy, key="path", value=str(file))
-
-
-def _or(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def file_error(file: Path | str, message: str, remedy: str) -> ProblemError:
+    """The error of a problem with the file that `path` names."""
+    return request_error(message, remedy, key="path", value=str(file))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.experiment.catalog import DatasetEntry, Task
-from engine.experiment.own.array_files import Array, arrays_in, file_problem
+from engine.experiment.experiment import setting_error, setting_problem
+from engine.experiment.own.array_files import Array, arrays_in, file_error
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem
+from engine.experiment.value import shortened
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class FileSamples:
-    """The arrays that a run trains on, and those that it validates on if the file has some.
-
-    Without `targets` each token's target is the next token.
-    """
+    """The arrays to train on and, where the file has some, to validate on; tokens need no targets."""
 
     inputs: Array
     targets: Array | None
@@ -40,7 +37,8 @@ class FileSamples:
         """The task of the arrays; "own" fits only a model of the user's own."""
         inputs, targets = self.inputs, self.targets
         sides = len(inputs.shape)
-        if inputs.is_whole and sides == 2 and (targets is None or _is_alike(inputs, targets)):
+        is_alike = targets is None or (targets.is_whole and targets.shape == inputs.shape)
+        if inputs.is_whole and sides == 2 and is_alike:
             return "language"
         if targets is None:
             return "own"
@@ -52,19 +50,16 @@ class FileSamples:
 
     @property
     def pictures(self) -> Layout | None:
-        """The pictures (samples, height, width), with 1 or 3 channels before or after; None for other inputs.
-
-        Their numbers are bytes or floats.
-        """
+        """Pictures (samples, height, width) of bytes or floats, perhaps with 1 or 3 channels."""
         if self.inputs.dtype != "|u1" and self.inputs.kind != "f":
             return None
         match self.inputs.shape[1:]:
             case (height, width):
-                return Layout(1, height, width, False)
+                return Layout(1, height, width, is_channels_last=False)
             case (1 | 3 as channels, height, width):
-                return Layout(channels, height, width, False)
+                return Layout(channels, height, width, is_channels_last=False)
             case (height, width, 1 | 3 as channels):
-                return Layout(channels, height, width, True)
+                return Layout(channels, height, width, is_channels_last=True)
         return None
 
     @property
@@ -115,14 +110,12 @@ class FileSamples:
         )
 
 
-_LONGEST_NAMES = 4_000
-
-
 def held_out_of(samples: int) -> int:
     """The number of samples that validate where the file has none for it: a tenth."""
     return max(1, round(0.1 * samples))
 
 
+_LONGEST_NAMES = 4_000
 _INPUTS = ("x", "inputs", "input_ids", "input", "images", "image", "pictures", "features", "tokens", "data")
 _TARGETS = ("y", "targets", "target", "labels", "label")
 _TRAINING = ("train", "training")
@@ -146,10 +139,10 @@ def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSampl
         raise ProblemError(_no_usual("data.targets", file, arrays))
     _check_lengths(chosen.inputs, chosen.targets)
     if chosen.validation is not None:
-        _check_validation(chosen)
+        _check_validation(chosen, chosen.validation)
     if chosen.inputs.shape[0] < 2:
         message = f"{file} has a single sample, and one is needed to train on and one to validate on."
-        raise ProblemError(file_problem(file, message, "Choose a file with more samples."))
+        raise file_error(file, message, "Choose a file with more samples.")
     return chosen
 
 
@@ -175,7 +168,7 @@ def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> 
 
 
 def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
-    """The inputs among a table's columns: one with lists, or else all with numbers except the targets."""
+    # the inputs are a column with lists, or else all with numbers except the targets
     lists = [name for name, array in arrays.items() if len(array.shape) > 1]
     first = inputs or _usual_inputs(lists, targets, arrays)
     second = targets or _usual_targets([*arrays], first, arrays)
@@ -190,10 +183,10 @@ def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -
 
 
 def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
-    """The inputs are the whole file, the targets a file beside it."""
+    # the inputs are the whole file, the targets a file beside it
     if inputs and inputs != file.stem:
         message = f"is '{shortened(inputs)}', but {file} holds a single array."
-        raise ProblemError(setting_problem("data.inputs", message, "Leave it empty.", value=inputs))
+        raise setting_error("data.inputs", message, "Leave it empty.", value=inputs)
 
     def read(stem: str) -> Array | None:
         other = file.with_name(f"{stem}.npy")
@@ -203,22 +196,20 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
         other = read(targets.removesuffix(".npy")) if "\0" not in targets else None
         if other is None:
             message = f"is '{shortened(targets)}', but there is no such file beside {file}."
-            raise ProblemError(
-                setting_problem("data.targets", message, "Set it to a .npy file's name.", value=targets)
-            )
-        return _with_validation(FileSamples(array, other), read)
-    names = _partners(file.stem)
-    return _with_validation(FileSamples(array, next(filter(None, map(read, names)), None)), read)
+            raise setting_error("data.targets", message, "Set it to a .npy file's name.", value=targets)
+    else:
+        other = next(filter(None, map(read, _partners(file.stem))), None)
+    return _with_validation(FileSamples(array, other), read)
 
 
 def _with_validation(samples: FileSamples, find: Callable[[str], Array | None]) -> FileSamples:
-    inputs = next(filter(None, map(find, validation_names(samples.inputs.name))), None)
-    if inputs is None:
+    inputs, targets = (
+        next(filter(None, map(find, validation_names(array.name))), None) if array else None
+        for array in (samples.inputs, samples.targets)
+    )
+    if inputs is None or (samples.targets is not None and targets is None):
         return samples
-    if samples.targets is None:
-        return replace(samples, validation=(inputs, None))
-    targets = next(filter(None, map(find, validation_names(samples.targets.name))), None)
-    return samples if targets is None else replace(samples, validation=(inputs, targets))
+    return replace(samples, validation=(inputs, targets))
 
 
 def _usual_inputs(names: Sequence[str], targets: str, arrays: dict[str, Array]) -> str:
@@ -236,7 +227,7 @@ def _usual_targets(names: Sequence[str], inputs: str, arrays: dict[str, Array]) 
 
 
 def _best(names: Sequence[str], words: Sequence[str]) -> str:
-    """The only name with the first of these words that occurs; empty where there are several or none."""
+    # that of the first of these words which occurs; empty where several names have it, or none
     for word in words:
         having = [name for name in names if _word(name, (word,))]
         if having:
@@ -245,7 +236,6 @@ def _best(names: Sequence[str], words: Sequence[str]) -> str:
 
 
 def _partners(name: str) -> Iterator[str]:
-    """The names that the targets of the inputs `name` usually have."""
     yield from _swapped(name, _INPUTS, (*_TARGETS, "Y"))
     for word in _TARGETS:
         yield from (f"{name}_{word}", f"{name}-{word}")
@@ -262,7 +252,7 @@ def _word(name: str, words: Sequence[str]) -> re.Match[str] | None:
 
 
 def _columns(arrays: dict[str, Array], name: str) -> Array | None:
-    """The column of that name, or those whose names have commas between them; numbers become one column."""
+    # or those whose names have commas between them; numbers become one column
     if name in arrays:
         return arrays[name] if len(arrays[name].shape) > 1 else _table([arrays[name]])
     names = [part.strip() for part in name.split(",")]
@@ -279,18 +269,18 @@ def _table(columns: Sequence[Array]) -> Array | None:
 
 
 def _check_numbers(array: Array) -> None:
-    where = f"'{shortened(array.name)}' in {array.file}"
     if array.kind == "O":
-        message = f"{where} holds Python objects, which Ammeter does not unpickle."
-        raise ProblemError(file_problem(array.file, message, "Save it as an array of numbers of one shape."))
-    if array.kind == "":
-        message = f"{where} holds {shortened(array.dtype)}, not numbers that can be trained on."
-        raise ProblemError(file_problem(array.file, message, "Save it as integers or as float16, 32 or 64."))
-    if not array.shape or 0 in array.shape:
-        message = f"{where} has no samples: its shape is {array.shape}."
-        raise ProblemError(
-            file_problem(array.file, message, "Save it with its samples as the first dimension.")
-        )
+        what = "holds Python objects, which Ammeter does not unpickle"
+        remedy = "Save it as an array of numbers of one shape."
+    elif array.kind == "":
+        what = f"holds {shortened(array.dtype)}, not numbers that can be trained on"
+        remedy = "Save it as integers or as float16, 32 or 64."
+    elif not array.shape or 0 in array.shape:
+        what = f"has no samples: its shape is {array.shape}"
+        remedy = "Save it with its samples as the first dimension."
+    else:
+        return
+    raise file_error(array.file, f"'{shortened(array.name)}' in {array.file} {what}.", remedy)
 
 
 def _check_lengths(inputs: Array, targets: Array | None) -> None:
@@ -299,24 +289,18 @@ def _check_lengths(inputs: Array, targets: Array | None) -> None:
             f"'{shortened(inputs.name)}' in {inputs.file} has {inputs.shape[0]:,} samples, but "
             f"'{shortened(targets.name)}' has {targets.shape[0]:,}."
         )
-        raise ProblemError(file_problem(inputs.file, message, "Save as many targets as inputs."))
+        raise file_error(inputs.file, message, "Save as many targets as inputs.")
 
 
-def _check_validation(samples: FileSamples) -> None:
-    assert samples.validation is not None
-    inputs, targets = samples.validation
-    _check_lengths(inputs, targets)
-    for array, other in ((samples.inputs, inputs), (samples.targets, targets)):
+def _check_validation(samples: FileSamples, validation: tuple[Array, Array | None]) -> None:
+    _check_lengths(*validation)
+    for array, other in zip((samples.inputs, samples.targets), validation, strict=True):
         if array and other and (array.shape[1:], array.dtype) != (other.shape[1:], other.dtype):
             message = (
                 f"'{shortened(other.name)}' in {other.file} is {other.words}, which differs from the "
                 f"{array.words} of '{shortened(array.name)}'."
             )
-            raise ProblemError(file_problem(other.file, message, "Save both alike but for their lengths."))
-
-
-def _is_alike(inputs: Array, targets: Array) -> bool:
-    return targets.is_whole and targets.shape == inputs.shape
+            raise file_error(other.file, message, "Save both alike but for their lengths.")
 
 
 def _unknown(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Problem:

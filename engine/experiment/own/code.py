@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from engine.experiment.model_ref import ModelRef
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.own.library_models import ModelRef
+from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
+from engine.experiment.value import shortened
 
 MOST_CODE_BYTES = 2**20
 """For a workload file and the modules beside it together."""
@@ -126,16 +129,33 @@ def read_code(path: str | Path) -> Code:
     Raises ProblemError where there is no such file, or it is not Python.
     """
     place = _place(path)
-    text = _text_of(place)
-    tree = _parsed(text, place)
+    try:
+        with place.open("rb") as file:
+            content = file.read(MOST_CODE_BYTES + 1)
+        if len(content) > MOST_CODE_BYTES:
+            why = f"is larger than {MOST_CODE_BYTES // 2**10:,} KiB"
+            raise _refused(place, why, "Choose a Python file.")
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise _refused(place, f"cannot be read: {error.strerror}", "Choose a Python file.") from None
+    except UnicodeDecodeError:
+        raise _refused(place, "is not text in UTF-8", "Choose a Python file.") from None
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        where = f"line {error.lineno}" if error.lineno else "its text"
+        why = f"is not valid Python: {where}: {shortened(error.msg, 200)}"
+        raise _refused(place, why, "Correct that line.") from None
+    except (ValueError, RecursionError, MemoryError):
+        why = "is not valid Python: its text: it is nested too deeply or has null characters"
+        raise _refused(place, why, "Correct that line.") from None
     beside: dict[str, str] = {}
     _collect(place.parent, tree, beside, MOST_CODE_BYTES - len(text.encode()))
     try:
         return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
     except ValidationError:
-        message = f"The model file {place} has a name that cannot be kept."
-        remedy = "Give it a name such as net.py."
-        raise ProblemError(request_problem(message, remedy, key="model", value=str(place))) from None
+        why = "has a name that cannot be kept"
+        raise _refused(place, why, "Give it a name such as net.py.") from None
 
 
 def remote_problem(path: str | Path) -> Problem | None:
@@ -158,16 +178,13 @@ def with_code(
     anew, and one that brings its own data is trained on these unless another dataset was named. `is_typed`:
     the user named the model just now. Raises ProblemError.
     """
-    result = dict(settings)
     model = ModelRef(settings.get("model") or "")
     if model.file is None:
-        result.pop("code", None)
-        return result
+        return {key: value for key, value in settings.items() if key != "code"}
     code = chosen_code(settings, names_model=names_model, is_typed=is_typed)
     if code is None:
-        return result
-    result["model"] = model.in_file(code.file)
-    result["code"] = code.to_json()
+        return dict(settings)
+    result = {**settings, "model": model.in_file(code.file), "code": code.to_json()}
     if code.brings_data and not names_dataset:
         result |= {"dataset": OWN, "path": None, "image_size": None, "num_classes": None}
     return result
@@ -208,42 +225,16 @@ def _place(path: str | Path) -> Path:
         what = "is a folder" if place.is_dir() else "does not exist"
     except (OSError, RuntimeError, ValueError) as error:
         place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    message = f"The model file {shortened(str(place), 300)} {what}."
-    raise ProblemError(request_problem(message, "Check its path.", key="model", value=str(path)))
+    raise _refused(place, what, "Check its path.")
 
 
-def _text_of(place: Path) -> str:
-    why = None
-    try:
-        with place.open("rb") as file:
-            content = file.read(MOST_CODE_BYTES + 1)
-        if len(content) <= MOST_CODE_BYTES:
-            return content.decode("utf-8-sig")
-        why = f"is larger than {MOST_CODE_BYTES // 2**10:,} KiB"
-    except OSError as error:
-        why = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        why = "is not text in UTF-8"
-    raise ProblemError(
-        request_problem(
-            f"The model file {place} {why}.", "Choose a Python file.", key="model", value=str(place)
-        )
-    )
-
-
-def _parsed(text: str, place: Path) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        where, why = f"line {error.lineno}" if error.lineno else "its text", error.msg
-    except (ValueError, RecursionError, MemoryError):
-        where, why = "its text", "it is nested too deeply or has null characters"
-    message = f"The model file {place} is not valid Python: {where}: {shortened(why, 200)}."
-    raise ProblemError(request_problem(message, "Correct that line.", key="model", value=str(place)))
+def _refused(place: Path, why: str, remedy: str) -> ProblemError:
+    message = f"The model file {shortened(str(place), 300)} {why}."
+    return request_error(message, remedy, key="model", value=str(place))
 
 
 def _collect(folder: Path, tree: ast.Module, beside: dict[str, str], room: int) -> int:
-    """Adds the modules of `folder` that `tree` imports, and theirs; returns the bytes of room left."""
+    # adds the modules of `folder` that `tree` imports, and theirs; returns the bytes of room left
     for module in _imported(tree):
         for place in _files_of(folder, module):
             name = place.relative_to(folder).as_posix()
@@ -259,17 +250,13 @@ def _collect(folder: Path, tree: ast.Module, beside: dict[str, str], room: int) 
                 continue
             beside[name] = text
             package = place.relative_to(folder).parent.parts
-            room = _collect(folder, _absolute(inner, package), beside, room - len(text.encode()))
+            for node in ast.walk(inner):
+                # a relative import of its package, written in full
+                if isinstance(node, ast.ImportFrom) and node.level and len(package) >= node.level:
+                    base = package[: len(package) - node.level + 1]
+                    node.module, node.level = ".".join((*base, *filter(None, [node.module]))), 0
+            room = _collect(folder, inner, beside, room - len(text.encode()))
     return room
-
-
-def _absolute(tree: ast.Module, package: tuple[str, ...]) -> ast.Module:
-    """The module with the relative imports of its package written in full."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level and len(package) >= node.level:
-            base = package[: len(package) - node.level + 1]
-            node.module, node.level = ".".join((*base, *([node.module] if node.module else []))), 0
-    return tree
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
@@ -282,14 +269,11 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _files_of(folder: Path, module: str) -> Iterator[Path]:
-    """The files below `folder` that an import of `module` runs: its packages' and its own."""
+    # those that its import runs: its packages' and its own
     place = folder
     for part in module.split("."):
-        package, file = place / part / "__init__.py", place / f"{part}.py"
-        if package.is_file():
-            yield package
-        elif file.is_file():
-            yield file
+        files = (place / part / "__init__.py", place / f"{part}.py")
+        yield from itertools.islice(filter(Path.is_file, files), 1)
         place /= part
 
 
@@ -303,12 +287,8 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.Import() | ast.ImportFrom():
                 yield from (name.asname or name.name.partition(".")[0] for name in node.names)
             case ast.Assign():
-                yield from (
-                    inner.id
-                    for goal in node.targets
-                    for inner in ast.walk(goal)
-                    if isinstance(inner, ast.Name)
-                )
+                inside = (inner for goal in node.targets for inner in ast.walk(goal))
+                yield from (inner.id for inner in inside if isinstance(inner, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
             case ast.If() | ast.Try() | ast.With():
@@ -317,12 +297,42 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def _is_module(base: ast.expr, known: Sequence[str]) -> bool:
-    name = _last_name(base)
-    is_of_nn = isinstance(base, ast.Attribute) and _last_name(base.value) == "nn"
-    return is_of_nn or name in ("Sequential", *known) or name.endswith("Module")
+    *owner, name = ast.unparse(base).split(".")
+    return owner[-1:] == ["nn"] or name in ("Sequential", *known) or name.endswith("Module")
 
 
-def _last_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+# a frame of a traceback, as Python writes it
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
+BEFORE, AFTER = 6, 2  # lines around the failing one
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
+
+    path: Path
+    line: int
+    function: str
+    first: int
+    lines: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        """The file and the line: "net.py:14"."""
+        return f"{self.path.name}:{self.line}"
+
+
+def place_of(detail: str, code: Code | None) -> Place | None:
+    """The innermost frame of a traceback that is in the user's own code; None where there is none."""
+    if code is None:
+        return None
+    texts = {code.file: code.text, **code.beside}
+    for path, number, function in reversed(_FRAME.findall(detail)):
+        name = next((name for name in texts if PurePath(path).as_posix().endswith(f"/{name}")), None)
+        name = path if name is None and path in texts else name
+        if name is not None:
+            lines, line = texts[name].splitlines(), int(number)
+            first = max(1, line - BEFORE)
+            around = tuple(lines[first - 1 : line + AFTER])
+            return Place(Path(code.folder, name), line, function, first, around)
+    return None

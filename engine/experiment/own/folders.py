@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER, TEXT_FOLDER, DatasetEntry
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.array_files import ENDINGS as ARRAY_ENDINGS
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
-from engine.experiment.titles import setting_problem
+from engine.experiment.value import shortened
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """The endings of pictures for torchvision."""
@@ -22,10 +22,7 @@ _LOOKED_AT_BYTES = 4_096
 
 @dataclass(frozen=True)
 class Count:
-    """The pictures in a folder, to train on and to validate on, and the number of classes.
-
-    `validation` is 0 if the folder has no part for it: some of `train` will validate.
-    """
+    """The pictures to train on and to validate on (0: some of `train` will), and the number of classes."""
 
     train: int
     validation: int
@@ -67,14 +64,10 @@ def texts(folder: Path) -> Iterator[str]:
 
 def _files_within(folder: Path) -> Iterator[str]:
     root = folder.resolve()
-    return (file for file in _files(folder, follows_links=False) if _is_within(Path(file), root))
-
-
-def _is_within(file: Path, root: Path) -> bool:
-    try:
-        return not file.is_symlink() or file.resolve().is_relative_to(root)
-    except (OSError, RuntimeError):
-        return False  # it leads round in circles
+    for file in map(Path, _files(folder, follows_links=False)):
+        with suppress(OSError, RuntimeError):  # a link that leads round in circles
+            if not file.is_symlink() or file.resolve().is_relative_to(root):
+                yield str(file)
 
 
 def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
@@ -92,14 +85,11 @@ def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
 
 
 def _is_text(file: str) -> bool:
-    """True for text in UTF-8, by its first bytes; False for an empty file."""
-    try:
-        if not Path(file).is_file():
-            return False  # opening a pipe would wait
-        with Path(file).open("rb") as opened:
-            start = opened.read(_LOOKED_AT_BYTES)
-    except OSError:
-        return False
+    start = b""
+    with suppress(OSError):
+        if Path(file).is_file():  # opening a pipe would wait
+            with Path(file).open("rb") as opened:
+                start = opened.read(_LOOKED_AT_BYTES)
     # the last character may be cut
     return bool(start) and b"\0" not in start and "\ufffd" not in start.decode("utf-8", "replace")[:-1]
 
@@ -114,18 +104,15 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
     Raises ProblemError where a folder cannot be opened.
     """
-    train, validation = class_folders(Path(path).expanduser().absolute())
-    counts = []
-    for part in (train, validation):
-        by_class = []
-        for name in folders(part) if part is not None else ():
-            count = 0
-            for _ in pictures((part or train) / name):
+    counts: list[list[int]] = []
+    for part in class_folders(Path(path).expanduser().absolute()):
+        counts.append([])
+        for folder in (part / name for name in folders(part)) if part is not None else ():
+            counts[-1].append(0)
+            for _ in pictures(folder):
                 if is_given_up():
                     return None
-                count += 1
-            by_class.append(count)
-        counts.append(by_class)
+                counts[-1][-1] += 1
     to_train, to_validate = counts
     return Count(sum(to_train), sum(to_validate), sum(count > 0 for count in to_train))
 
@@ -152,10 +139,7 @@ def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """The last change of the folder and of those in it: if a time differs, so may the pictures.
-
-    Overwriting a picture changes none of them, nor does a picture deeper down. Raises ProblemError.
-    """
+    """The last change of the folder and of those in it, not of what is deeper down. Raises ProblemError."""
     root = Path(path).expanduser().absolute()
     try:
         train, validation = class_folders(root)
@@ -183,15 +167,11 @@ def _cannot_open(folder: Path, error: OSError) -> Problem:
 
 
 _NEEDS = {
-    IMAGE_FOLDER: (
-        "a folder of pictures",
-        "Set it to a folder that has one folder of pictures for each class.",
-    ),
-    TEXT_FOLDER: ("a folder of text", "Set it to a folder that has files of text in UTF-8."),
-    ARRAYS: ("a file of arrays", f"Set it to a file that ends in {', '.join(ARRAY_ENDINGS)}."),
+    IMAGE_FOLDER: ("a folder of pictures", "a folder that has one folder of pictures for each class"),
+    TEXT_FOLDER: ("a folder of text", "a folder that has files of text in UTF-8"),
+    ARRAYS: ("a file of arrays", f"a file that ends in {', '.join(ARRAY_ENDINGS)}"),
 }
-_MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50
-"""Files and folders; few, since the form checks at every key press."""
+_MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50  # few, since the form checks at every key press
 
 
 def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | None:
@@ -203,11 +183,16 @@ def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | Non
         message = f"is '{shown_path(path)}', but {dataset.name} is not read from a folder or file."
         return setting_problem("path", message, f"Leave it empty, or choose {', '.join(_NEEDS)}.", value=path)
     if path is None:
-        needed, remedy = _NEEDS[dataset.name]
-        return setting_problem("path", f"is empty, but {dataset.name} needs {needed}.", remedy)
+        needed, wanted = _NEEDS[dataset.name]
+        message = f"is empty, but {dataset.name} needs {needed}."
+        return setting_problem("path", message, f"Set it to {wanted}.")
     if dataset.name == ARRAYS:
         return None
-    if not _is_folder(path):
+    is_folder = False
+    # a parent folder that may not be opened, the home of no user, an impossible name
+    with suppress(OSError, RuntimeError, ValueError):
+        is_folder = Path(path).expanduser().is_dir()
+    if not is_folder:
         message = f"is '{shown_path(path)}', but no folder of that name can be read."
         return setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
     return _text_problem(path) if dataset.name == TEXT_FOLDER else _pictures_problem(path)
@@ -225,16 +210,12 @@ def no_text_problem(path: str | Path) -> Problem:
 
 
 def _text_problem(path: str) -> Problem | None:
-    """A problem that a short look at the folder shows."""
-    left = _MOST_OPENED
     try:
-        for file in islice(_files_within(Path(path).expanduser().absolute()), _MOST_LOOKED_AT):
-            left -= 1
-            if left < 0 or _is_text(file):
-                return None
+        looked_at = islice(_files_within(Path(path).expanduser().absolute()), _MOST_LOOKED_AT)
+        is_some = any(number == _MOST_OPENED or _is_text(file) for number, file in enumerate(looked_at))
     except ProblemError:
         return None
-    return no_text_problem(path)
+    return None if is_some else no_text_problem(path)
 
 
 def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
@@ -250,7 +231,7 @@ def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
 
 
 def _pictures_problem(path: str) -> Problem | None:
-    """A problem that a short look at the folder shows; the worker looks at all of it."""
+    # a short look; the worker looks at all of it
     root = Path(path).expanduser().absolute()
     left, classes = _MOST_LOOKED_AT, []
     try:
@@ -269,11 +250,3 @@ def _pictures_problem(path: str) -> Problem | None:
     except (OSError, ProblemError):
         return None
     return classes_problem(root, classes)
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return Path(path).expanduser().is_dir()
-    except (OSError, RuntimeError, ValueError):
-        # a parent folder that may not be opened, the home of no user, an impossible name
-        return False

@@ -1,4 +1,4 @@
-"""Models that other libraries define: `timm:resnet18`, `hf:llama`, and the settings that override theirs."""
+"""Names of models that a library or a file defines, `timm:resnet18` or `net.py:Net`, and their overrides."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from engine.experiment.problem import Problem, alternatives, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,8 @@ class Library:
     @property
     def missing(self) -> str:
         """A clause that says how to get it."""
-        return (
-            f"{self.package} is not installed here; `uv sync --extra {self.extra}` in a clone, "
-            f"or `pip install {self.package}`, installs it"
-        )
+        clone = f"`uv sync --extra {self.extra}` in a clone"
+        return f"{self.package} is not installed here; {clone}, or `pip install {self.package}`, installs it"
 
 
 TIMM, TRANSFORMERS = Library("timm", "timm", "timm"), Library("hf", "transformers", "llm")
@@ -40,12 +42,9 @@ def unknown_library_model(model: str, library: Library, known: Iterable[str]) ->
     """A name that the installed library does not have; `known` are the names of its models."""
     near = difflib.get_close_matches(model, list(known), n=3, cutoff=0.75)
     listed = f"`ammeter catalog --library {library.prefix}` lists them all."
-    return request_problem(
-        f"{library.package} has no model named '{shortened(model.partition(':')[2])}'.",
-        f"Did you mean {alternatives(near)}? {listed}" if near else listed,
-        key="model",
-        value=model,
-    )
+    message = f"{library.package} has no model named '{shortened(model.partition(':')[2])}'."
+    remedy = f"Did you mean {alternatives(near)}? {listed}" if near else listed
+    return request_problem(message, remedy, key="model", value=model)
 
 
 OVERRIDES_TABLE = "model_config"
@@ -95,3 +94,43 @@ def overrides_of_table(table: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{key}.{inner}" for inner in overrides_of_table(value))
         else:
             yield f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+
+
+_FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
+
+
+class Reference(str):
+    """Text of a setting that names something, with what can be read from it."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = core_schema.str_schema(min_length=1, max_length=200)
+        return core_schema.no_info_after_validator_function(cls, text)
+
+
+class ModelRef(Reference):
+    """A model of the catalog, of a library ("timm:resnet18"), or of a file ("dir/net.py:Net")."""
+
+    @cached_property
+    def library(self) -> Library | None:
+        """The library that the name belongs to, whether it has such a model or not."""
+        prefix, colon, _ = self.partition(":")
+        return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
+
+    @property
+    def file(self) -> str | None:
+        """The path of the Python file; None for models of the catalog and of libraries."""
+        return None if self._match is None else self._match["file"]
+
+    @property
+    def class_name(self) -> str | None:
+        """The class in the file, if the name has one."""
+        return None if self._match is None else self._match["name"]
+
+    def in_file(self, file: str) -> Self:
+        """The same class, or else `model()`, in another file."""
+        return type(self)(file if self.class_name is None else f"{file}:{self.class_name}")
+
+    @cached_property
+    def _match(self) -> re.Match[str] | None:
+        return _FILE.fullmatch(self)

@@ -44,10 +44,7 @@ def is_untrusted(problem: Problem) -> bool:
 
 
 class TrustedCode:
-    """Code by its hash and folder: what it imports or reads there is not all kept with it.
-
-    Where nothing can be written, trust holds for as long as this object.
-    """
+    """Code by its hash and folder; where nothing can be written, trust holds for as long as this object."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -88,16 +85,14 @@ class TrustedCode:
         # where the settings cannot be written, the user is asked again another time
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                # in one piece: another window may write too
-                os.write(file, f"{line}\n".encode())
-            finally:
-                os.close(file)
+            opener = functools.partial(os.open, mode=0o600)
+            # in one piece: another window may write too
+            with open(path, "ab", buffering=0, opener=opener) as file:
+                file.write(f"{line}\n".encode())
 
 
 def _lines() -> frozenset[str]:
-    """The kept lines; none of a file that another user owns, or may write."""
+    # none of a file that another user owns, or may write
     try:
         with trust_path().open("rb") as file:
             status = os.fstat(file.fileno())
@@ -114,7 +109,6 @@ def _line(kind: str, *what: str) -> str:
 
 @functools.cache
 def _here() -> tuple[str, str]:
-    """This machine and this user."""
     try:
         machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):

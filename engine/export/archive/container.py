@@ -18,8 +18,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
-from engine.experiment.value import BYTES_PER_MIB
+from engine.experiment.value import BYTES_PER_MIB, shortened
 from engine.export.archive.layout import (
     MANIFEST,
     MOST_BYTES,

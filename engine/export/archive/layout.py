@@ -9,8 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.text import LONGEST_TEXT
-from engine.experiment.value import BYTES_PER_MIB, Whole
+from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Whole
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES

@@ -14,8 +14,7 @@ import numpy as np
 from engine.curves import Columns
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
-from engine.experiment.text import shortened
-from engine.experiment.value import LARGEST_STEP, MOST_SECONDS
+from engine.experiment.value import LARGEST_STEP, MOST_SECONDS, shortened
 from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
 from engine.export.archive.layout import (
     EVENTS,

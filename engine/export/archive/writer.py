@@ -11,8 +11,7 @@ import numpy as np
 
 from engine import __version__
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import LONGEST_TEXT, one_line
-from engine.experiment.value import BYTES_PER_MIB
+from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, one_line
 from engine.export.archive.layout import (
     EVENTS,
     FORMAT,

@@ -20,18 +20,16 @@ from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
 from engine.numerics.range_histogram import Axis, histogram
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merged
-from engine.protocol.numerics.islands import Islands
-from engine.protocol.numerics.ladder import Ladder, Losses
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.numerics.precision_map import (
+from engine.protocol.numerics.nonfinite import (
     Direction,
+    NonfiniteSearch,
     Operation,
     PrecisionMap,
     module_title,
 )
+from engine.protocol.numerics.numerics import Islands, Ladder, Losses, Numerics, NumericsResults
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
 from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_text

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.bar_picture import bars_drawing
 from engine.profile.columns import NOUNS, TABLES, Column, SideRow, Table, columns_of, side_rows
@@ -24,10 +24,9 @@ from engine.profile.gain import gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.roofline import roofline_drawing
 from engine.profile.verdict import MFU, mfu_sentence
-from engine.protocol.numerics.precision_map import module_title
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text

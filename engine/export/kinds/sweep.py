@@ -9,7 +9,7 @@ from typing import Any
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Grid
+from engine.experiment.sweep import Grid
 from engine.export.document import Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord

@@ -28,12 +28,12 @@ from engine.compare.sides import Side
 from engine.compare.split import Split
 from engine.compare.verdict import Verdict
 from engine.curves import Columns
-from engine.experiment.text import cell_text
+from engine.experiment.value import cell_text
 from engine.export.content import Content
 from engine.export.writers.data import beside, cell, json_column, json_value, write_rows
 from engine.protocol.events import SAMPLE_COLUMNS
 from engine.store.record import RunRecord
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 
 def write_json(content: Content, path: Path) -> None:

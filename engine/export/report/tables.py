@@ -11,7 +11,7 @@ from engine.compare.figures import Cell as FigureCell
 from engine.compare.figures import Figure
 from engine.compare.sides import Side
 from engine.compare.verdict import is_open
-from engine.experiment.titles import FACTS, setting_title
+from engine.experiment.experiment import FACTS, setting_title
 from engine.export.document import Cell, FigureText
 from engine.protocol.events import Environment
 from engine.words.numbers import NONE, memory_text, times

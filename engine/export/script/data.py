@@ -11,10 +11,9 @@ from pathlib import PurePath
 from typing import Literal
 
 from engine.experiment.catalog import OWN
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
-from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts
 from engine.export.script.text import LINE, call, literal
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.experiment.catalog import ARRAYS
-from engine.experiment.experiment import Experiment
-from engine.experiment.model_ref import ModelRef
-from engine.experiment.own.library_models import TIMM, override_of, override_value
+from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.own.library_models import TIMM, ModelRef, override_of, override_value
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts
 from engine.export.script.text import LINE, call, literal
 

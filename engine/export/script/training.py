@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step
+from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step, setting_problem
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
-from engine.experiment.titles import setting_problem
 from engine.export.script.data import DataFacts
 from engine.export.script.model import ModelFacts
 from engine.export.script.own import OwnFacts

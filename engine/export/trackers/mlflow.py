@@ -13,7 +13,7 @@ from engine.export.trackers.mlflow_client import Connection, MlflowPlace, connec
 from engine.export.trackers.tensorboard import CURVE_TAGS, epoch_values, summary_values
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord, Status
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 EXPERIMENT = "Ammeter"
 """The MLflow experiment that the runs join, unless MLFLOW_EXPERIMENT_NAME says otherwise."""

@@ -17,7 +17,7 @@ from engine.curves import Columns
 from engine.export.content import Content
 from engine.protocol.events import Epoch, Summary
 from engine.store.record import RunRecord, Status
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 CURVE_TAGS = {
     "loss": "train/loss",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.experiment.text import cell_text
+from engine.experiment.value import cell_text
 from engine.export.document import Document, Row
 
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

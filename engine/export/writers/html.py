@@ -16,7 +16,7 @@ from engine.compare.verdict import Pieces
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Drawing
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.document import Document, Picture, Section
 from engine.export.writers.page import hidden, picture, rendered
 

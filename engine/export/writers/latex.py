@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.document import Cell, Document, Section
 
 _LAST_KNOWN = 0x17F

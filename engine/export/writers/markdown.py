@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from engine.export.document import Cell, Document, Section
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from engine.drawing.fonts import font_file
 from engine.drawing.shapes import Drawing, colour
 from engine.drawing.svg import svg
-from engine.experiment.text import printable
+from engine.experiment.value import printable
 from resources.looks import DARK, LIGHT, Palette
 
 _WEIGHTS = (400, 500, 600)

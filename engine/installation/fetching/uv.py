@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.value import shortened
 from engine.installation.fetching.connection import is_address
 from engine.installation.fetching.control import Stopped
 from engine.installation.installed import platform_here, python_here

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Whole
+from engine.experiment.value import Line, Message, Whole
 
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
 """The exponents of float64's numbers, subnormal ones included."""
@@ -17,8 +16,7 @@ LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A floating-point format. `largest` is its largest finite number; exponents are powers of two: of its
-    smallest normal and of its smallest subnormal number.
+    """A floating-point format; the exponents are of its smallest normal and its smallest subnormal number.
 
     E4M3 and E5M2 are the 8-bit formats of the Open Compute Project's specification of 2023 (OFP8).
     """
@@ -53,10 +51,9 @@ def dtype_label(dtype: str) -> str:
 
 
 class Exponents(Message):
-    """A histogram of the exponents of many numbers.
+    """A histogram: `counts[i]` counts numbers x with 2**(first + i) <= |x| < 2**(first + i + 1).
 
-    `counts[i]` counts numbers x with 2**(first + i) <= |x| < 2**(first + i + 1). `smallest` and `largest` are
-    the least and the greatest finite |x| above 0; None where there is no such number.
+    `smallest` and `largest` are the least and the greatest finite |x| above 0, if there is one.
     """
 
     first: Annotated[int, Field(ge=LEAST_EXPONENT, le=MOST_EXPONENT)] = 0
@@ -78,20 +75,14 @@ class Exponents(Message):
 
     def shifted(self, exponent: int) -> Exponents:
         """The histogram of the numbers times 2**exponent."""
-        factor = 2.0**exponent
-        return self.model_copy(
-            update={
-                "first": self.first + exponent,
-                "smallest": None if self.smallest is None else self.smallest * factor,
-                "largest": None if self.largest is None else self.largest * factor,
-            }
-        )
+        ends = {"smallest": self.smallest, "largest": self.largest}
+        shifted = {name: None if end is None else end * 2.0**exponent for name, end in ends.items()}
+        return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0 that the format would round to 0.
+        """The share of the finite numbers other than 0, times 2**exponent, that the format would round to 0.
 
-        To the nearest: what is below half of its smallest subnormal number. As in the other shares, the
-        numbers are taken times 2**exponent.
+        To the nearest: what is below half of its smallest subnormal number.
         """
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 

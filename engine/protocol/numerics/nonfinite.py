@@ -1,17 +1,94 @@
-"""The first NaN or Inf of a run: the operation that made it."""
+"""The precision map: which operation computed in which format; and the first NaN or Inf of a run."""
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from engine.experiment.settings import Scaler
-from engine.experiment.text import Line, Text
-from engine.experiment.value import Message, Positive, StepNumber, Whole
-from engine.protocol.numerics.advice import Changes
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Fraction,
+    Line,
+    Message,
+    Positive,
+    Seconds,
+    StepNumber,
+    Text,
+    Whole,
+)
+from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import DTypes
-from engine.protocol.numerics.precision_map import Direction
+
+LOSS, OPTIMIZER, ELSEWHERE = "(loss)", "(optimizer)", "(elsewhere)"
+"""Stand in a module's place for what is computed outside of the model; ELSEWHERE is not attributed."""
+
+_TITLES = {LOSS: "the loss", OPTIMIZER: "the optimizer", ELSEWHERE: "elsewhere", "": "the model"}
+
+Direction = Literal["forward", "backward"]
+
+
+def module_title(name: str) -> str:
+    """A module's name in a sentence or table: its qualified name; the model itself has none."""
+    return _TITLES.get(name, name)
+
+
+class Operation(Message):
+    """An operation of a module, as often as it ran with these number formats.
+
+    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE; `name` is the
+    operator's, "aten.convolution". `by_autocast`: nobody but autocast asked for the cast.
+    """
+
+    module: Line
+    name: Line
+    direction: Direction
+    inputs: DTypes = ()
+    outputs: DTypes = ()
+    count: Positive = 1
+    seconds: Seconds = 0.0
+    moved_bytes: Whole = 0
+    is_cast: bool = False
+    by_autocast: bool = False
+
+    @property
+    def computed_in(self) -> str | None:
+        """The number format that it computed in; None where it computed nothing, as a cast."""
+        floats = (dtype for dtype in (*self.outputs, *self.inputs) if "float" in dtype)
+        return None if self.is_cast else next(floats, None)
+
+
+class MappedModule(Message):
+    """A module by its qualified name, "" for the model itself; children have operations of their own."""
+
+    name: Line
+    class_name: Line
+    parameters: Whole = 0
+    kept_in_fp32: bool = False
+
+    @property
+    def depth(self) -> int:
+        """The number of modules around it."""
+        return len(self.name.split(".")) if self.name else 0
+
+
+class PrecisionMap(Message):
+    """One forward and backward pass of a batch, operation by operation; modules in the model's order.
+
+    What activation checkpointing recomputes counts as forward, once more. `attributed_fraction` is the share
+    of the floating-point operations whose module is known. `notes` say what differs on another device.
+    """
+
+    part: Literal["map"] = "map"
+    modules: Annotated[tuple[MappedModule, ...], Field(max_length=MOST_ENTRIES)] = ()
+    operations: Annotated[tuple[Operation, ...], Field(max_length=MOST_ENTRIES)] = ()
+    attributed_fraction: Fraction = 1.0
+    seconds: Seconds = 0.0
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
 
 SKIPS_IN_A_ROW = 15
 """A loss scaler that looks for its scale skips fewer: so many halve 65,536, where it begins, down to 2."""
@@ -27,7 +104,6 @@ class Cause(StrEnum):
     """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
-    """A finite result beyond the largest number of its format."""
     SCALE = "loss scale"
     """A gradient that overflows only because the loss is scaled."""
     LOG_OF_ZERO = "log of zero"
@@ -35,7 +111,6 @@ class Cause(StrEnum):
     INVALID = "invalid"
     """A result without a value: the root of a negative number, 0/0, Inf - Inf."""
     INPUT = "input"
-    """The batch itself is not finite."""
     WEIGHT = "weight"
     """Updates made weights too large, or infinite: the learning rate is too large."""
     INITIAL = "initial weight"
@@ -48,10 +123,9 @@ class Cause(StrEnum):
 class FirstNonfinite(Message):
     """The first operation whose output is not finite though its inputs are.
 
-    `module` as in a precision map. `least` and `most` are the lowest and highest finite values of its inputs;
-    None where there are none. `result` is the largest magnitude of the output in a wider format; None where
-    that is not finite either, or not known. `nan` and `infinite` count the output's values. `batch` describes
-    the samples. `remedy` is one sentence, and `changes` the settings that would try it.
+    `least` and `most` are the lowest and highest finite values of its inputs, `result` is the output's
+    largest magnitude in a wider format, if that is finite. `nan` and `infinite` count the output's values.
+    `batch` describes the samples; `changes` are the settings that try the remedy.
     """
 
     module: Line
@@ -78,8 +152,8 @@ class NonfiniteSearch(Message):
     """A search for the first NaN or Inf through `steps` steps, from the state after step `from_step`.
 
     `reproduced` is how often the steps, repeated from the same state, gave it at the same operation; it is
-    claimed in `first` only if that is 2. `sentence` says how the search ended. `skipped` are the steps that
-    the loss scaler left out, `least_scale` and `last_scale` its scales on the way.
+    claimed in `first` only if that is 2. `skipped` are the steps that the loss scaler left out. The run
+    itself went wrong at `trouble_step`: its loss was not finite, or steps were skipped again and again.
     """
 
     part: Literal["nan"] = "nan"
@@ -91,5 +165,4 @@ class NonfiniteSearch(Message):
     least_scale: float | None = None
     last_scale: float | None = None
     trouble_step: Positive | None = None
-    """The step at which the run itself went wrong: loss not finite, or skipped again and again."""
     sentence: Text

@@ -7,17 +7,105 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from engine.experiment.catalog import NumericsPart
+from engine.experiment.catalog import NumericsPart, Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.text import Line
-from engine.experiment.value import Message, Positive
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Fraction,
+    Line,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    StepNumber,
+    Text,
+    Whole,
+)
+from engine.protocol.advice import Advices, Changes
 from engine.protocol.answer import Answer
-from engine.protocol.numerics.advice import Advices
-from engine.protocol.numerics.islands import Islands
-from engine.protocol.numerics.ladder import Ladder
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.precision_map import PrecisionMap
+from engine.protocol.numerics.nonfinite import NonfiniteSearch, PrecisionMap
 from engine.protocol.numerics.ranges import Ranges
+
+Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
+
+
+class IslandTrial(Message):
+    """A short run with these modules in FP32; `reason` says why it was not as good as FP32."""
+
+    modules: Names
+    is_good: bool
+    reason: Text = ""
+    final_loss: float | None = None
+    skipped: Whole = 0
+    seconds: Seconds = 0.0
+
+
+class Islands(Message):
+    """The fewest modules found; None where even all of them do not suffice, empty where none is needed.
+
+    `is_minimal`: for each module a trial has shown that the run is worse without it. The costs compare a run
+    with the islands to the same run without any: steps per second, and MiB at its peak (None if unknown).
+    """
+
+    part: Literal["islands"] = "islands"
+    modules: Names | None = None
+    is_minimal: bool = False
+    trials: Annotated[tuple[IslandTrial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    steps: StepNumber = 0
+    most_skipped_fraction: Fraction = 0.0
+    speed_ratio: float | None = None
+    memory_added_mib: Mib | None = None
+    changes: Changes = ()
+    sentence: Text = ""
+
+
+Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
+
+
+class ModuleError(Message):
+    """||x - y|| / ||y|| against FP32 in one step from equal weights, and what rounding explains of it."""
+
+    module: Line
+    relative_error: float
+    explained_error: float | None = None
+
+
+class Rung(Message):
+    """A run of the ladder, held against FP32's repeats with weights as coarse as the rung's own format.
+
+    `parts_at` is the first step whose loss is outside of that band and stays there. `first_module` is the
+    first, in the order of the forward pass, whose output in the first step is further from FP32's than
+    rounding explains; `errors` are those of all modules.
+    """
+
+    label: Line
+    precision: Precision
+    losses: Losses = ()
+    band_low: Losses = ()
+    band_high: Losses = ()
+    parts_at: Positive | None = None
+    first_module: Line | None = None
+    errors: Annotated[tuple[ModuleError, ...], Field(max_length=MOST_ENTRIES)] = ()
+    skipped: Whole = 0
+    sentence: Text = ""
+
+
+class Ladder(Message):
+    """FP32, autocast without and with loss scaler, and BF16, from equal weights and batches.
+
+    The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
+    `band_high` at each step.
+    """
+
+    part: Literal["ladder"] = "ladder"
+    steps: StepNumber
+    repeats: Annotated[tuple[Losses, ...], Field(max_length=100)] = ()
+    band_low: Losses = ()
+    band_high: Losses = ()
+    rungs: Annotated[tuple[Rung, ...], Field(max_length=100)] = ()
+    sentence: Text = ""
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
 
 Part = NumericsPart
 

@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 

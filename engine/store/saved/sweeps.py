@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from engine import __version__
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import Grid
 from engine.store import edits
 from engine.store.connection import Connection
 from engine.store.queue import claims

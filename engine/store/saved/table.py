@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import one_line
+from engine.experiment.value import one_line
 from engine.store.connection import Connection
 from engine.store.queue import claims
 from engine.store.queue.owner import this_process

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.paths import file_name_of, traces_folder
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.store.connection import Connection
 
 _TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")

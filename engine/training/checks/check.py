@@ -14,13 +14,12 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.findings import Checked, Finding, FindingKind, Severity
-from engine.training.checks.passes import Pass, raised
+from engine.protocol.advice import Checked, Finding, FindingKind, Severity
+from engine.training.checks.passes import Pass, Subject, built, raised, small_batches
 from engine.training.checks.places import CodePlace, running
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.subject import Subject, built, small_batches
 from engine.training.checks.tree import ModuleTree, tensors_text
-from engine.training.checks.weights import format_findings
+from engine.training.checks.watches import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.models.sizes import size_findings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.protocol.findings import Finding, FindingKind, Severity
+from engine.protocol.advice import Finding, FindingKind, Severity
 
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm"})
 _UNSCALING = frozenset({"unscale", "unscale_"})

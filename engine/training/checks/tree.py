@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.findings import ModuleRow
-from engine.training.models.around import own_class
+from engine.protocol.advice import ModuleRow
+from engine.training.models.recompute import own_class
 
 _MOST_PARTS = 4
 _MOST_CALLS = 5_000

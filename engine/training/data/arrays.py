@@ -16,11 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from engine.experiment.checks import array_samples
-from engine.experiment.experiment import Experiment
-from engine.experiment.own.array_files import Array, file_problem
+from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.own.array_files import Array, file_error
 from engine.experiment.own.arrays import FileSamples, held_out_of
-from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.training.data.batches import Draw, HostBatch, Row, held_out, spread
 from engine.training.data.pictures import Colours
@@ -143,15 +141,15 @@ def _classes(experiment: Experiment, samples: FileSamples) -> int:
     file, noun = samples.inputs.file, "classes" if samples.task == "classification" else "tokens"
     if least < 0:
         message = f"{file} has the number {least:,} among its {noun}, which begin at 0."
-        raise ProblemError(file_problem(file, message, f"Number the {noun} from 0."))
+        raise file_error(file, message, f"Number the {noun} from 0.")
     classes = experiment.num_classes or max(2, most + 1)
     if most >= classes:
         message = f"is {classes:,}, but {file} has the number {most:,} among its {noun}, which begin at 0."
         remedy = f"Leave it empty, or set it to {most + 1:,} or more."
-        raise ProblemError(setting_problem("num_classes", message, remedy, value=classes))
+        raise setting_error("num_classes", message, remedy, value=classes)
     if classes > _MOST_CLASSES:
         message = f"{file} has the number {most:,} among its {noun}; there may be at most {_MOST_CLASSES:,}."
-        raise ProblemError(file_problem(file, message, f"Number the {noun} from 0 without gaps."))
+        raise file_error(file, message, f"Number the {noun} from 0 without gaps.")
     return classes
 
 
@@ -176,7 +174,7 @@ def _check_room(experiment: Experiment, samples: FileSamples) -> None:
             f"{free / BYTES_PER_GIB:,.2f} GiB are free."
         )
         remedy = "Save it with numpy.savez or as .safetensors, which need not be unpacked."
-        raise ProblemError(file_problem(file, message, remedy))
+        raise file_error(file, message, remedy)
 
 
 def _opened_or_none(array: Array | None) -> NDArray[Any] | None:
@@ -195,10 +193,10 @@ def _opened(array: Array) -> NDArray[Any]:
             read: NDArray[Any] = arrays[array.name]
     except Exception as error:
         message = f"'{array.name}' in {array.file} cannot be read."
-        raise ProblemError(file_problem(array.file, message, "Save the file again.")) from error
+        raise file_error(array.file, message, "Save the file again.") from error
     if read.shape != array.shape:
         message = f"{array.file} changed while it was read."
-        raise ProblemError(file_problem(array.file, message, "Begin again when it is complete."))
+        raise file_error(array.file, message, "Begin again when it is complete.")
     return read
 
 
@@ -210,7 +208,7 @@ def _read_columns(array: Array) -> NDArray[Any]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count:
             message = f"'{name}' in {array.file} has {column.null_count:,} empty cells."
-            raise ProblemError(file_problem(array.file, message, "Fill them, or remove their rows."))
+            raise file_error(array.file, message, "Fill them, or remove their rows.")
     if not pyarrow.types.is_nested(table.column(0).type):
         numbers = np.stack([column.to_numpy() for column in table.columns], axis=1)
         return numbers.astype(array.dtype).reshape(array.shape)
@@ -219,11 +217,11 @@ def _read_columns(array: Array) -> NDArray[Any]:
         lengths = pyarrow.compute.unique(pyarrow.compute.list_value_length(values))
         if len(lengths) > 1:
             message = f"'{array.name}' in {array.file} has lists of different lengths."
-            raise ProblemError(file_problem(array.file, message, "Cut or fill them to one length."))
+            raise file_error(array.file, message, "Cut or fill them to one length.")
         values = values.flatten()
     if values.null_count:
         message = f"'{array.name}' in {array.file} has lists with empty places."
-        raise ProblemError(file_problem(array.file, message, "Fill them, or remove their rows."))
+        raise file_error(array.file, message, "Fill them, or remove their rows.")
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(array.shape)
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +18,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named, setting_error, setting_problem
 from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.titles import named, setting_problem
-from engine.training.data.batches import Draw, HostBatch, held_out, seed_of, spread
+from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
+from engine.training.data.batches import Draw, HostBatch, epoch_order, held_out, seed_of, spread
 from engine.training.data.pictures import Colours
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
@@ -42,12 +45,10 @@ def read_image_folder(path: str | None) -> ImageFolder:
     key `path`.
     """
     if path is None:
-        raise ProblemError(
-            request_problem(
-                "image-folder needs a folder of pictures.",
-                "Choose a folder that has one folder of pictures for each class.",
-                key="path",
-            )
+        raise request_error(
+            "image-folder needs a folder of pictures.",
+            "Choose a folder that has one folder of pictures for each class.",
+            key="path",
         )
     root = Path(path).expanduser().absolute()
     train_root, validation_root = class_folders(root)
@@ -75,14 +76,12 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
     if experiment.batch_size > len(folder.train):
         raise ProblemError(_too_few(folder, experiment))
     if experiment.num_classes not in (None, len(folder.classes)):
-        raise ProblemError(
-            setting_problem(
-                "num_classes",
-                f"is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
-                "Leave it empty.",
-                value=experiment.num_classes,
-                allowed=str(len(folder.classes)),
-            )
+        raise setting_error(
+            "num_classes",
+            f"is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
+            "Leave it empty.",
+            value=experiment.num_classes,
+            allowed=str(len(folder.classes)),
         )
 
 
@@ -104,13 +103,11 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
     for name in folders(root):
         files = [*pictures(root / name)]
         if files and name not in classes:
-            raise ProblemError(
-                request_problem(
-                    f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
-                    "Give both the same folders.",
-                    key="path",
-                    value=root.parent,
-                )
+            raise request_error(
+                f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
+                "Give both the same folders.",
+                key="path",
+                value=root.parent,
             )
         listed += [(file, classes.index(name)) for file in files]
     return tuple(listed)
@@ -245,3 +242,63 @@ def _transforms(image_size: int) -> tuple[Any, Any]:
     steady = [v2.Resize(round(_MARGIN * image_size)), v2.CenterCrop(image_size), v2.PILToTensor()]
     varied = [v2.RandomResizedCrop(image_size), v2.RandomHorizontalFlip(), v2.PILToTensor()]
     return v2.Compose(steady), v2.Compose(varied)
+
+
+MOST_SECONDS = 10.0
+"""The longest that a run waits for this; of a folder that takes longer only a part is checked."""
+
+_AT_ONCE = 32
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class CheckProgress:
+    """The check's progress: pictures opened, pictures that the run will use, and the broken ones."""
+
+    count: int
+    of: int
+    broken: tuple[str, ...]
+
+
+def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
+    """The files that a run of so many steps reads (None: all): to train on, in the first epoch's order, then
+    to validate on.
+    """
+    count = len(folder.train)
+    trained = count if steps is None else min(count, steps * experiment.step_samples)
+    # a run of less than an epoch reads only the beginning of that order
+    drawn = epoch_order(count, experiment.seed, 1)[:trained].tolist()
+    validated = folder.validation[: experiment.validation.limit] if experiment.validation.every else ()
+    return tuple(file for file, _ in (*(folder.train[index] for index in drawn), *validated))
+
+
+def look_through(
+    files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
+) -> Iterator[CheckProgress]:
+    """Decodes the pictures in a random order from `seed`, and yields its progress.
+
+    Ends when all are decoded, when time is up, or when it must. Pillow decodes without Python's lock, so a
+    few threads share the work.
+    """
+    order = random.Random(seed).sample(files, len(files))
+    broken: tuple[str, ...] = ()
+    ends = time.monotonic() + most_seconds
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for first in range(0, len(order), _AT_ONCE):
+            some = order[first : first + _AT_ONCE]
+            are_whole = pool.map(_is_whole, some)
+            broken += tuple(file for file, is_whole in zip(some, are_whole, strict=True) if not is_whole)
+            yield CheckProgress(first + len(some), len(order), broken)
+            if must_end() or time.monotonic() > ends:
+                return
+
+
+def _is_whole(file: str) -> bool:
+    try:
+        with Image.open(file) as picture:
+            # at an eighth of its size a JPEG is still read to its end, in a third of the time
+            picture.draft(None, (1, 1))
+            picture.load()
+    except PICTURE_ERRORS:
+        return False
+    return True

@@ -12,10 +12,9 @@ import torch
 
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import count_text, no_text_problem, texts
-from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.titles import setting_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
@@ -156,9 +155,7 @@ def folder_text(path: str) -> tuple[bytes, bytes]:
         read = [file.read_bytes() for file in files]
     except OSError as error:
         message = f"{error.filename} cannot be read: {error.strerror}."
-        raise ProblemError(
-            request_problem(message, "Check its permissions, or remove it.", key="path", value=path)
-        ) from None
+        raise request_error(message, "Check its permissions, or remove it.", key="path", value=path) from None
     if len(read) >= _HELD_OUT:
         return _split(read)
     text = b"".join(read)
@@ -173,9 +170,7 @@ def _require_memory(path: str, size_bytes: int) -> None:
     if 2 * size_bytes > free_bytes:
         held, free = (memory_text(count / BYTES_PER_MIB) for count in (size_bytes, free_bytes))
         message = f"{path} holds {held} of text, which is kept in memory, and {free} are free."
-        raise ProblemError(
-            request_problem(message, "Choose a folder with less text.", key="path", value=path)
-        )
+        raise request_error(message, "Choose a folder with less text.", key="path", value=path)
 
 
 def text_bytes(path: str) -> int:
@@ -208,19 +203,17 @@ def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
     if shortest < 2 and experiment.dataset == PYTHON_SOURCE:
         message = f"is '{PYTHON_SOURCE}', but this Python comes without its own source."
         remedy = f"Choose {SYNTHETIC_TOKENS}."
-        return ProblemError(setting_problem("dataset", message, remedy, value=experiment.dataset))
+        return setting_error("dataset", message, remedy, value=experiment.dataset)
     if shortest < 2:
         message = f"{experiment.path} has too little text to train on and to validate on."
         remedy = "Choose a folder with more text."
-        return ProblemError(request_problem(message, remedy, key="path", value=experiment.path))
+        return request_error(message, remedy, key="path", value=experiment.path)
     name = PYTHON_SOURCE if experiment.dataset == PYTHON_SOURCE else f"the text in {experiment.path}"
     message = f"is {experiment.sequence_length:,}, but {name} is too short for it."
-    return ProblemError(
-        setting_problem(
-            "sequence_length",
-            message,
-            f"Set it to at most {shortest:,}.",
-            value=experiment.sequence_length,
-            allowed=f"2 to {shortest:,}",
-        )
+    return setting_error(
+        "sequence_length",
+        message,
+        f"Set it to at most {shortest:,}.",
+        value=experiment.sequence_length,
+        allowed=f"2 to {shortest:,}",
     )

@@ -23,7 +23,7 @@ import torch
 
 from engine.busyness import TOLERATED_SHARE
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.slowdown import Slowdown
+from engine.protocol.summary import Slowdown
 
 
 def contention_note(share: float) -> str | None:

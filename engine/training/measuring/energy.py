@@ -18,7 +18,7 @@ from typing import Literal
 import pynvml
 import torch
 
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.training.measuring.card import handle_of
 
 POWERCAP = Path("/sys/class/powercap")

@@ -20,8 +20,8 @@ import pynvml
 import torch
 
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
 from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import driver_spills, status_bytes

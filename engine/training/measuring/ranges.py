@@ -22,8 +22,7 @@ from torch.utils._pytree import tree_leaves
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
-from engine.protocol.numerics.range_notes import range_notes
-from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity, Ranges
+from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity, Ranges, range_notes
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1

@@ -13,11 +13,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
-from engine.experiment.model_ref import ModelRef
+from engine.experiment.own.library_models import ModelRef
 from engine.training.models.language import build_language_model, is_language_model, language_model_entries
-from engine.training.models.libraries.timm import build_timm_model, is_timm_model
-from engine.training.models.libraries.transformers import build_transformers_model
 from engine.training.models.outputs import LossFunction
+from engine.training.models.timm import build_timm_model, is_timm_model
+from engine.training.models.transformers import build_transformers_model
 
 _NAMES: dict[Task, tuple[str, str]] = {
     "classification": ("cross-entropy", "nats"),

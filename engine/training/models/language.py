@@ -15,7 +15,7 @@ from torch import nn
 
 from engine.experiment.checks import ModelEntry
 from engine.experiment.own.library_models import TRANSFORMERS
-from engine.training.models.libraries.building import check_host_memory, imported, quiet
+from engine.training.models.libraries import check_host_memory, imported, quiet
 
 USUAL_VOCABULARY = 32_000
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from engine.experiment.problem import ProblemError, request_problem
-from engine.training.models.around import own_class
+from engine.experiment.problem import request_error
+from engine.training.models.recompute import own_class
 from engine.words.names import listed
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -58,12 +58,10 @@ def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     if len(arguments.listed) == 1 and arguments.listed[0] not in inputs:
         return model(inputs)
     takes, given = listed(arguments.listed) or "nothing", listed(tuple(map(str, inputs)))
-    raise ProblemError(
-        request_problem(
-            f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}.",
-            "Name them alike, or define forward(model, inputs) in the model's file, which calls the model.",
-            key="model",
-        )
+    raise request_error(
+        f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}.",
+        "Name them alike, or define forward(model, inputs) in the model's file, which calls the model.",
+        key="model",
     )
 
 
@@ -103,12 +101,10 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
         scalar: Tensor = loss.reshape(())
         return scalar
     what = f"{value_words(loss)}{' without a gradient' if is_scalar else ''}"
-    raise ProblemError(
-        request_problem(
-            f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats.",
-            "Reduce it, for instance by .mean(), and do not detach it.",
-            key="model",
-        )
+    raise request_error(
+        f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats.",
+        "Reduce it, for instance by .mean(), and do not detach it.",
+        key="model",
     )
 
 
@@ -131,12 +127,10 @@ def default_loss(
             return cross_entropy(*aligned, label_smoothing=label_smoothing)
     elif logits is not None and _are_floats(targets) and logits.shape == targets.shape:
         return mse_loss(logits, targets)
-    raise ProblemError(
-        request_problem(
-            f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)}).",
-            "Define loss(outputs, targets) in the model's file, which returns a scalar tensor.",
-            key="model",
-        )
+    raise request_error(
+        f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)}).",
+        "Define loss(outputs, targets) in the model's file, which returns a scalar tensor.",
+        key="model",
     )
 
 

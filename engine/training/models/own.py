@@ -29,8 +29,8 @@ import torch
 from torch import nn
 
 from engine.experiment.own.code import MODEL, Code
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
+from engine.experiment.value import shortened
 from engine.training.models.outputs import value_words
 
 _LONGEST_REASON = 200
@@ -105,7 +105,7 @@ class OwnFile:
 
     def problem(self, message: str, remedy: str, key: str = "model") -> ProblemError:
         """An error that names the file; `message` continues the sentence that begins with its name."""
-        return ProblemError(request_problem(f"{self.code.file} {message}.", remedy, key=key))
+        return request_error(f"{self.code.file} {message}.", remedy, key=key)
 
 
 def seed_everything(seed: int) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
@@ -18,9 +18,33 @@ from torch._subclasses import FakeTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
+from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.titles import setting_problem
-from engine.training.models.around import Around, own_class, put_around
+
+
+class Around(nn.Module):
+    """A class to put before a module's own: its `forward` calls `super().forward` in some context."""
+
+
+_Around = TypeVar("_Around", bound=Around)
+
+
+def put_around(module: nn.Module, around: type[_Around]) -> _Around:
+    """Puts `around` before the module's class, in place, and returns the module.
+
+    A class rather than a replaced `forward` of the instance, so that a copy of the module calls itself and
+    not the original, and torch.compile sees nothing unusual.
+    """
+    own = type(module)
+    module.__class__ = type(own.__name__, (around, own), {})
+    return cast(_Around, module)
+
+
+def own_class(module: nn.Module) -> type[nn.Module]:
+    """The module's class without what was put around it."""
+    classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
+    return next(owner for owner in classes if not issubclass(owner, Around))
+
 
 _KEY = "step.fp32_modules"
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from torch import nn
 
-from engine.protocol.findings import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind
 
 _MULTIPLE = 8
 _LARGE = 1_024

@@ -102,10 +102,7 @@ def fill_with_fakes(model: nn.Module) -> None:
     """
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():
-        for name, tensor in [
-            *module.named_parameters(recurse=False),
-            *module.named_buffers(recurse=False),
-        ]:
+        for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
             if id(tensor) not in made:
                 made[id(tensor)] = _fake_of(tensor)
             setattr(module, name, made[id(tensor)])

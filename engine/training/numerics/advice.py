@@ -6,15 +6,22 @@ import math
 from collections.abc import Generator, Iterator
 
 from engine.experiment.catalog import Precision
-from engine.experiment.titles import named
+from engine.experiment.experiment import named
+from engine.protocol.advice import Advice, AdviceKind, Advices, Changes
 from engine.protocol.events import Event
-from engine.protocol.numerics.advice import Advice, AdviceKind, Advices, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
-from engine.protocol.numerics.nonfinite import Cause, most_skips
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    Cause,
+    Operation,
+    module_title,
+    most_skips,
+)
 from engine.protocol.numerics.numerics import NumericsResults
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation, module_title
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
-from engine.protocol.profile.remedies import fast_recipe, larger_batch
+from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Evidence, gather
 from engine.words.numbers import memory_text, number

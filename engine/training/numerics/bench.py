@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, fetch_data, plain, plain_step
 from engine.training.steps.optimizer import learning_rate_at
 

@@ -14,10 +14,17 @@ from torch.utils._pytree import tree_map
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.protocol.numerics.advice import Changes
+from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import FORMATS, dtype_label
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction, module_title
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    Cause,
+    Direction,
+    FirstNonfinite,
+    module_title,
+)
 from engine.training.numerics.watch import Call
 from engine.words.names import listed
 

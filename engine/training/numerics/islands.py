@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import ProblemError
-from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_MIB
-from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.islands import Islands, IslandTrial
+from engine.protocol.numerics.numerics import Islands, IslandTrial
+from engine.statistics import Band, band_of
 from engine.training.numerics.band import REPEATS, Made, Trials, affordable_steps, first_step, in_precision
 from engine.training.numerics.bench import Bench, numerics_phase, with_precision
 from engine.words.names import listed

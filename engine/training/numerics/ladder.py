@@ -7,11 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
-from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
-from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
+from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     MOST_STEPS,
     REPEATS,

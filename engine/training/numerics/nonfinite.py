@@ -17,15 +17,21 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch, most_skips
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
+from engine.protocol.numerics.nonfinite import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    SKIPS_IN_A_ROW,
+    FirstNonfinite,
+    NonfiniteSearch,
+    most_skips,
+)
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.models.around import own_class
+from engine.training.models.recompute import own_class
 from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
-from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
-from engine.training.runs.rewind import copied
+from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, copied, restore_state
 
 _KEPT_STEPS = 4
 _REPEATS = 2

@@ -10,6 +10,7 @@ import torch
 
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, PartMeasured, Summary
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import NumericsResults, Part, PartResult
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
@@ -22,7 +23,6 @@ from engine.training.numerics.islands import find_islands
 from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, take_device
 
 

@@ -13,10 +13,9 @@ from torch import Tensor
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.precision_map import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
 from engine.training.measuring.telemetry import Clock, Mark, clock_for
-from engine.training.models.around import own_class
-from engine.training.models.recompute import is_kept_in_float32
+from engine.training.models.recompute import is_kept_in_float32, own_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from engine.protocol.numerics.nonfinite import Cause
-from engine.protocol.numerics.precision_map import OPTIMIZER, Direction
+from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
 from engine.training.data.batches import Batch
 from engine.training.numerics.causes import (
     BATCH,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
+from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Direction
 from engine.training.models.recompute import is_recomputed
 
 

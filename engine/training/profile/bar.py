@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.protocol.profile.bar import Bar, StepPart
+from engine.protocol.profile import Bar, StepPart
 from engine.training.profile.kernels import KernelClass, kernel_class, operation_class
 from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace
 from engine.words.numbers import share_text

@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, TimeRow
 
 _MOST_NAMES = 10_000
 _UNITS, _PLAIN, _MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.profile.limits import Limits
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits
 from engine.training.measuring.telemetry import clock_for
 from engine.training.precision import float32_mode
-from engine.training.runs.control import Control
 
 _FORMATS = {
     "fp32": (Precision.FP32, torch.float32),

@@ -11,10 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.remedies import (
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import (
     Remedy,
     channels_last,
     fast_recipe,
@@ -25,13 +24,7 @@ from engine.protocol.profile.remedies import (
     pinned_memory,
 )
 from engine.training.profile.kernels import KernelClass, kernel_class
-from engine.training.profile.trace import (
-    DeviceWork,
-    HostOperation,
-    Signature,
-    Trace,
-    Wait,
-)
+from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text, throughput_text
 

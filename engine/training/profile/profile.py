@@ -16,13 +16,13 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Precision, setting_problem
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
-from engine.protocol.profile.profile import StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profile.bar import step_bar
@@ -47,7 +47,6 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import tables
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 

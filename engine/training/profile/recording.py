@@ -18,7 +18,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from engine.protocol.events import Event, Phase, PhaseName
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.run import Run

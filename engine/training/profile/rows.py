@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import MOST_TABLE_ROWS, TimeRow
+from engine.protocol.profile import MOST_TABLE_ROWS, StepPart, TimeRow
 from engine.training.profile.bar import MATRIX_PARTS, StepBar, class_of_work, main_operations, own_work
 from engine.training.profile.kernels import KernelClass, format_of
 from engine.training.profile.trace import Counts, HostOperation, LaunchPlace, Trace, counts_of, product_around

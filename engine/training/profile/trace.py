@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from engine.protocol.numerics.precision_map import Direction
+from engine.protocol.numerics.nonfinite import Direction
 
 WorkKind = Literal["kernel", "copy", "set"]
 

@@ -26,9 +26,10 @@ from engine.protocol.events import (
     Skipped,
     Summary,
 )
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
-from engine.training.data.thumbnails import picture_events, prepare_pictures
+from engine.training.data.picture_sources import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number, problem_of
 from engine.training.measuring.ranges import in_fp32, measured_ranges, watched_pass
@@ -36,7 +37,6 @@ from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import CheckpointKind
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan, conditions, plain_step, prepare, take_device
 from engine.training.runs.run import Run
 from engine.training.steps.plain import PlainStep, TrainingStep

@@ -21,16 +21,20 @@ from engine.experiment.checks import (
     dataset_of,
     resolve,
 )
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
-from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
+from engine.protocol.jobs import Control
 from engine.training.data.datasets import DatasetFacts, download
-from engine.training.data.image_folder import read_image_folder, unreadable_problem
-from engine.training.data.picture_check import look_through, pictures_used
+from engine.training.data.image_folder import (
+    look_through,
+    pictures_used,
+    read_image_folder,
+    unreadable_problem,
+)
 from engine.training.data.picture_sources import is_kept
-from engine.training.machine import environment_of
+from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
 from engine.training.measuring.energy import EnergyMeter, energy_meter
@@ -40,7 +44,6 @@ from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import Checkpoints, resumable
-from engine.training.runs.control import Control
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
 from engine.training.steps.plain import PlainStep

@@ -12,6 +12,7 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
+from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch, Source, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
@@ -20,9 +21,7 @@ from engine.training.measuring.speed import Speed, Tally
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
-from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
-from engine.training.runs.control import Control
-from engine.training.runs.rewind import Rewind
+from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.runs.workload import Workload
 from engine.training.steps.optimizer import learning_rate_at
 from engine.training.steps.plain import TrainingStep

@@ -15,7 +15,6 @@ from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_s
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
-from engine.training.models.libraries.transformers import drawn_batch
 from engine.training.models.outputs import (
     Forward,
     Hits,
@@ -27,6 +26,7 @@ from engine.training.models.outputs import (
     value_words,
 )
 from engine.training.models.own import OwnFile
+from engine.training.models.transformers import drawn_batch
 from engine.training.steps.own import Body, members_in
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

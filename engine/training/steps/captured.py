@@ -6,8 +6,10 @@ memory.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
 
@@ -18,8 +20,21 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.steps.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Collects before the context begins and not while it lasts; afterwards as before."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
 
 Shapes = tuple[Any, ...]
 

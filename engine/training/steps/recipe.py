@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named
 from engine.experiment.settings import FAST, RecipePart
-from engine.experiment.titles import named
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.outputs import call_model

@@ -11,9 +11,8 @@ from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
-from engine.words.names import left_out_words, recipe_title, speed_unit
+from engine.words.names import left_out_words, recipe_title, setting_text, speed_unit
 from engine.words.numbers import NONE, duration, number, times
-from engine.words.settings import setting_text
 from gui.runs.table.baselines import Baselines
 from gui.runs.table.columns import COMPARED, HEADINGS, RECORDED, Column, setting_of
 from gui.runs.table.line import STATUS_ORDER, Line, begun, sized_dataset, status_words

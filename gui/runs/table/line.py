@@ -13,7 +13,7 @@ from engine.compare.evidence import is_spoiled
 from engine.compare.figures import SPEED, Figure
 from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Precision
-from engine.experiment.own.place import place_of
+from engine.experiment.own.code import place_of
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
 from engine.words.names import dataset_words, recipe_title

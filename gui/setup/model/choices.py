@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.experiment.checks import Catalog, ModelEntry
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import MODEL, Code
+from engine.experiment.own.library_models import ModelRef
 
 
 class Row(NamedTuple):

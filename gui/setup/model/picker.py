@@ -11,8 +11,8 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.model_ref import ModelRef
 from engine.experiment.own.code import MODEL, Code, read_code, remote_problem
+from engine.experiment.own.library_models import ModelRef
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.template import TEMPLATE_NAME, write_template

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QDialog, QFrame, QLabel, QPlainTextEdit, QScrollAr
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.text import one_line, printable
-from engine.protocol.findings import Checked, Finding, ModuleRow
+from engine.experiment.value import one_line, printable
+from engine.protocol.advice import Checked, Finding, ModuleRow
 from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
 from gui.setup.panel import SetupPanel

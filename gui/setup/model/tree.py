@@ -16,7 +16,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QHeaderView, QTreeView
 
-from engine.protocol.findings import ModuleRow
+from engine.protocol.advice import ModuleRow
 from gui.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex

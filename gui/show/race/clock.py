@@ -8,7 +8,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from gui.theme.motion import reduces_motion
+from gui.theme.theme import reduces_motion
 
 FRAME_MS = 16
 SPEEDS = (0.5, 1.0, 2.0)

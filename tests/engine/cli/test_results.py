@@ -10,16 +10,14 @@ import pytest
 
 from engine.cli import VERBS, main
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.sweep.axes import axes_of
-from engine.experiment.sweep.grid import grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import axes_of, grid_of
 from engine.protocol.answer import Answer
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.saved.study import Study

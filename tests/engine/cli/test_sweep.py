@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli import main
 from engine.cli.sweep.shown import SweepProgress, not_reached
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, TurnEnded
 from tests.sweeps import small_results

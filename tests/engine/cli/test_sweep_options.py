@@ -11,8 +11,8 @@ import pytest
 from engine.cli.options import asked
 from engine.cli.sweep.options import Request, grid_from, is_sweep, plan_from
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 
 
 def grid(

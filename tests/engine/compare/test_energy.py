@@ -14,7 +14,7 @@ from engine.compare.evidence import Evidence
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment, Summary
-from engine.protocol.profile.energy import Energy
+from engine.protocol.summary import Energy
 from engine.race.card import race_card
 from engine.race.words import memory_words, scene_of, sentence
 from engine.store.record import RunRecord

@@ -16,10 +16,9 @@ from engine.experiment.checks import (
     problems,
     resolve,
 )
-from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.experiment import Experiment, Precision, experiment_from, setting_title
 from engine.experiment.problem import ProblemError
-from engine.experiment.text import one_line
-from engine.experiment.titles import setting_title
+from engine.experiment.value import one_line
 
 CPU = DeviceEntry(
     name="cpu",

@@ -23,8 +23,8 @@ from engine.experiment.experiment import (
     flattened,
     from_dotted,
     layered,
-    parse_toml,
 )
+from engine.experiment.presets import parse_toml
 from engine.experiment.settings import RECIPE_PARTS, Part, joined
 
 names = st.text(min_size=1, max_size=40)

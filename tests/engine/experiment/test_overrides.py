@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.problem import ProblemError
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 
 @pytest.mark.parametrize(

@@ -197,10 +197,7 @@ def test_the_overrides_without_a_gpu_do_not_reach_one_that_has() -> None:
     small = {"batch_size": 8, "optimizer": {"learning_rate": 0.01}}
     found = Preset("x", "x", "", "run", table, (), small, Path("x.toml"), True)
     assert found.base(has_gpu=True) == table
-    assert found.base(has_gpu=False) == {
-        "batch_size": 8,
-        "optimizer": {"name": "sgd", "learning_rate": 0.01},
-    }
+    assert found.base(has_gpu=False) == {"batch_size": 8, "optimizer": {"name": "sgd", "learning_rate": 0.01}}
     assert found.about_for(has_gpu=True) == ""
     assert found.about_for(has_gpu=False) == "Without a GPU it has other settings."
 

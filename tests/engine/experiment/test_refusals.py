@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment.experiment import Experiment, experiment_from, from_dotted, read_toml
+from engine.experiment.experiment import Experiment, experiment_from, from_dotted, setting_title
+from engine.experiment.presets import read_toml
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.titles import setting_title
 
 WRONG = [
     ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),
@@ -120,11 +120,7 @@ def test_several_wrong_values_are_all_named() -> None:
             "schedule.warmup_steps",
             "one-cycle warms up by itself",
         ),
-        (
-            {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
-            "scaler.mode",
-            "trains without a scaler",
-        ),
+        ({"precision": "fp16-unscaled", "scaler": {"mode": "on"}}, "scaler.mode", "trains without a scaler"),
     ],
 )
 def test_settings_that_contradict_one_another_are_answered(settings, key, words):

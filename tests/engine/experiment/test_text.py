@@ -17,7 +17,7 @@ from engine.cli.session import RunProgress
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import broken_presets, own_presets_folder, preset
 from engine.experiment.problem import Problem, request_problem
-from engine.experiment.text import cell_text, one_line, printable, shortened
+from engine.experiment.value import cell_text, one_line, printable, shortened
 from engine.store.store import Store
 
 EVIL = "[/x] [link=file:///etc]here[/link] \x1b]0;title\x07 \x1b[2J \x9b2J \r\n\x00 \u202egnp.exe \ud800 =1+1"

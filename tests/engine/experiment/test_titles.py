@@ -6,8 +6,15 @@ import pytest
 
 from engine.cli import main
 from engine.compare.comparison import SettingRow
-from engine.experiment.experiment import Experiment, all_settings, flattened
-from engine.experiment.titles import FACTS, named, setting_help, setting_title
+from engine.experiment.experiment import (
+    FACTS,
+    Experiment,
+    all_settings,
+    flattened,
+    named,
+    setting_help,
+    setting_title,
+)
 from engine.export.report.tables import setting_lines
 
 LONGEST_TITLE = 28

@@ -22,7 +22,7 @@ from engine.export.trackers.mlflow import EXPERIMENT, MOST_STEPS, log_runs
 from engine.export.trackers.mlflow_client import is_mlflow, place_of
 from engine.store import samples
 from engine.store.store import Store
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 
 # before MLflow is imported by the tests themselves
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"

@@ -23,7 +23,7 @@ from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.store.store import Store
-from engine.words.settings import applying_settings, setting_text
+from engine.words.names import applying_settings, setting_text
 
 Trained = Callable[..., str]
 FILE = """from pathlib import Path

@@ -28,9 +28,9 @@ from engine.experiment.paths import datasets_folder
 from engine.experiment.presets import BUILT_IN, preset
 from engine.export.script.page import built_in_data, script_of
 from engine.protocol.events import Epoch, Finished, Samples, Started
+from engine.protocol.jobs import Control
 from engine.store.record import RunRecord, Status
 from engine.training.precision import float32_mode
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 SHORT: dict[str, Any] = {"device": "cpu", "measure": {"warmup_steps": 0}}

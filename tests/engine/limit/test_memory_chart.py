@@ -12,7 +12,7 @@ from engine.drawing.shapes import Drawing, Fill, Words, text_width
 from engine.drawing.text_places import TextPlaces
 from engine.experiment.catalog import Precision
 from engine.limit.memory_chart import MemoryContent, failed_place, forecast_points, memory_chart, memory_range
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
 
 
 @dataclass(frozen=True)

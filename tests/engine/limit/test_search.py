@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.limit.search import Search
-from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.trials import Cause, Trial
+from engine.protocol.trials import Cause, MemoryLine, Trial
 
 Memory = Callable[[int], float]
 

@@ -8,9 +8,8 @@ from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.profile.bar_picture import bars_drawing, part_places
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide
 
 
 def _side(precision: str, **ms: float) -> ProfileSide:

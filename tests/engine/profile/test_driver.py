@@ -12,7 +12,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Event, Failed, Finished, Phase
-from engine.protocol.profile.profiles import MOST_SIDES, Profiles, profiles_of
+from engine.protocol.profiles import MOST_SIDES, Profiles, profiles_of
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of
 from engine.store.store import Store

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from engine.experiment.experiment import Experiment
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide
 
 
 def _profiles(*settings: dict[str, object]) -> Profiles:

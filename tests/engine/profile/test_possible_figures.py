@@ -19,11 +19,8 @@ from engine.profile.gain import gains, verdicts
 from engine.profile.names import advice_by_side
 from engine.profile.roofline import roofline_drawing
 from engine.profile.verdict import Verdict, mfu_sentence
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles, ProfileSide
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
 MS = st.floats(0.01, 1e4)

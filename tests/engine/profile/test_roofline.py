@@ -9,11 +9,8 @@ import pytest
 from engine.drawing.shapes import Drawing, Stroke, Words, text_width
 from engine.experiment.experiment import experiment_from
 from engine.profile.roofline import roofline_drawing, roofline_marks, short_name
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles, ProfileSide
 
 LIMITS = Limits(
     peaks=tuple(

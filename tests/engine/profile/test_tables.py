@@ -6,10 +6,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.profile.columns import side_rows
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import Bar, StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles, ProfileSide
 
 
 def _side(precision: str, **ms: float) -> ProfileSide:

@@ -9,12 +9,9 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.profile.gain import gains, verdicts
 from engine.profile.verdict import Bound, mfu_sentence, verdict_of
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles, ProfileSide
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.protocol.profiles import Profiles, ProfileSide
 
 GPU_PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 690.0}
 CPU_PEAKS = {"fp32": 0.12, "fp16": 0.01, "bf16": 0.03}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
+from engine.protocol.advice import Finding, FindingKind, ModuleRow
 from engine.protocol.events import (
     Check,
     Checked,
@@ -33,7 +34,6 @@ from engine.protocol.events import (
     is_last,
     to_line,
 )
-from engine.protocol.findings import Finding, FindingKind, ModuleRow
 
 ENVIRONMENT = Environment(
     device_name="a card", device_memory_mib=1024.5, torch="2.11", python="3.13", os="Linux", ammeter="0.1"

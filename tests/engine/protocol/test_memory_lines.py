@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.protocol.memory_lines import MemoryLine, largest_batch, line_near, needed_mib, upper_hull
+from engine.protocol.trials import MemoryLine, largest_batch, line_near, needed_mib, upper_hull
 
 OPTIMIZER = MemoryLine(fixed_mib=400, per_sample_mib=0)
 BACKWARD = MemoryLine(fixed_mib=300, per_sample_mib=10)

@@ -7,7 +7,7 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.events import ForecastMade, Summary
-from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.protocol.trials import MemoryLine, needed_mib
 from engine.store import forecasts
 from engine.store.forecasts import FILE_NAME, Forecasts, MeasuredPeak, calibrated, forecast_key
 

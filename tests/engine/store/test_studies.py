@@ -16,14 +16,11 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.answer import Answer
-from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.nonfinite import NonfiniteSearch, Operation, PrecisionMap
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.numerics.precision_map import Operation, PrecisionMap
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import profiles_of
-from engine.protocol.trials import Limit, LimitSide, Trial
+from engine.protocol.profile import Bar, StepPart, StepProfile
+from engine.protocol.profiles import profiles_of
+from engine.protocol.trials import Limit, LimitSide, MemoryLine, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.study import Study
 from engine.store.saved.traces import traces_of

@@ -11,7 +11,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
 from engine.protocol.events import Finished, Samples, Summary
 from engine.store.queue.owner import Owner, this_process
 from engine.store.record import RunRecord, Status

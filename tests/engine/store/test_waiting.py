@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.numerics.numerics import Numerics
 from engine.protocol.tune import Tuning
 from engine.store.queue.waiting import RUN, WaitingItem
@@ -126,7 +126,7 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.store.queue.waiting import RUN
 from engine.store.saved.study import Study
 from engine.store.store import Store

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Validation
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.sweep import Grid
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid

@@ -8,9 +8,9 @@ import pytest
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.events import ForecastMade
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
 from engine.store.forecasts import FILE_NAME, Forecasts
 from engine.sweep.estimate import fit_of, why_unfit
 

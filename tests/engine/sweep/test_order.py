@@ -10,8 +10,8 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_of
 from engine.compare.figures import SPEED
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Grid
-from engine.experiment.sweep.plan import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
+from engine.experiment.sweep import Grid
 from engine.store.store import Store
 from engine.sweep.order import groups_of, turns
 from tests.engine.sweep.conftest import Sweeping

@@ -11,7 +11,7 @@ import pytest
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
-from engine.experiment.sweep.grid import Axis, grid_of
+from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
 from engine.sweep.picture import (
@@ -163,9 +163,7 @@ def test_usual_axes_are_the_longest_and_lines_compare() -> None:
 
 def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
     cells = tuple(
-        replace(
-            cell, status="waiting", values={}, intervals={}, ratio=None, ratio_interval=None, run_ids=()
-        )
+        replace(cell, status="waiting", values={}, intervals={}, ratio=None, ratio_interval=None, run_ids=())
         for cell in RESULTS.cells
     )
     empty = replace(RESULTS, cells=cells)

@@ -13,8 +13,8 @@ from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Words
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Pilot, Plan
+from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.heat_map import heat_map

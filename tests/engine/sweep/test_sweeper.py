@@ -11,8 +11,8 @@ import pytest
 
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.sweep.grid import Axis, Grid, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Failed, Finished, Phase
 from engine.store.record import Status
 from engine.store.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 HELLO: dict[str, Any] = {

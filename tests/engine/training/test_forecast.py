@@ -9,7 +9,7 @@ from torch import nn
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.memory_lines import needed_mib
+from engine.protocol.trials import needed_mib
 from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from engine.training.steps.garbage import no_collection
+from engine.training.steps.captured import no_collection
 
 
 class Cycle:

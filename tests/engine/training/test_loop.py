@@ -11,11 +11,11 @@ import torch
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Epoch, Finished, Log, Phase, Samples, Started
+from engine.protocol.jobs import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.precision import processor
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 SETTINGS: dict[str, Any] = {

@@ -18,10 +18,10 @@ from engine.export.archive.reader import import_archive
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.protocol.events import Event, Log, PartMeasured, Phase, PhaseName
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
 from engine.training.runs import loop
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 from .conftest import PICTURES, Trained

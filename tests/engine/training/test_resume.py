@@ -12,8 +12,8 @@ import torch
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
+from engine.protocol.jobs import Control
 from engine.training.runs.checkpoints import Checkpoints
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 SETTINGS: dict[str, Any] = {

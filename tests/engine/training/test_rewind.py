@@ -11,10 +11,10 @@ from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, PartMeasured, Samples
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import PLANTED
 

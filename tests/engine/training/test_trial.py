@@ -11,12 +11,12 @@ import pytest
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Finished, Phase
+from engine.protocol.jobs import Control
 from engine.protocol.trials import Tried
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import DataSegment
 from engine.training.runs import prepare
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan
 from engine.training.runs.run import Run
 from engine.training.runs.trial import LEAST_STEPS, _validated_in_short, try_batch

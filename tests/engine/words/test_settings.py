@@ -11,7 +11,7 @@ from engine.experiment.experiment import Experiment, Precision, all_settings, ex
 from engine.experiment.own.code import OWN, Code
 from engine.experiment.setting import Chosen
 from engine.training.data.datasets import dataset_entries
-from engine.words.settings import applies, applying_settings, setting_text
+from engine.words.names import applies, applying_settings, setting_text
 
 
 def chosen(dataset: str) -> Chosen:

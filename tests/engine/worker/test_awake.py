@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import wakepy
 
-from engine.worker.awake import kept_awake
+from engine.worker.launcher import kept_awake
 
 
 def test_the_machine_is_kept_awake_only_while_entered(monkeypatch: pytest.MonkeyPatch) -> None:

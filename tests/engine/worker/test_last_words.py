@@ -17,7 +17,7 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Log, PhaseName
 from engine.protocol.jobs import CheckModel, Train
-from engine.worker.last_words import last_words
+from engine.worker.endings import last_words
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import Limits
 

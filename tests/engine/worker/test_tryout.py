@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.problem import Kind, ProblemError
-from engine.worker.tryout import try_out
+from engine.worker.launcher import try_out
 
 ANSWERS = """
 import json, os, sys

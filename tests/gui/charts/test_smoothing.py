@@ -90,9 +90,9 @@ def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
     plot.resize(600, 320)
     traces = {"loss": trace(NOISY), "accuracy": trace([], smooths=False)}
     plot.set_lines([Line("a", Precision.FP32, "FP32", traces)], {"loss": "nats"})  # type: ignore[arg-type]
-    assert [entry.value for entry in plot.entries()] != ["1.500"]
+    assert [entry.value for entry in plot.legend.entries] != ["1.500"]
     smoothing().set_steps(0)
-    assert [entry.value for entry in plot.entries()] == ["1.500"]
+    assert [entry.value for entry in plot.legend.entries] == ["1.500"]
 
 
 def test_the_button_is_never_cut_short(qtbot: QtBot) -> None:

@@ -11,12 +11,11 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
-from engine.experiment.experiment import Experiment, all_settings
-from engine.experiment.titles import FACTS, setting_title
+from engine.experiment.experiment import FACTS, Experiment, all_settings, setting_title
 from engine.export.report.tables import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.words.settings import applying_settings
+from engine.words.names import applying_settings
 from gui.runs.table.line import dragged_runs
 
 Trained = Callable[..., RunRecord]

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
-from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import MemoryLine
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.store import Store

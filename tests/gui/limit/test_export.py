@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.export.formats import LIMIT
 from gui.limit.panel import LimitPanel
-from gui.widgets import saved_menu
+from gui.widgets import buttons
 
 
 def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
@@ -35,7 +35,7 @@ def test_a_file_in_any_format_is_asked_for(
     assert [action.text() for action in menu.actions()][: len(LIMIT.formats)] == [
         f"{form.title}…" for form in LIMIT.formats
     ]
-    monkeypatch.setattr(saved_menu, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
+    monkeypatch.setattr(buttons, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
     with qtbot.waitSignal(panel.export.asked) as asked:
         menu.actions()[0].trigger()
     assert asked.args == [tmp_path / "limit.html"]

@@ -9,8 +9,7 @@ import pytest
 from engine.experiment.experiment import Precision
 from engine.limit.result import recommended_batch
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.memory_lines import MemoryLine
-from engine.protocol.trials import Bound, LimitResult, LimitSide, Trial
+from engine.protocol.trials import Bound, LimitResult, LimitSide, MemoryLine, Trial
 from gui.limit.words import progress, proof
 from tests.gui.limit.conftest import known
 

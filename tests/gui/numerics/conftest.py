@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
+from engine.protocol.advice import Advice, AdviceKind, Advices
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.numerics import NumericsResults
-from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.nonfinite import (
+    LOSS,
+    Cause,
+    FirstNonfinite,
+    MappedModule,
+    NonfiniteSearch,
+    Operation,
+    PrecisionMap,
+)
+from engine.protocol.numerics.numerics import Islands, IslandTrial, Ladder, ModuleError, NumericsResults, Rung
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 
 MODULES = ("features.0", "features.1", "features.3", "classifier")

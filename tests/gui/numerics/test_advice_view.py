@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from gui.numerics.panel import NumericsAdvice
 
 

@@ -6,9 +6,8 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.precision_map import LOSS
-from gui.numerics.answers.nonfinite_view import MagnitudeLine, NonfiniteView
+from engine.protocol.numerics.nonfinite import LOSS, NonfiniteSearch
+from gui.numerics.answers import MagnitudeLine, NonfiniteView
 
 
 @pytest.fixture

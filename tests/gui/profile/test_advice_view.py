@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from gui.profile.panel import ProfileAdvice
 
 

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.profile.bar_picture import PartPlace
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import Profiles
 from gui.profile.bars_view import Bars, BarsView
 
 

@@ -11,9 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.help.pages import guide_pages
 from gui.profile.panel import ProfilePanel

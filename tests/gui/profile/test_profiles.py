@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.protocol.events import Profiled, from_line, to_line
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import StepPart
+from engine.protocol.profiles import Profiles
 
 
 def test_a_profile_survives_the_trip_from_the_worker(profiles: Profiles) -> None:

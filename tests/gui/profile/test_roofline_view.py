@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from gui.profile.roofline_view import RooflineView
 
 

@@ -8,9 +8,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.profiles import Profiles
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, TimeRow
+from engine.protocol.profiles import Profiles
 from gui.profile.rows_view import RowsView
 
 

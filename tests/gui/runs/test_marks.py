@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
-from gui.runs.marks import MarksDialog
+from gui.runs.menu import MarksDialog
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 

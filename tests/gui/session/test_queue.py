@@ -16,11 +16,11 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
-from engine.protocol.profile.profiles import profiles_of
+from engine.protocol.profiles import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session

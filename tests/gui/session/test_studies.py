@@ -15,7 +15,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Failed, Log, Phase, PhaseName
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile.profiles import Profiles, profiles_of
+from engine.protocol.profiles import Profiles, profiles_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved.study import Study

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import request_problem
-from engine.protocol.findings import Checked, Finding, FindingKind, ModuleRow
+from engine.protocol.advice import Checked, Finding, FindingKind, ModuleRow
 from gui.setup.model.report import CheckController, CheckReport
 from gui.setup.model.tree import PARAMETERS, ModuleTree, ModuleView
 from gui.window.main_window import MainWindow

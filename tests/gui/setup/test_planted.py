@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import OWN, Code, read_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import all_presets, own_presets_folder
-from engine.protocol.numerics.advice import Advice, AdviceKind
+from engine.protocol.advice import Advice, AdviceKind
 from gui.setup.panel import SetupPanel
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.experiment.experiment import all_settings
-from engine.experiment.titles import named, setting_problem
+from engine.experiment.experiment import all_settings, named, setting_problem
 from gui.setup.fields import OPTIONS
 from gui.window.main_window import MainWindow
 

@@ -21,8 +21,7 @@ from engine.store.store import Store
 from gui.show.panel import ShowPanel
 from gui.show.race.view import RaceView
 from gui.show.scale import ShowButton
-from gui.theme.motion import set_reduced_motion
-from gui.theme.theme import theme
+from gui.theme.theme import set_reduced_motion, theme
 from tests.race_cards import assert_clear
 
 Trained = Callable[..., RunRecord]

@@ -13,7 +13,7 @@ from engine.race.showcase import Showcase
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.theme.motion import reduced_motion_choice, set_reduced_motion
+from gui.theme.theme import reduced_motion_choice, set_reduced_motion
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
@@ -23,10 +23,7 @@ Open = Callable[[], MainWindow]
 @pytest.fixture
 def pair(saved: Store, trained: Callable[..., RunRecord]) -> tuple[RunRecord, RunRecord]:
     comparison = saved.add_comparison("A pair")
-    return (
-        trained("fp32", 1_000.0, comparison=comparison),
-        trained("fp16", 2_500.0, comparison=comparison),
-    )
+    return (trained("fp32", 1_000.0, comparison=comparison), trained("fp16", 2_500.0, comparison=comparison))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.show.race.clock import RaceClock
-from gui.theme import motion
+from gui.theme import theme
 
 
 class Hands:
@@ -228,11 +228,11 @@ class TestReducedMotion:
 
     def test_the_choice_made_here_counts(self, qapp: QApplication) -> None:
         try:
-            motion.set_reduced_motion(True)
-            assert motion.reduces_motion()
-            motion.set_reduced_motion(False)
-            assert not motion.reduces_motion()
-            assert motion.reduced_motion_choice() is False
+            theme.set_reduced_motion(True)
+            assert theme.reduces_motion()
+            theme.set_reduced_motion(False)
+            assert not theme.reduces_motion()
+            assert theme.reduced_motion_choice() is False
         finally:
-            motion.set_reduced_motion(None)
-        assert isinstance(motion.reduces_motion(), bool)
+            theme.set_reduced_motion(None)
+        assert isinstance(theme.reduces_motion(), bool)

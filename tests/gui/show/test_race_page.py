@@ -15,7 +15,7 @@ from engine.race.race import Race
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.show.scale import explained
-from gui.theme.motion import set_reduced_motion
+from gui.theme.theme import set_reduced_motion
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]

@@ -6,8 +6,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.store.store import Store
 from gui.window.main_window import MainWindow
 

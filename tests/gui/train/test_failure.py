@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.own.code import Code
-from engine.experiment.own.place import place_of
+from engine.experiment.own.code import Code, place_of
 from engine.experiment.problem import Kind, Problem
 from gui.train.failure import FailureCard
 

@@ -13,11 +13,10 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.axes import axes_of
-from engine.experiment.sweep.grid import grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import axes_of, grid_of
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue.waiting import WaitingItem

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import parse_toml
-from engine.experiment.presets import broken_presets, own_presets_folder, preset, save_own
+from engine.experiment.presets import broken_presets, own_presets_folder, parse_toml, preset, save_own
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.axes import axes_of, values_of_table, values_of_text, values_of_texts
-from engine.experiment.sweep.grid import VARIANT, grid_of
+from engine.experiment.sweep import (
+    VARIANT,
+    axes_of,
+    grid_of,
+    values_of_table,
+    values_of_text,
+    values_of_texts,
+)
 
 
 def test_commas_part_values_and_semicolons_those_that_contain_commas() -> None:

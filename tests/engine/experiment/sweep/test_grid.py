@@ -4,7 +4,7 @@ import pytest
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import ProblemError
-from engine.experiment.sweep.grid import VARIANT, Axis, Grid, grid_of
+from engine.experiment.sweep import VARIANT, Axis, Grid, grid_of
 from tests.sweeps import small_grid
 
 

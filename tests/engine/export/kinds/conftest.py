@@ -10,18 +10,31 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
+from engine.protocol.advice import Advice, AdviceKind, Advices
 from engine.protocol.events import Finished, Summary
-from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.numerics import Numerics, NumericsResults, PartResult
-from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.nonfinite import (
+    LOSS,
+    Cause,
+    FirstNonfinite,
+    MappedModule,
+    NonfiniteSearch,
+    Operation,
+    PrecisionMap,
+)
+from engine.protocol.numerics.numerics import (
+    Islands,
+    IslandTrial,
+    Ladder,
+    Numerics,
+    NumericsResults,
+    PartResult,
+    Rung,
+)
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.protocol.profile.profiles import Profiles, ProfileSide
+from engine.protocol.profiles import Profiles, ProfileSide
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord

@@ -20,7 +20,7 @@ from engine.experiment.problem import ProblemError
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
 from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
-from engine.protocol.numerics.advice import Advices
+from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in

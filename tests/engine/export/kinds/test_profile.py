@@ -11,8 +11,8 @@ from engine.export.document import Section
 from engine.export.formats import PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
 from engine.profile.names import failures
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profile import StepProfile
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 from tests.engine.export.kinds.test_kinds import rows_in

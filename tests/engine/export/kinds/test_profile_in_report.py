@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.html import page
-from engine.protocol.profile.profiles import Profiles
+from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.store import Store
 

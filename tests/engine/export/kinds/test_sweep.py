@@ -6,8 +6,8 @@ import csv
 import json
 from pathlib import Path
 
-from engine.experiment.sweep.grid import Axis, grid_of
-from engine.experiment.sweep.plan import Plan
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Axis, grid_of
 from engine.export.formats import SWEEP
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.findings import FindingKind
+from engine.protocol.advice import FindingKind
 from engine.training.checks.check import check
 
 CATALOG = {

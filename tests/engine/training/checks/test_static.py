@@ -8,7 +8,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
-from engine.protocol.findings import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.static import half_place, static_findings, waits_in_text
 
 CLEAN = """

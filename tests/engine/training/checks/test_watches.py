@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.protocol.findings import FindingKind
+from engine.protocol.advice import FindingKind
 from engine.training.checks.tree import ModuleTree
 from engine.training.checks.watches import LossWatch
 from engine.training.models.weightless import AsOnCuda

@@ -13,10 +13,10 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Finished
+from engine.protocol.jobs import Control
 from engine.training.data.datasets import load_source
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan
 

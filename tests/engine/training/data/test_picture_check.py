@@ -13,11 +13,10 @@ from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Finished, Phase, PhaseName
+from engine.protocol.jobs import Control
 from engine.training.data.datasets import facts_of, load_source
-from engine.training.data.image_folder import read_image_folder
-from engine.training.data.picture_check import look_through, pictures_used
+from engine.training.data.image_folder import look_through, pictures_used, read_image_folder
 from engine.training.doctor import read_catalog
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 CPU = torch.device("cpu")

@@ -14,15 +14,15 @@ from PIL import Image
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
+from engine.protocol.jobs import Control
 from engine.training.data import pictures as built_in
 from engine.training.data.batches import DataSplit, Resident, Source
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
+from engine.training.data.picture_sources import picture_events
 from engine.training.data.text import Corpus
-from engine.training.data.thumbnails import picture_events
 from engine.training.doctor import read_catalog
 from engine.training.runs import loop
-from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
 
 CPU = torch.device("cpu")
@@ -156,7 +156,7 @@ def test_a_pillow_that_writes_no_jpeg_is_no_matter(fashion: Any, monkeypatch: py
     def refuse(tiles: object) -> None:
         raise OSError("encoder jpeg not available")
 
-    monkeypatch.setattr("engine.training.data.thumbnails.sheet_of", refuse)
+    monkeypatch.setattr("engine.training.data.picture_sources.sheet_of", refuse)
     trained = fashion()
     said = [event.message for event in trained.events if isinstance(event, Log)]
     assert "The training pictures cannot be shown: encoder jpeg not available" in said

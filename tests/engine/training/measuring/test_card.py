@@ -12,7 +12,7 @@ import pynvml
 import pytest
 import torch
 
-from engine.protocol.slowdown import Slowdown
+from engine.protocol.summary import Slowdown
 from engine.training.measuring import card as nvml
 from engine.training.measuring.card import (
     CardFigures,

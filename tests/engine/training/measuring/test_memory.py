@@ -31,7 +31,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memo
 _CHILD = """
 import json, sys
 from engine.experiment.experiment import Experiment
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.failures import problem_of
 from engine.training.runs.loop import train
 for experiment in sys.argv[1:]:

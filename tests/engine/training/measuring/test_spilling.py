@@ -13,11 +13,11 @@ import torch
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Heartbeat
+from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Tried
 from engine.training.measuring.memory import AllocatorMeter
 from engine.training.measuring.memory_cap import AllocatorTrial, memory_cap
 from engine.training.runs import trial
-from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
 from engine.worker import __main__ as worker
 

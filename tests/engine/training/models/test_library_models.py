@@ -16,10 +16,10 @@ from torch.nn.utils import parameters_to_vector
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Finished, Samples, Started
+from engine.protocol.jobs import Control
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models.build import build_model
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan
 
@@ -101,13 +101,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "key", "message", "remedy"),
     [
-        (
-            "timm:vgg11",
-            {"size": 16},
-            "image_size",
-            "is 16, but timm:vgg11 cannot take it",
-            "to 224",
-        ),
+        ("timm:vgg11", {"size": 16}, "image_size", "is 16, but timm:vgg11 cannot take it", "to 224"),
         ("timm:test_vit", {"overrides": ["depht=2"]}, "overrides", "no setting of that name", "depth?"),
         ("timm:test_vit", {"overrides": ["pretrained=true"]}, "overrides", "no setting of", "Remove"),
         ("hf:gpt2", {"overrides": ["hiden_size=2"]}, "overrides", "'hiden_size'", "mean hidden_size?"),

@@ -13,14 +13,7 @@ from engine.experiment.catalog import OWN
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment
 from engine.training.doctor import read_catalog
-from engine.training.models.libraries.names import (
-    AUDIO,
-    CAUSAL,
-    IMAGE,
-    SEQUENCE,
-    heads_by_type,
-    library_entries,
-)
+from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type, library_entries
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -62,7 +55,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(mo
     def without_timm(name: str, package: str | None = None) -> Any:
         return None if name == "timm" else find(name, package)
 
-    monkeypatch.setattr("engine.training.models.libraries.names.find_spec", without_timm)
+    monkeypatch.setattr("engine.training.models.libraries.find_spec", without_timm)
     catalog = read_catalog()
     (problem,) = problems(Experiment(model="timm:resnet18"), catalog)
     assert "uv sync --extra timm" in problem.message and "pip install timm" in problem.message

@@ -12,11 +12,11 @@ import pytest
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 from engine.training.runs.prepare import RunPlan
 from tests.benchmarks.planted import Planted
 

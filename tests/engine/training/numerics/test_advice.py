@@ -12,11 +12,17 @@ import pytest
 from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import with_code
-from engine.protocol.numerics.advice import Advice, AdviceKind
+from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.nonfinite import (
+    LOSS,
+    Cause,
+    FirstNonfinite,
+    NonfiniteSearch,
+    Operation,
+    PrecisionMap,
+)
 from engine.protocol.numerics.numerics import NumericsResults
-from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize

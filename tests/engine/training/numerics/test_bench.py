@@ -13,8 +13,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Samples
+from engine.protocol.jobs import Control
 from engine.training.numerics.bench import Bench, with_precision
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 
 from .conftest import TINY

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
-from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER
+from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Cause, FirstNonfinite
 from engine.training.numerics.causes import Circumstances, Judgement, Origin, explained_origin, judged
 from engine.training.numerics.watch import Call, tensors_in
 

@@ -11,9 +11,9 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import Cause
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.control import Control
 from tests.benchmarks.planted import PLANTED
 
 from .conftest import TINY, Plant, searched

@@ -11,10 +11,10 @@ import torch
 from engine.experiment.catalog import OWN
 from engine.experiment.own.code import read_code
 from engine.protocol import jobs
-from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER, Operation, PrecisionMap
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation, PrecisionMap
 from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.precision_map import DIFFERENCES, Difference, device_notes, map_precision
-from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]
 

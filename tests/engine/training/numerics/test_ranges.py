@@ -18,12 +18,12 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
+from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
 from engine.training.measuring.ranges import ExponentCount, read, watched
 from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.parts import measure_ranges
-from engine.training.runs.control import Control
 from tests.benchmarks.planted import Planted
 
 MakeBench = Callable[..., Bench]

@@ -13,7 +13,7 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
 from engine.protocol.events import Event, Finished, Samples, Summary
-from engine.training.runs.control import Control
+from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
 SHORT = {

@@ -9,7 +9,7 @@ import pytest
 
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
-from engine.protocol.findings import Checked, Finding, FindingKind
+from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.training.checks.check import check
 
 CLEAN = """

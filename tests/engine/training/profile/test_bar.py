@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
 from tests.engine.training.profile.recorded import MAIN, Recorded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile.kernels import KernelClass, kernel_class, operation_class, primitive_class
 
 UNITS, PLAIN = StepPart.MATRIX_UNITS, StepPart.MATRIX

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Precision
-from engine.protocol.profile.limits import Limits
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits
 from engine.training.profile import limits as module
 from engine.training.profile.limits import _Bench, measure_again, measure_limits
-from engine.training.runs.control import Control
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile.chrome import readable
 from engine.training.profile.kernels import KernelClass, kernel_class
 from tests.engine.training.profile.recorded import Recorded

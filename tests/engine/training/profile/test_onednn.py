@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from engine.protocol.profile.bar import StepPart
+from engine.protocol.profile import StepPart
 from engine.training.profile.kernels import (
     formats_on_units,
     primitive_rows,

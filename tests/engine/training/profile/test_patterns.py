@@ -9,11 +9,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import with_code
-from engine.protocol.numerics.advice import Advice, AdviceKind
-from engine.protocol.profile.bar import Bar, StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.training.profile import recording
 from engine.training.profile.patterns import advise_on_time
 from engine.training.profile.trace import Trace

@@ -18,13 +18,11 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, is_last
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.limits import Limits, Peak
-from engine.protocol.profile.profile import StepProfile
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, Peak, StepPart, StepProfile
 from engine.training.measuring.telemetry import Rows
 from engine.training.profile import profile as profile_module
 from engine.training.profile.profile import profile_steps
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.run import Run
 
@@ -38,7 +36,8 @@ TINY: dict[str, Any] = {
 }
 DRAWN: dict[str, Any] = {"dataset": "synthetic", "image_size": 8, "num_classes": 4, "samples": 40}
 LINEAR: dict[str, Any] = {"model": "linear", "dataset": "synthetic-regression", "samples": 64}
-LIMITS = Limits(peaks=(Peak(format="fp32", tflops=0.1),), gb_per_second=10)
+# beyond any processor: a limit that a step exceeds is raised
+LIMITS = Limits(peaks=(Peak(format="fp32", tflops=1e4),), gb_per_second=1e5)
 
 
 @pytest.fixture(autouse=True)

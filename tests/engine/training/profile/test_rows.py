@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.profile import StepPart, TimeRow
 from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace

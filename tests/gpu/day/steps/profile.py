@@ -9,12 +9,9 @@ from day.work import Work
 from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import Profiled
-from engine.protocol.profile.bar import StepPart
-from engine.protocol.profile.limits import Limits
-from engine.protocol.profile.profile import StepProfile
-from engine.protocol.profile.rows import TimeRow
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, StepPart, StepProfile, TimeRow
 from engine.training.profile.profile import profile_steps
-from engine.training.runs.control import Control
 
 _PICTURES: dict[str, Any] = {"dataset": "fakedata", "image_size": 224, "batch_size": 32}
 MODELS: dict[str, dict[str, Any]] = {

@@ -18,8 +18,7 @@ from engine.race.race import Race
 from engine.race.showcase import Showcase, Span
 from engine.store.store import Store
 from gui.show.guided import measurement
-from gui.theme.motion import set_reduced_motion
-from gui.theme.theme import theme
+from gui.theme.theme import set_reduced_motion, theme
 from gui.window.app import make_application
 from gui.window.main_window import MainWindow
 

@@ -22,13 +22,13 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.limit.result import TOLERATED_LEAK_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Profiled
-from engine.protocol.profile.limits import Limits, Peak
+from engine.protocol.jobs import Control
+from engine.protocol.profile import Limits, Peak
 from engine.protocol.trials import Tried
 from engine.training.measuring.card import NvmlReader, ThreadedGauge, handle_of
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.telemetry import clock_for
 from engine.training.models.build import build_model
-from engine.training.runs.control import Control
 from engine.training.runs.trial import try_batch
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step, cudnn_search

@@ -39,6 +39,9 @@ def open_window(
         store = Store(home / "ammeter.sqlite")
         window = MainWindow(store, launcher, seen_before(home))
         opened.append((window, store))
+        over = {record.id for record in window.experiments.runs.records() if record.status.is_over}
+        window.experiments.ended.connect(over.add)
+        window.setProperty("over", over)
         window.show()
         return window
 
@@ -74,12 +77,16 @@ class Training:
         self._qtbot.waitUntil(has_trained, timeout=WAIT_MS)
 
     def wait_for_end(self, window: MainWindow, runs: int) -> None:
-        """Gives each run its own time, since the next begins when the one before is over."""
+        """Gives each run its own time, since the next begins when the one before is over.
+
+        The store knows of a run's end before its last events have reached the window: both are waited for.
+        """
 
         def are_over(count: int) -> None:
             statuses = [record.status for record in window.experiments.runs.records()]
             over = sum(status.is_over for status in statuses)
             assert over >= count, f"{count} of {runs} runs were to be over: {statuses}"
+            assert len(window.property("over")) >= count, "the window has not been told"
 
         for count in range(1, runs + 1):
             self._qtbot.waitUntil(partial(are_over, count), timeout=WAIT_MS)

@@ -12,10 +12,10 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.islands import Islands
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.numerics import Islands
 from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.islands import find_islands
-from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")

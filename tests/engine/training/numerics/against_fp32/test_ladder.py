@@ -11,14 +11,14 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.own.code import with_code
-from engine.loss_band import Band, band_of
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.ladder import Ladder, Rung
+from engine.protocol.jobs import Control
+from engine.protocol.numerics.numerics import Ladder, Rung
+from engine.statistics import Band, band_of
 from engine.training.numerics.band import Made, first_steps
 from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.ladder import climb_ladder
-from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")

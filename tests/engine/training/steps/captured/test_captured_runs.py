@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, layered
-from engine.experiment.sweep.plan import Pilot
+from engine.experiment.repeats import Pilot
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples, Summary
+from engine.protocol.jobs import Control
 from engine.protocol.tune import Tuning
 from engine.sweep.order import PilotWatch, pilot_of
 from engine.training.measuring.telemetry import HostClock
-from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.steps import recipe
 from engine.training.steps.captured import Capture

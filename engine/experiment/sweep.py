@@ -1,0 +1,265 @@
+"""A grid: several values of some settings, and an experiment for each combination of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import (
+    Experiment,
+    all_settings,
+    dotted,
+    experiment_from,
+    flattened,
+    from_dotted,
+    layered,
+    named,
+    setting_error,
+    setting_title,
+)
+from engine.experiment.own.code import with_code
+from engine.experiment.own.library_models import ModelRef
+from engine.experiment.problem import ProblemError, request_error, unknown_name_of_key
+from engine.experiment.value import MOST_ENTRIES, Message, shortened
+
+Value = str | int | float | bool | None
+
+VARIANT = "variant"
+"""The key of an axis whose values are the labels of a preset's variants, not those of one setting."""
+
+MOST_CELLS = 10_000
+
+
+class Axis(Message):
+    """A setting by its dotted key, and its values in the order given.
+
+    `overrides` has each value's nested settings, where a variant or the code of a file makes these more.
+    """
+
+    key: str
+    values: Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    overrides: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_ENTRIES)] = ()
+
+    @property
+    def title(self) -> str:
+        return "Variant" if self.key == VARIANT else setting_title(self.key)
+
+    def settings(self, place: int) -> Mapping[str, Any]:
+        """The nested settings of the value at `place`."""
+        return self.overrides[place] if self.overrides else from_dotted(self.key, self.values[place])
+
+    def text(self, place: int) -> str:
+        """The value at `place` as a cell names it: "FP16 AMP", "64"."""
+        value = self.values[place]
+        if self.key == "precision":
+            # a value that is none is named, too, where it is refused
+            return next((known.label for known in Precision if known.value == value), str(value))
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        if value is None:
+            return "none"
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination of values; `index` counts in the grid's order, `places` are those on each axis."""
+
+    index: int
+    places: tuple[int, ...]
+    experiment: Experiment
+
+
+class Grid(Message):
+    """The settings that all cells share, nested, and the axes; the last axis varies fastest.
+
+    `grid_of` makes it, and makes sure that every cell is an experiment.
+    """
+
+    base: dict[str, Any]
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=100)]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def compared(self) -> int:
+        """The place of the axis whose first value is the baseline of the others."""
+        keys = [axis.key for axis in self.axes]
+        return next((keys.index(key) for key in (VARIANT, "precision", "step.recipe") if key in keys), 0)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in the grid's order. Raises ProblemError that names the cell which is no experiment."""
+        every = product(*(range(len(axis.values)) for axis in self.axes))
+        return tuple(Cell(index, places, self._experiment(places)) for index, places in enumerate(every))
+
+    def baseline(self, cell: Cell) -> Cell:
+        """The cell that a cell is compared with: the same but for the first value of the compared axis."""
+        places = list(cell.places)
+        places[self.compared] = 0
+        return self.cells[self.index(places)]
+
+    def index(self, places: Sequence[int]) -> int:
+        """The index of the cell with these places."""
+        index = 0
+        for place, axis in zip(places, self.axes, strict=True):
+            index = index * len(axis.values) + place
+        return index
+
+    def places(self, index: int) -> tuple[int, ...]:
+        """The places of the cell with that index on the axes."""
+        places = []
+        for axis in reversed(self.axes):
+            index, place = divmod(index, len(axis.values))
+            places.append(place)
+        return tuple(reversed(places))
+
+    def name(self, places: Sequence[int], of: Container[int] | None = None) -> str:
+        """The cell's name: "FP16 AMP, batch size 64"; with `of` only its values on these axes."""
+        return ", ".join(
+            axis.text(place)
+            if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
+            else f"{named(axis.key)} {axis.text(place)}"
+            for number, (axis, place) in enumerate(zip(self.axes, places, strict=True))
+            if of is None or number in of
+        )
+
+    def _experiment(self, places: tuple[int, ...]) -> Experiment:
+        layers = (axis.settings(place) for axis, place in zip(self.axes, places, strict=True))
+        try:
+            return experiment_from(layered(self.base, *layers))
+        except ProblemError as error:
+            why = f"The cell {shortened(self.name(places), most=200)} cannot be trained: "
+            changed = (given.model_copy(update={"message": why + given.message}) for given in error.problems)
+            raise ProblemError(*changed) from None
+
+
+def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
+    """The grid of these axes over nested settings; values may be text, and become the settings' own.
+
+    Raises ProblemError for an unknown setting, a value given twice, too many cells, and a cell that is no
+    experiment.
+    """
+    for axis in axes:
+        if axis.key != VARIANT and axis.key not in all_settings():
+            raise ProblemError(unknown_name_of_key(axis.key, all_settings()))
+    size = math.prod(len(axis.values) for axis in axes)
+    if size > MOST_CELLS:
+        message = f"The sweep would have {size:,} cells, but it can have at most {MOST_CELLS:,}."
+        raise request_error(message, "Give fewer values.", key="sweep", value=size)
+    draft = Grid(base=dict(base), axes=tuple(axes))
+    grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
+    assert len(grid.cells) == size  # validates every one of them
+    return grid
+
+
+def _normal(grid: Grid, axis_place: int) -> Axis:
+    axis = grid.axes[axis_place]
+    values: list[Value] = []
+    for place, given in enumerate(axis.values):
+        value = given if axis.key == VARIANT or axis.overrides else _own_value(grid, axis_place, place)
+        if value in values:
+            message = f"{axis.title} has the value {shortened(given)} twice."
+            raise request_error(message, "Give every value once.", key=axis.key, value=shortened(given))
+        values.append(value)
+    return axis.model_copy(update={"values": tuple(values)})
+
+
+def _own_value(grid: Grid, axis_place: int, place: int) -> Value:
+    places = [0] * len(grid.axes)
+    places[axis_place] = place
+    experiment = grid._experiment(tuple(places))
+    value: Any = flattened(experiment)[grid.axes[axis_place].key]
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+AxisValues = Mapping[str, tuple[Value, ...]]
+"""The values of every swept setting, by its dotted key."""
+
+
+def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Value, ...]]:
+    """The values that a TOML table `origin` gives: `batch_size = [32, 64]`. Raises ProblemError."""
+    if not isinstance(table, Mapping):
+        message = f"{origin} is {shortened(table)}, but it must be a table of settings and their values."
+        raise request_error(message, f"Write it as [{origin}], then batch_size = [32, 64].", key=origin)
+    return {key: _checked(key, values) for key, values in dotted(table)}
+
+
+def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
+    """The setting and the values that "batch_size=32,64" gives. Raises ProblemError.
+
+    Where there are semicolons they part the values, which may then contain commas.
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        message = f"--sweep is '{shortened(text)}', but it must be KEY=VALUES."
+        raise request_error(message, "Write it as --sweep batch_size=32,64.", key="sweep", value=text)
+    mark = ";" if ";" in values else ","
+    parts = [part.strip() for part in values.split(mark)] if values else []
+    if mark == "," and "" in parts:
+        message = f"has an empty value among {shortened(values)}."
+        raise setting_error(key, message, "Remove the comma too many.", value=values)
+    return key, _checked(key, parts)
+
+
+def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """The values that several texts give. Raises ProblemError, also for a setting given twice."""
+    result: dict[str, tuple[Value, ...]] = {}
+    for key, values in map(values_of_text, texts):
+        if key in result:
+            message = "is swept twice."
+            raise setting_error(key, message, "Give all its values in one list.", value=key)
+        result[key] = values
+    return result
+
+
+def axes_of(
+    values: AxisValues, *, names_dataset: bool = False, typed: Collection[str] = ()
+) -> tuple[Axis, ...]:
+    """The axes of these values; models of the user's own files bring their code.
+
+    `names_dataset` says whether the user named a dataset; data that such a file brings is then not used.
+    `typed` are the keys whose values the user named just now. Raises ProblemError.
+    """
+    axes = []
+    for key, given in values.items():
+        overrides: list[dict[str, Any]] = []
+        if key == "model" and any(ModelRef(value).file for value in given):
+            how = {"names_model": True, "names_dataset": names_dataset, "is_typed": key in typed}
+            overrides = [with_code({key: value}, **how) for value in given]
+        axes.append(Axis(key=key, values=given, overrides=tuple(overrides)))
+    return tuple(axes)
+
+
+def _checked(key: str, values: object) -> tuple[Value, ...]:
+    if key not in all_settings():
+        raise ProblemError(unknown_name_of_key(key, all_settings()))
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        message = f"is swept over {shortened(values)}, which must be a list of values."
+        raise setting_error(key, message, "Write it as [32, 64].", value=values)
+    if not values:
+        message = "is swept, but has no values."
+        raise setting_error(key, message, "Give it two or more values.", value="")
+    if len(values) > MOST_CELLS:
+        message = f"has {len(values):,} values, but a sweep can have at most {MOST_CELLS:,} cells."
+        raise setting_error(key, message, "Give fewer values.", value=len(values))
+    return tuple(_value(key, value) for value in values)
+
+
+def _value(key: str, value: object) -> Value:
+    if isinstance(value, list):  # a setting that is a list itself
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, str | int | float):
+        return value
+    message = f"is swept over {shortened(value)}, which is no value of {setting_title(key)}."
+    raise setting_error(key, message, "Give text, a number, true or false.", value=value)

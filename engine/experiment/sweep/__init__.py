@@ -1,1 +1,0 @@
-"""Several experiments at once: a grid of settings, and in which order it is trained."""

@@ -1,0 +1,182 @@
+"""Advice on numerics or the time of a step, and what Check, which trains no step, finds in a model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from engine.experiment.value import MOST_ENTRIES, Details, Line, Message, Positive, Seconds, Text, Whole
+
+_MAY_SET = ("precision", "batch_size", "epochs", "steps")
+_TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")
+
+
+def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The changes that advice may make: those of how a model is trained, never of what is trained or read."""
+    return tuple(
+        (key, text) for key, text in changes if key in _MAY_SET or key.partition(".")[0] in _TABLES_IT_MAY_SET
+    )
+
+
+Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(of_advice)]
+"""Settings by their dotted keys, with values as text, that try a remedy; empty where no setting would."""
+
+
+class AdviceKind(StrEnum):
+    """The subject of advice."""
+
+    SLOW_FORMAT = "slow format"
+    ODD_SIZE = "odd size"
+    LITTLE_WORK = "little work"
+    SCALE_SINKS = "scale sinks"
+    SCALE_NEVER_GROWS = "scale never grows"
+    CASTS = "casts"
+    """They cost more than the shorter format saves."""
+    HALF_IN_LOSS = "half in the loss"
+    CLIPPING = "clipping"
+    EPSILON = "epsilon"
+    """The optimizer's is below the smallest number of its parameters' format."""
+    MEMORY = "memory"
+    RANGE = "range"
+    COULD_BE_TF32 = "could be TF32"
+    """Matrix products in FP32 that could run on Tensor Cores."""
+    PAGEABLE_COPY = "pageable copy"
+    SYNCHRONISATION = "synchronisation"
+    STARVED = "starved"
+    TINY_KERNELS = "tiny kernels"
+    UNFUSED_OPTIMIZER = "unfused optimizer"
+    ZEROED_GRADIENTS = "zeroed gradients"
+    """Gradients are filled with zeros where they could be dropped."""
+    LAYOUT = "layout"
+    IDLE_THREADS = "idle threads"
+
+
+class Advice(Message):
+    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
+
+    `action` labels the button that applies `changes`; empty without any.
+    """
+
+    kind: AdviceKind
+    message: Text
+    evidence: Text
+    modules: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
+    changes: Changes = ()
+    action: Line = ""
+
+
+class Advices(Message):
+    """All advice, the most useful first."""
+
+    part: Literal["advice"] = "advice"
+    items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
+
+
+Severity = Literal["error", "warning", "note"]
+"""An error would end the run; a warning costs speed or accuracy; a note is worth knowing."""
+
+
+class FindingKind(StrEnum):
+    """The subject of a finding."""
+
+    RAISES = "raises"
+    TOO_SLOW = "too slow"
+    NOT_FLOAT32 = "not float32"
+    SCALER_WITH_BF16 = "scaler with BF16"
+    CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
+    SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
+    HALF_IN_LOSS = "half in the loss"
+    """A softmax, logarithm or exponential of the loss is computed in 16 bits."""
+    HALF_IN_FORWARD = "half in forward"
+    """The code itself casts to 16 bits, whatever the precision."""
+    EPSILON = "epsilon"
+    """A number that is to keep another from being 0, but is 0 itself in FP16."""
+    WAITS = "waits"
+    BRANCHES = "branches"
+    """Python branches on a tensor's value: it waits, and cannot be captured."""
+    EMULATED = "emulated"
+    ODD_SIZE = "odd size"
+    NO_GRADIENT = "no gradient"
+    OUTPUT_NOT_FLOAT = "output not float"
+    LOSS_NOT_SCALAR = "loss not scalar"
+    LOSS_NOT_FINITE = "loss not finite"
+
+
+class Finding(Message):
+    """A mistake or remark, and its place.
+
+    `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
+    library; None where there is none. `count` is how often it happens in a forward pass, or in how many
+    parameters or layers. `detail` is the traceback of an error, the user's own frames only.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    message: Text
+    remedy: Text
+    file: Line | None = None
+    line: Positive | None = None
+    count: Positive = 1
+    detail: Details = ""
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line, "net.py:12"; empty where there is none."""
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def sentence(self) -> str:
+        """The message after its place, unless it names the file itself."""
+        is_named = self.file is not None and self.line is None and self.file in self.message
+        return f"{self.place}: {self.message}" if self.place and not is_named else self.message
+
+
+class ModuleRow(Message):
+    """A module of the model's tree, by its qualified name, empty for the model itself.
+
+    `parameters` counts those of its children too, `own` describes what it holds itself, "weight 64×3×7×7
+    float32". `output` is the shape, "2×64×112×112", and `dtype` the format of what its forward returned in
+    the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
+    """
+
+    name: Line
+    class_name: Line
+    parameters: Whole
+    own: Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)] = ()
+    output: Line = ""
+    dtype: Line = ""
+
+    @property
+    def depth(self) -> int:
+        """The number of modules around it."""
+        return len(self.name.split(".")) if self.name else 0
+
+
+class Checked(Message):
+    """The answer to the job `check`: findings, errors first, and the model's modules in their order.
+
+    `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32"; they are empty where the
+    check did not get that far.
+    """
+
+    event: Literal["checked"] = "checked"
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MOST_ENTRIES)] = ()
+    tree: Annotated[tuple[ModuleRow, ...], Field(max_length=MOST_ENTRIES)] = ()
+    parameters: Whole = 0
+    inputs: Line = ""
+    outputs: Line = ""
+    loss: Line = ""
+    seconds: Seconds = 0.0
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that keep the experiment from being trained."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity == "warning")

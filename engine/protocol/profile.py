@@ -1,0 +1,234 @@
+"""The profile of an experiment's step: its time by parts, its tables, and the device's measured limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from engine.experiment.value import Fraction, Line, Message, Positive, Seconds, Text
+from engine.protocol.advice import Advice
+from engine.protocol.summary import Energy
+
+MOST_MS = 1e9
+Ms = Annotated[float, Field(ge=0, le=MOST_MS, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+MOST_TABLE_ROWS = 2_000
+Count = Annotated[float, Field(ge=0, le=1e21, allow_inf_nan=False)]
+"""A mean per step, of calls, floating-point operations or bytes."""
+_ROUNDING = 1e-9
+
+
+class StepPart(StrEnum):
+    """The parts of a step, work of the device or waits, in the bar's order; each moment is of one of them."""
+
+    MATRIX_UNITS = "matrix units"
+    """Matrix products and convolutions on Tensor Cores; on a CPU those on AMX or 16-bit dot products."""
+    MATRIX = "matrix"
+    """Matrix products and convolutions on ordinary units."""
+    MEMORY = "memory"
+    """Bound by memory: element-wise operations, normalisations, reductions, casts, changes of layout."""
+    COPIES = "copies"
+    """Between host and device."""
+    OPTIMIZER = "optimizer"
+    """The optimizer step, with unscaling and clipping, whatever its kernels do."""
+    OTHER = "other"
+    HOST = "host"
+    """The device waits for the host to launch work; on a CPU Python and the framework between operations."""
+    DATA = "data"
+    """The device waits for the next batch."""
+
+
+class PartTime(Message):
+    part: StepPart
+    ms: Ms
+
+
+class Bar(Message):
+    """The parts of a step or a validation batch, in the order of `StepPart`; those of no time are absent."""
+
+    parts: Annotated[tuple[PartTime, ...], Field(max_length=len(StepPart))] = ()
+
+    @classmethod
+    def of(cls, times: Iterable[tuple[StepPart, float]]) -> Bar:
+        """The bar of these times, summed by part."""
+        sums = dict.fromkeys(StepPart, 0.0)
+        for part, ms in times:
+            sums[part] += ms
+        return cls(parts=tuple(PartTime(part=part, ms=ms) for part, ms in sums.items() if ms > 0))
+
+    @property
+    def total_ms(self) -> float:
+        return sum(entry.ms for entry in self.parts)
+
+    def ms(self, part: StepPart) -> float:
+        """The time of a part; 0 for an absent one."""
+        return next((entry.ms for entry in self.parts if entry.part is part), 0.0)
+
+    def fraction(self, part: StepPart) -> float:
+        """A part's share of the whole; 0 for an empty bar."""
+        return self.ms(part) / self.total_ms if self.parts else 0.0
+
+
+class TimeRow(Message):
+    """A kernel's, operation's or module's share of a step; all figures are means per step.
+
+    `part` is where most of its time belongs, `matrix_unit_fraction` how much of it is on Tensor Cores (on a
+    CPU: AMX or 16-bit dot products). `moved_bytes` are those of inputs and outputs, each once; `format` is
+    that of its products ("fp16"). What cannot be counted is None. A module's `backward_ms` is a part of its
+    `ms`; `operation` launched most of a kernel's time.
+    """
+
+    name: Line
+    part: StepPart
+    ms: Ms
+    calls: Count
+    matrix_unit_fraction: Fraction = 0.0
+    format: Line | None = None
+    flops: Count | None = None
+    moved_bytes: Count | None = None
+    backward_ms: Ms | None = None
+    operation: Line | None = None
+
+    @property
+    def tflops(self) -> float | None:
+        """The achieved throughput in TFLOP/s; None where it cannot be counted."""
+        return self.flops / self.ms / 1e9 if self.flops and self.ms else None
+
+    @property
+    def gb_per_second(self) -> float | None:
+        """The achieved bandwidth in GB/s (10^9 bytes); None where it cannot be counted."""
+        return self.moved_bytes / self.ms / 1e6 if self.moved_bytes and self.ms else None
+
+
+TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]
+"""The longest first."""
+
+
+class Peak(Message):
+    """The highest throughput of matrix products and convolutions in a format: fp32, tf32, fp16 or bf16."""
+
+    format: Line
+    tflops: Rate
+
+
+class Limits(Message):
+    """A device's limits, measured within `seconds`; bandwidth of its memory in GB/s (10^9 bytes).
+
+    `withheld` names the formats whose peak could not be measured reliably: something disturbed it, or a step
+    was faster.
+    """
+
+    peaks: Annotated[tuple[Peak, ...], Field(max_length=20)]
+    gb_per_second: Rate
+    seconds: Seconds = 0.0
+    withheld: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
+
+    def tflops(self, name: str) -> float | None:
+        """The peak in a format; None where it is withheld, or the device has no such products."""
+        return next((peak.tflops for peak in self.peaks if peak.format == name), None)
+
+    def ridge(self, name: str) -> float | None:
+        """The FLOPs per byte from which the peak, and no longer the bandwidth, is the limit."""
+        peak = self.tflops(name)
+        return None if peak is None else 1e3 * peak / self.gb_per_second
+
+    def with_peak(self, name: str, tflops: float | None) -> Limits:
+        """The limits with this peak of a format, or with that withheld."""
+        rates = {peak.format: peak.tflops for peak in self.peaks}
+        withheld = dict.fromkeys(self.withheld)
+        if tflops is None:
+            rates.pop(name, None)
+            withheld[name] = None
+        else:
+            rates[name] = tflops
+            withheld.pop(name, None)
+        peaks = tuple(Peak(format=known, tflops=rate) for known, rate in rates.items())
+        return self.model_copy(update={"peaks": peaks, "withheld": tuple(withheld)})
+
+
+class StepProfile(Message):
+    """The time of a step by its parts, from `steps` recorded steps after warm-up.
+
+    `step_ms` is the time of a step without the profiler, to which `bar` adds up, `recorded_ms` that of a
+    recorded step; `validation` is the bar of one validation batch. `format` is that of the precision's matrix
+    products, `matrix_units` names the device's units for these ("Tensor Cores", "AMX"). `flops` are the
+    model's per step, without those of recomputed activations. `modules` is empty where the recipe hides them.
+    `trace` is the name of the trace file in the store. `disturbance` says as a clause why the times cannot be
+    relied on. `cores` are those of the processor that the program may use. Of the `limits`, a peak that the
+    step itself exceeds is withheld.
+    """
+
+    device_type: Line
+    steps: Positive
+    samples: Positive
+    step_ms: Ms
+    recorded_ms: Ms
+    bar: Bar
+    format: Line
+    validation: Bar | None = None
+    matrix_units: Line | None = None
+    threads: Positive | None = None
+    cores: Positive | None = None
+    kernels: TimeRows = ()
+    operations: TimeRows = ()
+    modules: TimeRows = ()
+    flops: Count | None = None
+    limits: Limits | None = None
+    energy: Energy | None = None
+    advice: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+    trace: Line | None = None
+    disturbance: Line | None = None
+
+    @field_validator("limits")
+    @classmethod
+    def _without_exceeded_peak(cls, limits: Limits | None, info: ValidationInfo) -> Limits | None:
+        known = info.data
+        if limits is None or not {"format", "bar", "step_ms", "flops"} <= known.keys():
+            return limits
+        peak = limits.tflops(known["format"])
+        reached = _products_tflops(known["bar"], known["step_ms"], known["flops"])
+        is_exceeded = peak is not None and reached is not None and reached > peak
+        return limits.with_peak(known["format"], None) if is_exceeded else limits
+
+    def with_limits(self, limits: Limits) -> StepProfile:
+        """The profile with other limits, without a peak that its step exceeds."""
+        return StepProfile(**{**dict(self), "limits": limits})
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """The measured peak of its format, if known."""
+        return None if self.limits is None else self.limits.tflops(self.format)
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation: the model's FLOPs per second over the measured peak of its format."""
+        peak = self.peak_tflops
+        return self.flops / self.step_ms / 1e9 / peak if self.flops and self.step_ms and peak else None
+
+    @property
+    def matrix_share_of_peak(self) -> float | None:
+        """The model's FLOPs over those that its matrix work could have done at the peak, if known."""
+        peak, reached = self.peak_tflops, _products_tflops(self.bar, self.step_ms, self.flops)
+        return reached / peak if peak and reached else None
+
+    def share_of_step(self, row: TimeRow) -> float | None:
+        """A row's share of the step; None for work at once that adds up to more than the step."""
+        share = row.ms / self.step_ms if self.step_ms else math.inf
+        return min(1.0, share) if share < 1 + _ROUNDING else None
+
+
+def _products_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | None:
+    ms = min(bar.ms(StepPart.MATRIX_UNITS) + bar.ms(StepPart.MATRIX) or step_ms, step_ms)
+    return flops / ms / 1e9 if flops and ms else None
+
+
+class Profiled(Message):
+    """The profile is made; the job itself ends with `Finished`."""
+
+    event: Literal["profiled"] = "profiled"
+    profile: StepProfile

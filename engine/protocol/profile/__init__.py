@@ -1,1 +1,0 @@
-"""Profiles as values that worker, store, exports and window exchange."""

@@ -1,0 +1,207 @@
+"""Building a model of timm or transformers: importing the library, checking memory, and a trial batch.
+
+Nothing is downloaded: models have random weights.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+
+from engine.experiment.checks import ModelEntry, Task
+from engine.experiment.experiment import setting_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
+from engine.experiment.value import BYTES_PER_GIB, shortened
+from engine.training.models.weightless import Weightless
+
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+_FLOAT32_BYTES = 4
+_LONGEST_REASON = 160
+_SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error: ")
+
+
+def imported(package: str) -> Any:
+    """The library, kept from the network; the first import takes seconds. Raises ProblemError."""
+    for name, value in _OFFLINE.items():
+        os.environ.setdefault(name, value)
+    try:
+        with quiet():
+            return importlib.import_module(package)
+    except ImportError as error:
+        message = f"The model needs {package}, which cannot be imported here: {error}."
+        remedy = f"Install {package} again, or choose another model."
+        raise request_error(message, remedy, key="model") from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings: the user cannot do anything about those of a library's own code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check_host_memory(name: str, parameters: int) -> None:
+    """Raises ProblemError where so many float32 weights do not fit into the machine's own memory."""
+    needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
+    free = psutil.virtual_memory().available / BYTES_PER_GIB
+    if needed > free:
+        message = (
+            f"model is '{name}', whose weights are first made in the machine's own memory: "
+            f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
+        )
+        raise request_error(message, "Choose a smaller model, or free some memory.", key="model", value=name)
+
+
+def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Builds a model whose weights depend only on the seed; reseeds torch's global generator.
+
+    Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
+    """
+    parameters = 0
+    # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
+    with suppress(Exception), Weightless():
+        parameters = sum(parameter.numel() for parameter in construct().parameters())
+    check_host_memory(name, parameters)
+    torch.manual_seed(seed)
+    return construct()
+
+
+def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
+    """The model's outputs for a small batch; neither model nor random numbers change.
+
+    None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
+    """
+    if any(parameter.is_meta for parameter in model.parameters()):
+        return None
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():
+        was_training = model.training
+        model.eval()
+        try:
+            return model(inputs)
+        finally:
+            model.train(was_training)
+
+
+def library_reason(error: Exception) -> str:
+    """A library's error as the end of a sentence. Raises the error itself where memory ran out."""
+    if isinstance(error, ProblemError) or is_out_of_memory(error):
+        raise error
+    lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]
+    text = _CLASS_NAME.sub("", lines[0]) if lines else type(error).__name__
+    return shortened(text, _LONGEST_REASON).rstrip(".")
+
+
+def override_problem(override: str, message: str, remedy: str) -> Problem:
+    """A problem with one of the model's settings; `message` continues "Model settings has 'a=1', "."""
+    return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
+
+
+def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
+    """A model that cannot be trained, for a reason that its library gives; overrides come first."""
+    if overrides:
+        message = f"with which {name} cannot be trained here: {reason}."
+        return override_problem(", ".join(overrides), message, "Change or remove them.")
+    message = f"is '{name}', which cannot be trained here: {reason}."
+    return setting_problem("model", message, remedy, value=name)
+
+
+_REGISTERED = re.compile(r"^@register_model\b.*\n(?:[@#].*\n)*def (\w+)\(", re.MULTILINE)
+_AUTO_CLASSES = "models/auto/modeling_auto.py"
+
+CAUSAL, IMAGE, SEQUENCE, AUDIO = (
+    "CAUSAL_LM",
+    "IMAGE_CLASSIFICATION",
+    "SEQUENCE_CLASSIFICATION",
+    "AUDIO_CLASSIFICATION",
+)
+HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUENCE: "own", AUDIO: "own"}
+"""The heads that a type is built with, the first that it has: by transformers' own names."""
+
+
+def library_entries() -> tuple[ModelEntry, ...]:
+    """All models of the libraries that are installed. How many parameters they have is not known."""
+    return (*_timm_entries(), *_transformers_entries())
+
+
+def heads_by_type() -> Mapping[str, str]:
+    """The head of each of transformers' types that can be trained here; empty without the library."""
+    folder = _folder("transformers")
+    if folder is None:
+        return {}
+    by_head = _types_by_head((folder / _AUTO_CLASSES).read_text(encoding="utf-8"))
+    heads: dict[str, str] = {}
+    for head in HEADS:
+        for name in by_head.get(head, ()):
+            heads.setdefault(name, head)
+    return heads
+
+
+def _timm_entries() -> Iterator[ModelEntry]:
+    folder = _folder("timm")
+    if folder is None:
+        return
+    names = {
+        name
+        for path in (folder / "models").rglob("*.py")
+        for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))
+    }
+    for name in sorted(names):
+        yield ModelEntry(name=f"timm:{name}", task="classification", family="timm")
+
+
+def _transformers_entries() -> Iterator[ModelEntry]:
+    for name, head in sorted(heads_by_type().items()):
+        yield ModelEntry(name=f"hf:{name}", task=HEADS[head], family="transformers")
+
+
+def _folder(package: str) -> Path | None:
+    spec = find_spec(package)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _types_by_head(source: str) -> dict[str, list[str]]:
+    """The first names in the ordered dictionaries `MODEL_FOR_{head}_MAPPING_NAMES`."""
+    names = {f"MODEL_FOR_{head}_MAPPING_NAMES": head for head in HEADS}
+    found: dict[str, list[str]] = {}
+    for statement in ast.parse(source).body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        head = names.get(statement.targets[0].id)
+        if head is not None and isinstance(statement.value, ast.Call):
+            (pairs,) = statement.value.args
+            found[head] = [name for name, _ in ast.literal_eval(pairs)]
+    return found
+
+
+# On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
+# have statuses of their own for what they allocate beside PyTorch.
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
+    re.IGNORECASE,
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True if memory ran out, on a device or in the host."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None

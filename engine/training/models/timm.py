@@ -1,0 +1,123 @@
+"""timm's classifiers: any of its architectures, for pictures of given channels, size and classes."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.experiment.experiment import setting_problem
+from engine.experiment.own.library_models import TIMM, override_of, override_value
+from engine.experiment.problem import Problem, ProblemError, alternatives
+from engine.training.models.libraries import (
+    imported,
+    library_reason,
+    outputs_for,
+    override_problem,
+    quiet,
+    refusal,
+    with_weights,
+)
+from engine.training.models.weightless import Weightless
+
+_UNKNOWN = re.compile(r"unexpected keyword argument(?:\(s\))?:? \[?'(\w+)'")
+_NOT_ITS_OWN = frozenset(
+    ["num_classes", "in_chans", "img_size", "features_only", "out_indices", "pretrained_strict", "self"]
+)
+
+
+def is_timm_model(name: str) -> bool:
+    return name.startswith(f"{TIMM.prefix}:")
+
+
+def build_timm_model(
+    name: str, *, image_size: int, channels: int, num_classes: int, overrides: Sequence[str], seed: int
+) -> nn.Module:
+    """A classifier with random weights, on the CPU; reseeds torch's global generator.
+
+    Two pictures are tried on it, since only a forward pass shows which sizes an architecture takes.
+    `overrides` are arguments of `timm.create_model`. Raises ProblemError where the machine has too little
+    memory, or the architecture does not take what is asked of it.
+    """
+    timm = imported(TIMM.package)
+    settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, overrides)}
+
+    def construct() -> nn.Module:
+        with quiet():
+            try:
+                return _created(timm, name, {**settings, "img_size": image_size})
+            except TypeError as error:
+                if "img_size" not in str(error):
+                    raise
+            # an architecture whose weights do not depend on the size
+            torch.manual_seed(seed)
+            return _created(timm, name, settings)
+
+    problem: Problem | None = None
+    try:
+        model = with_weights(name, construct, seed)
+        logits = outputs_for(model, torch.zeros(2, channels, image_size, image_size))
+        if logits is not None and getattr(logits, "shape", None) != (2, num_classes):
+            problem = _refused(timm, name, image_size, overrides, "it returns something other than logits")
+    except TypeError as error:
+        unknown = _UNKNOWN.search(str(error))
+        if unknown is not None:
+            problem = _not_taken(timm, name, unknown[1], overrides)
+        else:
+            problem = _refused(timm, name, image_size, overrides, library_reason(error))
+    except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
+        problem = _refused(timm, name, image_size, overrides, library_reason(error))
+    if problem is not None:
+        raise ProblemError(problem)
+    return model
+
+
+def _created(timm: Any, name: str, settings: dict[str, Any]) -> nn.Module:
+    model: nn.Module = timm.create_model(name.partition(":")[2], pretrained=False, **settings)
+    return model
+
+
+def _arguments(timm: Any, overrides: Sequence[str]) -> dict[str, Any]:
+    """The overrides as arguments. Raises ProblemError for those that would load weights, or are set here."""
+    not_its_own = _NOT_ITS_OWN | set(inspect.signature(timm.create_model).parameters)
+    arguments = {}
+    for override in overrides:
+        key, text = override_of(override)
+        if key in not_its_own or "." in key:
+            message = f"but '{key}' is no setting of an architecture, or the dataset decides it."
+            raise ProblemError(override_problem(override, message, f"Remove {key}."))
+        arguments[key] = override_value(text)
+    return arguments
+
+
+def _not_taken(timm: Any, name: str, key: str, overrides: Sequence[str]) -> Problem:
+    names: list[str] = []
+    with suppress(Exception), Weightless(), quiet():
+        model = _created(timm, name, {})
+        names = sorted(set(inspect.signature(type(model)).parameters) - _NOT_ITS_OWN - {"kwargs", "cfg"})
+    near = difflib.get_close_matches(key, names, n=3, cutoff=0.6)
+    override = next((text for text in overrides if override_of(text)[0] == key), key)
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove {key}."
+    if names and not near:
+        remedy += f" It takes {', '.join(names)}."
+    return override_problem(override, f"but {name} has no setting of that name.", remedy)
+
+
+def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], reason: str) -> Problem:
+    published = timm.get_pretrained_cfg(name.partition(":")[2])
+    size = None if published is None else published.input_size[-1]
+    if size not in (None, image_size):
+        also = ", or change the model settings" if overrides else ""
+        return setting_problem(
+            "image_size",
+            f"is {image_size}, but {name} cannot take it: {reason}.",
+            f"Set it to {size}, for which {name} was made{also}; pictures are then resized.",
+            value=image_size,
+        )
+    return refusal(name, overrides, reason, "Choose another model.")

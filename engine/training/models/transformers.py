@@ -1,0 +1,358 @@
+"""transformers' models: the default configuration of a type, with random weights and a head.
+
+A causal language model where the type has one, else a classifier of pictures, of text or of sound. The last
+two have no dataset in the catalog: they are trained on batches drawn for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.experiment.experiment import setting_error, setting_problem
+from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
+from engine.experiment.problem import Problem, ProblemError, alternatives
+from engine.training.models.libraries import (
+    AUDIO,
+    CAUSAL,
+    IMAGE,
+    SEQUENCE,
+    heads_by_type,
+    imported,
+    library_reason,
+    outputs_for,
+    override_problem,
+    quiet,
+    refusal,
+    with_weights,
+)
+from engine.training.models.recompute import Around, put_around
+
+OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
+
+OWN_CLASSES = 10
+"""The classes of made-up batches."""
+
+_AUTO_CLASSES = {
+    CAUSAL: "AutoModelForCausalLM",
+    IMAGE: "AutoModelForImageClassification",
+    SEQUENCE: "AutoModelForSequenceClassification",
+    AUDIO: "AutoModelForAudioClassification",
+}
+SPECIAL_TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+_ALSO_TAKEN = ("attn_implementation",)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A configuration, the head to give it, and its classes, which for text are the vocabulary."""
+
+    head: str
+    config: Any
+    auto_class: Any
+    classes: int
+
+    @property
+    def input_name(self) -> str:
+        name: str = self.auto_class._model_mapping[type(self.config)].main_input_name
+        return name
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that its positions allow, where it says so."""
+        longest = getattr(text_config(self.config), "max_position_embeddings", None)
+        is_of_text = self.head in (CAUSAL, SEQUENCE)
+        return longest if is_of_text and isinstance(longest, int) and longest > 0 else None
+
+
+def architecture_of(
+    name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
+) -> Architecture:
+    """The default configuration of a model's type, with its overrides. Raises ProblemError.
+
+    For text `num_classes` is the vocabulary; 0 means `OWN_CLASSES`.
+    """
+    library, head = imported(TRANSFORMERS.package), heads_by_type()[name.partition(":")[2]]
+    classes = num_classes or OWN_CLASSES
+    try:
+        with quiet():
+            default = library.CONFIG_MAPPING[name.partition(":")[2]]()
+            settings = dict(_settings_here(head, default, image_size, channels, classes))
+            settings |= dict(_typed(name, default, override) for override in overrides)
+            config = type(default)(**_nested(settings))
+            # of several classes for one head, an automatic one takes the first unless it finds None here
+            config.architectures = config.architectures or []
+            auto_class = getattr(library, _AUTO_CLASSES[head])
+    except Exception as error:
+        raise ProblemError(refusal(name, overrides, library_reason(error), OVERRIDE)) from error
+    return Architecture(head, config, auto_class, classes)
+
+
+def _settings_here(
+    head: str, default: Any, image_size: int, channels: int, classes: int
+) -> Iterator[tuple[str, Any]]:
+    """The settings that the run decides, by dotted keys; only those that this configuration has."""
+    wanted: dict[str, Any] = {"use_cache": False}
+    if head == CAUSAL:
+        wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
+    elif head == IMAGE:
+        wanted |= {"image_size": image_size, "num_channels": channels}
+    for key, value in wanted.items():
+        for place, now in _places(default, key):
+            if key in SPECIAL_TOKENS:
+                # tokens are mere numbers here, but a table of embeddings has a row for each special one
+                yield place, _below(now, classes)
+            else:
+                yield place, type(now)([value] * len(now)) if isinstance(now, list | tuple) else value
+    if default.is_encoder_decoder and not hasattr(default, "decoder_start_token_id"):
+        yield "decoder_start_token_id", getattr(default, "pad_token_id", None) or 0
+    if head != CAUSAL:
+        yield "num_labels", classes
+    elif getattr(default, "is_decoder", True) is False:
+        yield "is_decoder", True  # each token sees only those before it
+
+
+def _below(token: Any, vocabulary: int) -> Any:
+    if isinstance(token, list | tuple):
+        return [_below(part, vocabulary) for part in token]
+    return min(token, vocabulary - 1) if isinstance(token, int) else token
+
+
+def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The configurations that have the key, this one or else its parts, and its value there."""
+    if key in _own_keys(config):
+        yield key, getattr(config, key)
+        return
+    for part, inner in _parts(config):
+        yield from ((f"{part}.{place}", value) for place, value in _places(inner, key))
+
+
+def _parts(config: Any) -> Iterator[tuple[str, Any]]:
+    for part in getattr(config, "sub_configs", {}):
+        inner = getattr(config, part, None)
+        if inner is not None:
+            yield part, inner
+
+
+def _own_keys(config: Any) -> set[str]:
+    return {*config.to_dict(), *getattr(config, "attribute_map", {}), *_ALSO_TAKEN}
+
+
+def all_keys(config: Any) -> Iterator[str]:
+    """The dotted keys that can be overridden."""
+    yield from _own_keys(config)
+    for part, inner in _parts(config):
+        yield from (f"{part}.{key}" for key in all_keys(inner))
+
+
+_KINDS = ((bool, "true or false"), (int, "a whole number"), (float, "a number"))
+
+
+def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
+    """An override's dotted key, and its value in the type of the configuration's own. Raises ProblemError."""
+    key, text = override_of(override)
+    config, last = default, key
+    while "." in last:
+        part, _, last = last.partition(".")
+        config = dict(_parts(config)).get(part)
+        if config is None:
+            raise ProblemError(_unknown(name, default, override, key))
+    if last not in _own_keys(config):
+        raise ProblemError(_unknown(name, default, override, key))
+    if last in _ALSO_TAKEN and "/" in text:
+        message = "but code from the Hugging Face Hub is not run."
+        raise ProblemError(override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager."))
+    now = getattr(config, last, None)
+    if isinstance(now, str):
+        return key, text
+    value = override_value(text)
+    if isinstance(now, float) and type(value) is int:
+        return key, float(value)
+    if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
+        message = f"but {last} of {name} is a list."
+        raise ProblemError(override_problem(override, message, f"Write it as {key}={list(now)}."))
+    for kind, words in _KINDS:
+        if isinstance(now, kind):
+            if value is not None and type(value) is not kind:
+                message = f"but {last} of {name} is {words}."
+                raise ProblemError(override_problem(override, message, f"Write it as {key}={now}."))
+            break
+    return key, value
+
+
+def _unknown(name: str, default: Any, override: str, key: str) -> Problem:
+    keys = sorted(all_keys(default))
+    last = key.rpartition(".")[2]
+    near = [known for known in keys if known.rpartition(".")[2] == last]
+    near = near or difflib.get_close_matches(key, keys, n=3, cutoff=0.6)
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it; it has {', '.join(keys)}."
+    return override_problem(override, f"but {name} has no setting '{key}'.", remedy)
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in settings.items():
+        *parts, last = key.split(".")
+        table = tree
+        for part in parts:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return tree
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that is about text; itself, where it has no parts."""
+    try:
+        return config.get_text_config()
+    except ValueError:  # there are several
+        return config
+
+
+_TRIED_TOKENS = 64  # a longer trial of a large model would take minutes
+_POSITIONS_KEPT = 8
+_WAVEFORM_SAMPLES = 16_000  # a second, as most of them sample it
+_BYTES = 256  # the vocabulary of a type without one, which reads characters
+
+
+class Logits(Around):
+    """Takes the inputs alone, under the name that the model has for them, and returns the logits alone."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        outputs = super().forward(**{str(self.main_input_name): inputs})
+        logits: torch.Tensor = outputs.logits
+        return logits
+
+
+def build_transformers_model(
+    name: str,
+    *,
+    image_size: int,
+    channels: int,
+    num_classes: int,
+    sequence_length: int,
+    overrides: Sequence[str],
+    seed: int,
+) -> nn.Module:
+    """The model with random float32 weights, on the CPU; reseeds torch's global generator.
+
+    For text `num_classes` is the vocabulary; for batches drawn for the model it may be 0. A small batch is
+    tried on the model. Raises ProblemError where the machine has too little memory, or the architecture does
+    not take what is asked of it.
+    """
+    architecture = architecture_of(name, image_size, channels, num_classes, overrides)
+    _check_length(name, architecture, sequence_length)
+
+    def construct() -> nn.Module:
+        with quiet():
+            model: nn.Module = architecture.auto_class.from_config(architecture.config)
+        return model
+
+    classes, inputs = architecture.classes, None
+    problem: Problem | None = None
+    try:
+        model = put_around(with_weights(name, construct, seed), Logits)
+        inputs = _first_inputs(architecture, image_size, channels, sequence_length)
+        logits = outputs_for(model, inputs)
+        expected = (*inputs.shape, classes) if architecture.head == CAUSAL else (len(inputs), classes)
+        if logits is not None and not _are_logits(logits, expected):
+            problem = refusal(
+                name, overrides, "it returns something other than logits for the classes", OVERRIDE
+            )
+    except Exception as error:  # noqa: BLE001 - an architecture refuses what it cannot take in any way
+        reason = library_reason(error)
+        is_long = inputs is not None and architecture.head != IMAGE and inputs.shape[-1] > _TRIED_TOKENS
+        is_length = is_long and "out of" in reason  # bounds, or range
+        problem = (
+            _too_long(name, sequence_length) if is_length else refusal(name, overrides, reason, OVERRIDE)
+        )
+    if problem is not None:
+        raise ProblemError(problem)
+    return model
+
+
+def drawn_batch(
+    name: str, samples: int, *, num_classes: int, sequence_length: int, overrides: Sequence[str], seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random inputs and classes (samples,), on the host, for a classifier of text or sound without a dataset.
+
+    Text is tokens (samples, sequence_length), sound a waveform of a second, or frames of features if the
+    model takes these. Raises ProblemError for overrides that the model does not take.
+    """
+    architecture = architecture_of(name, 0, 0, num_classes, overrides)
+    generator = torch.Generator().manual_seed(seed)
+    inputs = _drawn_inputs(architecture, samples, sequence_length, generator)
+    return inputs, torch.randint(architecture.classes, (samples,), generator=generator)
+
+
+def _check_length(name: str, architecture: Architecture, sequence_length: int) -> None:
+    longest = architecture.longest
+    if longest is not None and sequence_length > longest:
+        raise setting_error(
+            "sequence_length",
+            f"is {sequence_length:,}, but {name} takes at most {longest:,}.",
+            f"Set it to at most {longest:,}, or override max_position_embeddings.",
+            value=sequence_length,
+            allowed=f"2 to {longest:,}",
+        )
+
+
+def _too_long(name: str, sequence_length: int) -> Problem:
+    shorter = sequence_length - _POSITIONS_KEPT
+    return setting_problem(
+        "sequence_length",
+        f"is {sequence_length:,}, but {name} keeps some of its positions for itself and takes fewer.",
+        f"Set it to at most {shorter:,}, or override max_position_embeddings.",
+        value=sequence_length,
+        allowed=f"2 to {shorter:,}",
+    )
+
+
+def _first_inputs(
+    architecture: Architecture, image_size: int, channels: int, sequence_length: int
+) -> torch.Tensor:
+    if architecture.head == IMAGE:
+        return torch.zeros(2, channels, image_size, image_size)
+    generator, longest = torch.Generator().manual_seed(0), architecture.longest
+    # an architecture may keep a few of its positions for itself, and a GPU says so only by crashing
+    is_near = longest is not None and sequence_length > longest - _POSITIONS_KEPT
+    tokens = sequence_length if is_near else min(sequence_length, _TRIED_TOKENS)
+    return _drawn_inputs(architecture, 1 if architecture.head == CAUSAL else 2, tokens, generator)
+
+
+def _drawn_inputs(
+    architecture: Architecture, samples: int, sequence_length: int, generator: torch.Generator
+) -> torch.Tensor:
+    config = architecture.config
+    if architecture.input_name == "input_ids":
+        return _drawn_tokens(config, samples, sequence_length, generator)
+    if hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
+        shape: tuple[int, ...] = (samples, config.max_length, config.num_mel_bins)
+    elif hasattr(config, "feature_projection_input_dim"):
+        shape = (samples, sequence_length, config.feature_projection_input_dim)
+    else:
+        shape = (samples, _WAVEFORM_SAMPLES)
+    return torch.randn(shape, generator=generator)
+
+
+def _drawn_tokens(config: Any, samples: int, length: int, generator: torch.Generator) -> torch.Tensor:
+    """Tokens without special ones, but for one at the end of each text, by which some models find it."""
+    vocabulary = getattr(text_config(config), "vocab_size", _BYTES)
+    special = {token for key in SPECIAL_TOKENS if isinstance(token := getattr(config, key, None), int)}
+    plain = next(token for token in range(vocabulary) if token not in special)
+    tokens = torch.randint(vocabulary, (samples, length), generator=generator)
+    for token in special:
+        tokens[tokens == token] = plain
+    if isinstance(end := getattr(config, "eos_token_id", None), int):
+        tokens[:, -1] = end
+    return tokens
+
+
+def _are_logits(logits: Any, expected: tuple[int, ...]) -> bool:
+    if not isinstance(logits, torch.Tensor) or logits.ndim != len(expected):
+        return False
+    return logits.shape[:-1] == expected[:-1] and logits.shape[-1] >= expected[-1]

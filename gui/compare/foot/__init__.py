@@ -1,1 +1,0 @@
-"""Folded away below the figures: published figures."""

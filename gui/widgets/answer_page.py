@@ -1,0 +1,219 @@
+"""Answers in words: sentences with facts and remedies, advice, and the tabs of a page with its guide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QTabWidget, QToolButton, QWidget
+
+from engine.experiment.experiment import setting_title
+from engine.experiment.value import in_sentence
+from engine.protocol.advice import Advice, Changes
+from engine.protocol.numerics.nonfinite import module_title
+from engine.words.names import setting_text
+from engine.words.numbers import counted
+from gui.widgets import Button, label
+from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.buttons import IconButton
+from gui.widgets.messages import OfferedView
+from gui.widgets.shortcuts import tab_after
+
+_MARGINS, _GAP = (2, 12, 8, 12), 12
+_TITLE_WIDTH = 140
+_SWITCHES = {"true": "on", "false": "off"}
+_MOST_NAMED = 8
+
+
+class AnswerPage(OfferedView):
+    """An offer until there is an answer.
+
+    `changes_wanted` carries the `Changes` that a button puts into the form.
+    """
+
+    changes_wanted = Signal(object)
+
+    def __init__(
+        self, name: str, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
+    ) -> None:
+        super().__init__(question, hint, action, tooltip, is_solid=is_solid)
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setAccessibleName(name)
+        self.addWidget(self._area)
+
+    @property
+    def offer(self) -> Button:
+        """The button of the empty state."""
+        return self.empty.button
+
+    def text(self) -> str:
+        """All that the page says."""
+        if self.currentWidget() is self.empty:
+            return self.empty.words()
+        return "\n".join(part.text() for part in self._area.findChildren(QLabel))
+
+    def show_empty(self) -> None:
+        """Shows what the page would answer."""
+        self.setCurrentWidget(self.empty)
+
+    def show_answer(self, answer: str, *parts: Part) -> None:
+        """Shows the answer in large type, and the parts below it."""
+        holder = QWidget()
+        large = wrapped(answer, "stat")
+        in_column(large, *parts, Stretch(), parent=holder, margins=_MARGINS, spacing=_GAP)
+        old = self._area.takeWidget()
+        if old is not None:
+            # it may hold the button whose press led here
+            old.hide()
+            old.deleteLater()
+        self._area.setWidget(holder)
+        tab_after(self.empty, holder)
+        self._area.setAccessibleDescription(answer)
+        self.setCurrentWidget(self._area)
+
+    def block(
+        self,
+        message: str,
+        *details: str,
+        head: str = "",
+        changes: Changes = (),
+        action: str = "Use",
+    ) -> QFrame:
+        """The remedy, and a button `action` where changes of settings would do it."""
+        block = QFrame()
+        block.setProperty("surface", "chip")
+        column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
+        for text, role in ((head, "heading"), (message, "strong"), *((text, "body") for text in details)):
+            if text:
+                column.addWidget(wrapped(text, role))
+        if changes:
+            words = changes_words(changes)
+            button = Button(action, "strip", f"Put into the form: {in_sentence(words)}")
+            button.setAccessibleDescription(words)
+            button.clicked.connect(lambda: self.changes_wanted.emit(changes))
+            column.addLayout(in_row(button, wide(wrapped(words, "hint")), margins=(0, 4, 0, 0), spacing=12))
+        return block
+
+
+def changes_words(changes: Changes) -> str:
+    """The settings by their titles: "Modules kept in FP32: fc; Precision: BF16 AMP"."""
+    return "; ".join(
+        f"{setting_title(key)}: {setting_text(key, _SWITCHES.get(text, text)) or 'none'}"
+        for key, text in changes
+    )
+
+
+def names_words(names: Sequence[str]) -> str:
+    """Names of modules in a line: at most eight, and how many more there are; "none" without any."""
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(module_title(name) for name in names[:_MOST_NAMED])
+    return f"{shown} and {more:,} more" if more > 0 else shown or "none"
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
+    """Titles with their values, those without a value left out."""
+    grid = QGridLayout()
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setHorizontalSpacing(12)
+    grid.setVerticalSpacing(6)
+    grid.setColumnMinimumWidth(0, _TITLE_WIDTH)
+    grid.setColumnStretch(1, 1)
+    for row, (title, value) in enumerate((title, value) for title, value in rows if value):
+        grid.addWidget(label(title, "body"), row, 0, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(wrapped(value, "plain"), row, 1)
+    return grid
+
+
+def wrapped(text: str, role: str) -> QLabel:
+    """A text that wraps and can be copied."""
+    line = label(text, role, wraps=True)
+    line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return line
+
+
+_NO_ADVICE = "There is nothing to advise."
+
+
+class AdviceWords(NamedTuple):
+    """The words of a view without advice: the empty state, and what it means that there is none."""
+
+    question: str
+    hint: str
+    action: str
+    tooltip: str
+    none: str
+
+
+class AdviceView(AnswerPage):
+    """Blocks of advice, the most useful first."""
+
+    def __init__(self, words: AdviceWords) -> None:
+        super().__init__("Advice", words.question, words.hint, words.action, words.tooltip)
+        self._none = words.none
+
+    def show_advice(self, advice: Sequence[tuple[str, Advice]] | None) -> None:
+        """Shows pieces of advice under what they are about, "" for nothing; None for the empty state."""
+        if advice is None:
+            self.show_empty()
+            return
+        blocks = [
+            self.block(
+                piece.message,
+                piece.evidence,
+                f"Modules: {names_words(piece.modules)}" if piece.modules else "",
+                head=head,
+                changes=piece.changes,
+                action=piece.action or "Use",
+            )
+            for head, piece in advice
+        ]
+        if blocks:
+            self.show_answer(f"{counted(len(blocks), 'piece')} of advice", *blocks)
+        else:
+            self.show_answer(_NO_ADVICE, wrapped(self._none, "body"))
+
+
+class ViewTab(NamedTuple):
+    """A view by its name, its title, and its page of the guide."""
+
+    name: str
+    title: str
+    page: str
+    view: QWidget
+
+
+class ViewTabs(QTabWidget):
+    """`guide_wanted` carries a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, accessible_name: str, tabs: Sequence[ViewTab]) -> None:
+        super().__init__()
+        self._tabs = tuple(tabs)
+        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
+        self.guide_button.clicked.connect(lambda: self.guide_wanted.emit(self._front.page))
+        self.setDocumentMode(True)
+        self.tabBar().setDrawBase(False)
+        self.tabBar().setAccessibleName(accessible_name)
+        for arrow in self.tabBar().findChildren(QToolButton):
+            arrow.setToolTip(arrow.accessibleName())
+        self.setCornerWidget(self.guide_button)
+        for tab in self._tabs:
+            self.addTab(tab.view, tab.title)
+
+    def open(self, name: str) -> None:
+        """Brings the view of that name to the front; an unknown name changes nothing."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name:
+                self.setCurrentIndex(place)
+
+    def name(self) -> str:
+        """The name of the view in front."""
+        return self._front.name
+
+    @property
+    def _front(self) -> ViewTab:
+        return self._tabs[self.currentIndex()]

@@ -1,1 +1,0 @@
-"""Pages whose answer is words: an answer with facts and remedies, and advice."""
