@@ -21,9 +21,9 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from engine.installation import installed
+from engine.installation.builds import builds_for
+from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installer import Installer
-from engine.installation.machine.builds import builds_for
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.installation.wanted import Plan, Wanted, Wheel
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store

@@ -98,7 +98,7 @@ def test_the_user_s_data_lie_where_the_system_wants_them(
         "from tests.elsewhere import pretend\n"
         f"pretend({system!r})\n"
         "from engine.experiment.paths import config_folder, data_folder\n"
-        "from engine.installation.place import engines_folder\n"
+        "from engine.installation.installed import engines_folder\n"
         "print(data_folder(), config_folder(), engines_folder(), sep='\\n')"
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AMMETER", "XDG"))}

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import output
-from engine.cli.lookup import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.options import AsJson, Force, Published
+from engine.cli.session import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
@@ -84,12 +84,8 @@ def export(
             return 0
         picture = _picture(to, plot, by, theme)
         content = content_of(store, ids, baseline, lead, title, with_published=published)
-        sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
-    if as_json:
-        output.json_object({"to": to, "runs": [run.id for run in content.runs]})
-    else:
-        for sentence in sentences:
-            output.line(sentence)
+        sentences = _write(content, to, picture, force)
+    output.outcome(as_json, {"to": to, "runs": [run.id for run in content.runs]}, *sentences)
     return 0
 
 
@@ -104,20 +100,15 @@ def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: boo
     else:
         result = store.studies.find(found.id)
         path = PRINTED[result.kind].formats.export(result, to, force=force)
-    if as_json:
-        output.json_object({"to": to, found.kind: found.id})
-    else:
-        output.line(f"Wrote {result.name} to {path}.")
-
-
-def _send(content: Content, to: str) -> tuple[str, ...]:
-    # its client takes a second to load
-    from engine.export.trackers.mlflow import log_runs
-
-    return log_runs(content, to).sentences
+    output.outcome(as_json, {"to": to, found.kind: found.id}, f"Wrote {result.name} to {path}.")
 
 
 def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
+    if is_mlflow(to):
+        # its client takes a second to load
+        from engine.export.trackers.mlflow import log_runs
+
+        return log_runs(content, to).sentences
     path = COMPARISON.export(content, to, force=force, write=picture)
     count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
     return (f"Wrote {count} to {path}{and_beside(files_beside(path))}.",)

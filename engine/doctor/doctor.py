@@ -25,10 +25,9 @@ from engine.doctor.surroundings import (
 from engine.experiment.paths import data_folder, store_path
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB
-from engine.installation.installed import Engine, State, engine_here, torch_version
-from engine.installation.machine.builds import builds_for, card_problem, driver_problem, processor_problem
-from engine.installation.machine.hardware import Hardware, Vendor, hardware_here
-from engine.installation.place import engines_folder
+from engine.installation.builds import builds_for, card_problem, driver_problem, processor_problem
+from engine.installation.hardware import Hardware, Vendor, hardware_here
+from engine.installation.installed import Engine, State, engine_here, engines_folder, torch_version
 from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed
 from engine.worker.launcher import Launcher, iterate

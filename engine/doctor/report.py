@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.experiment.paths import data_folder
-from engine.installation.place import engines_folder
+from engine.installation.installed import engines_folder
 from engine.protocol.events import Check
 
 _MARKS = {"ok": "ok", "note": "note", "problem": "**problem**"}

@@ -11,8 +11,7 @@ from pathlib import Path
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.protocol.events import Check
-from engine.store.backup import backups
-from engine.store.database import open_database
+from engine.store.database import backups, open_database
 
 _FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
 _KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_UV", "AMMETER_WORKER")

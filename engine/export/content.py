@@ -121,7 +121,7 @@ def content_of(
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,
-        pictures=store.pictures.of_any,
+        pictures=store.pictures,
         leading=None if leading_id is None else _among(named, store.run(leading_id).id),
         title=title.strip(),
         profiles=_profiles(store, comparison),

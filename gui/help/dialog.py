@@ -21,7 +21,7 @@ from engine.experiment.paths import (
     traces_folder,
     trust_path,
 )
-from engine.installation.place import engines_folder
+from engine.installation.installed import engines_folder
 from gui.help.browser import GuideBrowser
 from gui.help.pages import GuidePage, best_of, guide_pages, matching
 from gui.theme.fonts import font

@@ -12,9 +12,8 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from engine.experiment.problem import Problem
-from engine.installation.events import InstallEvent
 from engine.installation.installed import Engine, Installation
-from engine.installation.wanted import Plan, Source, Wanted
+from engine.installation.wanted import InstallEvent, Plan, Source, Wanted
 from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
 from gui.installation.progress import Progress

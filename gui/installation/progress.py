@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.installation.events import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.wanted import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
 from engine.words.numbers import duration, share_text
 from gui.installation.words import size_text
 

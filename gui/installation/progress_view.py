@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
-from engine.installation.events import Stage
+from engine.installation.wanted import Stage
 from gui.installation.progress import STAGES, Progress
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.installation.builds import build_title
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.machine.builds import build_title
 from engine.installation.wanted import Plan, Source, Wanted
 from gui.installation.words import EXTRAS
 

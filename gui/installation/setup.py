@@ -11,12 +11,11 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.installation.events import Installed, InstallEvent
-from engine.installation.fetching.control import Stopped
+from engine.installation.builds import Build
+from engine.installation.control import Stopped
+from engine.installation.hardware import Hardware
 from engine.installation.installed import Installation
-from engine.installation.machine.builds import Build
-from engine.installation.machine.hardware import Hardware
-from engine.installation.wanted import Plan, Wanted
+from engine.installation.wanted import Installed, InstallEvent, Plan, Wanted
 from engine.worker.launcher import kept_awake
 from gui.session.background import Background, own_error
 
@@ -61,8 +60,8 @@ def own_means() -> Means:
 
 
 def _look() -> Found:
-    from engine.installation.machine.builds import builds_for
-    from engine.installation.machine.hardware import hardware_here
+    from engine.installation.builds import builds_for
+    from engine.installation.hardware import hardware_here
 
     hardware = hardware_here()
     return Found(hardware, builds_for(hardware))
@@ -159,7 +158,7 @@ class EngineSetup(QObject):
 
     def check(self) -> None:
         """Looks whether all the files of the engine are there."""
-        from engine.installation.wholeness import whole_problem
+        from engine.installation.installed import whole_problem
 
         self._upkeep.do(whole_problem, self.checked.emit, self.refused.emit)
 

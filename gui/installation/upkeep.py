@@ -21,8 +21,8 @@ def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem
     # needed once the window is open
+    from engine.installation.installed import whole_problem
     from engine.installation.installer import remove_leftovers
-    from engine.installation.wholeness import whole_problem
 
     remove_leftovers()
     stamp = engine.packages.parent / _STAMP

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.installation.machine.hardware import Hardware
+from engine.installation.hardware import Hardware
 from engine.installation.wanted import Plan
 from engine.words.numbers import counted, memory_text
 

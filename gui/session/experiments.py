@@ -19,9 +19,9 @@ from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
-from engine.store.forecasts import Forecasts
-from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.queue import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
+from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper

@@ -18,8 +18,8 @@ from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Plan
 from engine.experiment.sweep import VARIANT, Axis, Grid, axes_of, grid_of
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.sweep.estimate import Fit, estimate_of_grid, fit_of
 from engine.sweep.order import Estimate
 from engine.words.numbers import clock_text, counted, duration, memory_text

@@ -82,7 +82,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     # as in Compare: other saved runs may show how much of the gain is the recipe's
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
-    sheet = store.pictures.of_any(race.pictured)
+    sheet = store.pictures(race.pictured)
     return RaceToShow(choice, race, None if sheet is None else brightened(sheet.tiles()))
 
 

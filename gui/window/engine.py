@@ -208,7 +208,7 @@ class EngineController(QObject):
 
     def _tell_form(self) -> None:
         problem = self.engine.problem
-        self._runs.offer_beginnings(problem is None)
+        self._runs.welcome.show_offers(problem is None)
         if problem is None:
             self._form.set_engine(None)
             return

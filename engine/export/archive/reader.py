@@ -50,8 +50,8 @@ from engine.protocol.events import (
 from engine.protocol.pictures import ContactSheet
 from engine.store.edits import cleaned_tags
 from engine.store.record import ComparisonRecord, RunRecord
+from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
-from engine.store.whole_runs import WholeRun
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -186,7 +186,7 @@ class Imported:
 
 def import_archive(store: Store, path: Path) -> Imported:
     """Adds the runs of an archive to the saved runs, all of them or none. Raises ProblemError."""
-    arrivals = store.whole_runs.add(read_archive(path))
+    arrivals = store.add_whole(read_archive(path))
     runs = [(arrival, store.run(arrival.id)) for arrival in arrivals]
     return Imported(
         added=tuple(run for arrival, run in runs if arrival.is_new),

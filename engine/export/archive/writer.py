@@ -36,7 +36,7 @@ from engine.export.archive.layout import (
 from engine.export.content import Content
 from engine.protocol.events import to_line
 from engine.store.record import ComparisonRecord, RunRecord
-from engine.store.whole_runs import WholeRun
+from engine.store.saved.whole_runs import WholeRun
 from engine.words.numbers import memory_text
 
 # the earliest date that a .zip can have, so that the date of writing does not change the bytes

@@ -18,8 +18,8 @@ from engine.doctor.surroundings import (
     variable_checks,
 )
 from engine.experiment.problem import Kind, Problem
+from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.protocol.events import Check
 from engine.store.store import Store
 

@@ -99,7 +99,7 @@ def test_a_long_run_sends_some_steps_and_says_so(tmp_path: Path, folder: Path) -
         run = store.add(Experiment(), name="long")
         with store._connection.writing() as connection:
             columns = {"step": column, "seconds": column, "loss": column}
-            samples.replace_samples(connection, run.id, columns)
+            samples.append(connection, run.id, columns)
         logged = log_runs(content_of(store, [run.id]), str(folder))
     assert logged.thinned == (run,) and any("long" in sentence for sentence in logged.sentences)
     client = MlflowClient(tracking_uri=folder.as_uri())

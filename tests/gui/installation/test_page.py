@@ -11,9 +11,8 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.events import Fetched, Installed, Stage, StageBegan
 from engine.installation.installed import Engine, State
-from engine.installation.wanted import Plan, Source, Wanted
+from engine.installation.wanted import Fetched, Installed, Plan, Source, Stage, StageBegan, Wanted
 from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
 from gui.installation.progress import Progress

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.installation.installed import engine_here
-from engine.installation.place import installation_folder
+from engine.installation.installed import engine_here, installation_folder
 from gui.installation import upkeep
 from gui.installation.upkeep import look_after
 from tests.installations import put_installation

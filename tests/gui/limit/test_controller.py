@@ -14,8 +14,8 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
 from engine.protocol.trials import MemoryLine
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import retries

@@ -170,14 +170,14 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    window.runs.experiment_wanted.emit()
+    window.runs.welcome.experiment_wanted.emit()
     assert window.page == "compare"
-    window.runs.limit_wanted.emit()
+    window.runs.welcome.limit_wanted.emit()
     assert window.page == "limit"
     window.others.shows.show_me.busy.emit("A run is training.")
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
-    window.runs.show_me_wanted.emit()
+    window.runs.welcome.show_me_wanted.emit()
     assert window.page == "show" and window.others.show_panel.page == "measuring"
     window.others.shows.show_runs([run.id for run in pair])
     assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"

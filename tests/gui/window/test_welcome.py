@@ -14,7 +14,6 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import request_problem
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.runs.panel import RunsPanel
 from gui.theme.theme import theme
 from gui.widgets.welcome import MEANING, SENTENCE, TITLE, Welcome
 from gui.window.main_window import MainWindow
@@ -91,20 +90,6 @@ def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> No
     assert not cut_off(welcome)
     title = next(one for one in welcome.findChildren(QLabel) if one.text() == TITLE)
     assert title.fontMetrics().height() >= size[1] / 30
-
-
-def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
-    runs = RunsPanel()
-    shown(qtbot, runs, 1_120, 400)
-    welcome = runs.findChild(Welcome)
-    assert welcome is not None and welcome.isVisible()
-    for button, signal in (
-        (welcome.show_me, runs.show_me_wanted),
-        (welcome.experiment, runs.experiment_wanted),
-        (welcome.limit, runs.limit_wanted),
-    ):
-        with qtbot.waitSignal(signal):
-            button.click()
 
 
 def test_it_asks_for_no_room(qtbot: QtBot) -> None:

@@ -13,9 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.installation.events import Fetched, Installed
 from engine.installation.installed import State, engine_here
-from engine.installation.wanted import Wanted
+from engine.installation.wanted import Fetched, Installed, Wanted
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target

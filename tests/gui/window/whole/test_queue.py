@@ -66,7 +66,7 @@ def test_a_queued_run_can_be_taken_out(
     (second,) = training.submit(window, tiny)
     # how long a run takes that was never made is not known
     qtbot.waitUntil(lambda: window.live.strip.left.text().startswith("at least "), timeout=60_000)
-    window.runs.take_out_requested.emit(second)
+    window.runs.edits.experiments.take_out(second)
     qtbot.waitUntil(lambda: window.live.strip.left.text()[:1].isdigit(), timeout=60_000)
     assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()

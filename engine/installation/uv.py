@@ -17,16 +17,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
-from engine.installation.fetching.connection import is_address
-from engine.installation.fetching.control import Stopped
+from engine.installation.connection import is_address
+from engine.installation.control import Stopped
 from engine.installation.installed import platform_here, python_here
 from engine.installation.problems import (
     OTHER_SOURCE,
     answered,
-    not_tunnelled,
-    not_unpacked,
+    download,
     not_written,
     proxy_refused,
     refused,
@@ -68,13 +67,7 @@ def find_uv() -> Path:
             return Path(importlib.import_module("uv").find_uv_bin())
     if (on_path := shutil.which("uv")) is not None:
         return Path(on_path)
-    raise ProblemError(
-        request_problem(
-            "uv, which fetches the engine, is missing.",
-            "Install Ammeter again, or set AMMETER_UV to the program uv.",
-            key="AMMETER_UV",
-        )
-    )
+    raise ProblemError(_no_uv("is missing", None))
 
 
 def run_uv(
@@ -112,7 +105,7 @@ def run_uv(
                 creationflags=_NO_WINDOW,
             )
         except OSError as error:
-            raise ProblemError(_not_started(command[0], error)) from error
+            raise ProblemError(_no_uv(f"does not start: {error.strerror or error}", command[0])) from error
         with process:
             try:
                 printed, said = _communicate(process, text, is_stopped)
@@ -153,13 +146,9 @@ def _communicate(
                 raise Stopped from None
 
 
-def _not_started(program: str, error: OSError) -> Problem:
-    return request_problem(
-        f"uv, which fetches the engine, does not start: {error.strerror or error}.",
-        "Install Ammeter again, or set AMMETER_UV to the program uv.",
-        key="AMMETER_UV",
-        value=program,
-    )
+def _no_uv(why: str, program: str | None) -> Problem:
+    remedy = "Install Ammeter again, or set AMMETER_UV to the program uv."
+    return request_problem(f"uv, which fetches the engine, {why}.", remedy, key="AMMETER_UV", value=program)
 
 
 _OF_THE_DISK = {
@@ -179,7 +168,8 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     if "proxy authorization required" in said or "(407" in said:
         return proxy_refused()
     if "tunnel error: unsuccessful" in said:
-        return not_tunnelled(host)
+        remedy = f"Ask who runs the proxy to allow it, or {OTHER_SOURCE}."
+        return download(f"The proxy does not connect to {host}.", remedy)
     if "tunnel error" in said:
         return unreachable(_proxy() or host)
     if "(Connect)" in said or "timed out" in said or "error sending request" in said:
@@ -189,52 +179,39 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     if status := re.search(r"status \w+ error \((\d{3})", said):
         return answered(host, int(status[1]))
     if source.folder is not None and "Failed to read `--find-links`" in said:
-        return request_problem(
-            f"The folder of wheels {source.folder} cannot be read.",
-            "Check its name, and that it may be read.",
-            value=source.folder,
-        )
+        message = f"The folder of wheels {source.folder} cannot be read."
+        return request_problem(message, "Check its name, and that it may be read.", value=source.folder)
     if "No solution found" in said:
         return _no_solution(said, source)
     if number := re.search(r"\(os error (\d+)\)", said):
         error = OSError(int(number[1]), os.strerror(int(number[1])))
         archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
         # a file that a wheel has twice, whatever uv says of it first: its folders are new
-        is_twice = error.errno == errno.EEXIST
+        is_twice = error.errno in (errno.EEXIST, errno.EISDIR)
         if is_twice or (archive is not None and error.errno not in _OF_THE_DISK):
             wheel = archive or re.search(r"([^\s/\\`]+\.whl)", said)
-            return not_unpacked(wheel[1] if wheel is not None else "A wheel", str(error.strerror))
+            name = wheel[1] if wheel is not None else "A wheel"
+            remedy = f"The wheel is at fault: {OTHER_SOURCE}."
+            return download(f"{name} cannot be unpacked: {error.strerror}.", remedy)
         if folder is not None:
             return not_written(error, folder)
-    return Problem(
-        kind=Kind.DOWNLOAD,
-        message=f"uv could not prepare the engine: {_causes(said)}",
-        remedy=f"Try again, or {OTHER_SOURCE}.",
-    )
+    return download(f"uv could not prepare the engine: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
 
 
 def _no_solution(said: str, source: Source) -> Problem:
     missing = re.search(r"[Bb]ecause ([\w.-]+)\S* was not found in", said)
-    place = _place(source)
+    place = "the package index" if source.mirror is None else f"the mirror {_host('', source)}"
+    if source.folder is not None:
+        place = f"the folder {source.folder}"
     if missing is None:
         message = f"No build of PyTorch in {place} fits Python {python_here()} on {platform_here()}."
-        return Problem(
-            kind=Kind.DOWNLOAD,
-            message=f"{message} uv says: {_causes(said)}",
-            remedy=f"Choose another build, or {OTHER_SOURCE}.",
-        )
+        return download(f"{message} uv says: {_causes(said)}", f"Choose another build, or {OTHER_SOURCE}.")
     remedy = f"Check its name, or {OTHER_SOURCE}."
     if source.folder is not None:
         remedy = f"Copy its wheel for Python {python_here()} on {platform_here()} into the folder."
     elif source.mirror is not None:
         remedy = "Check the mirror's address: it often ends in /simple."
-    return Problem(kind=Kind.DOWNLOAD, message=f"The package {missing[1]} is not in {place}.", remedy=remedy)
-
-
-def _place(source: Source) -> str:
-    if source.folder is not None:
-        return f"the folder {source.folder}"
-    return f"the mirror {_host('', source)}" if source.mirror is not None else "the package index"
+    return download(f"The package {missing[1]} is not in {place}.", remedy)
 
 
 def _host(said: str, source: Source) -> str:

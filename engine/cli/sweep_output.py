@@ -12,7 +12,7 @@ from rich.progress import SpinnerColumn
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
 from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Cell, Grid
 from engine.export.document import Section
 from engine.export.kinds.sweep import as_json, cells_section
 from engine.export.writers.data import json_value
@@ -88,7 +88,7 @@ def show_plan(
         )
         return
     headings = [*(axis.title for axis in grid.axes), "Trained"]
-    output.table(headings, [_plan_row(grid, index, left_out) for index in range(grid.size)])
+    output.table(headings, [_plan_row(grid, cell, left_out) for cell in grid.cells])
     at_least = "at least " if plan.precision_percent is not None else ""
     output.line(f"\n{counted(grid.size, 'cell')}, {at_least}{counted(runs, 'run')}.")
     if estimate is None:
@@ -97,13 +97,10 @@ def show_plan(
         output.line(f"They take {time_words(estimate)}.")
 
 
-def _plan_row(grid: Grid, index: int, left_out: Mapping[int, str]) -> list[str]:
-    why = left_out.get(index)
-    return [*_axis_texts(grid, grid.cells[index].places), "yes" if why is None else f"no: {why}"]
-
-
-def _axis_texts(grid: Grid, places: Sequence[int]) -> list[str]:
-    return [axis.text(place) for axis, place in zip(grid.axes, places, strict=True)]
+def _plan_row(grid: Grid, cell: Cell, left_out: Mapping[int, str]) -> list[str]:
+    why = left_out.get(cell.index)
+    texts = (axis.text(place) for axis, place in zip(grid.axes, cell.places, strict=True))
+    return [*texts, "yes" if why is None else f"no: {why}"]
 
 
 def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -117,8 +114,7 @@ def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
         )
         for cell in grid.cells
     ]
-    results = Results(grid, tuple(cells), ())
-    return [as_json(results, cell) for cell in cells]
+    return [as_json(Results(grid, tuple(cells), ()), cell) for cell in cells]
 
 
 def show_results(record: SweepRecord, results: Results) -> None:
@@ -201,7 +197,7 @@ def show_list(records: Sequence[SweepRecord]) -> None:
             record.id,
             record.name,
             status(record),
-            record.created.astimezone().strftime("%Y-%m-%d %H:%M"),
+            output.when(record.created),
             ", ".join(axis.title for axis in record.grid.axes),
             f"{record.grid.size:,}",
             f"{sum(len(cell.runs) for cell in record.cells):,}",

@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import ProblemError, request_problem
 from engine.installation import problems
-from engine.installation.events import Fetched
-from engine.installation.fetching.connection import Broken, Connections
-from engine.installation.fetching.control import Control, Stopped
-from engine.installation.wanted import Plan, Wheel
+from engine.installation.connection import Broken, Connections
+from engine.installation.control import Control, Stopped
+from engine.installation.wanted import Fetched, Plan, Wheel
 
 _AT_ONCE = 3
 _PIECE_BYTES = 2**18
@@ -50,7 +49,7 @@ class Downloads:
         # the largest first, so that it does not come alone at the end
         wheels = sorted(plan.wheels, key=lambda wheel: -wheel.size_bytes)
         self._files = [_File(wheel, wheel_path(wheel, folder)) for wheel in wheels]
-        self._waiting = deque(self._files)
+        self._waiting = iter(self._files)
         self._error: Exception | None = None
         self._is_over = False
 
@@ -98,7 +97,8 @@ class Downloads:
 
     def _work(self) -> None:
         try:
-            while self._error is None and (file := self._next()) is not None:
+            # several threads may take the next of a list's iterator
+            while self._error is None and (file := next(self._waiting, None)) is not None:
                 file.is_at_work = True
                 self._fetch(file)
                 file.is_at_work = False
@@ -107,13 +107,6 @@ class Downloads:
         except Exception as error:  # noqa: BLE001 - raised again where the events are read
             self._error = error
 
-    def _next(self) -> _File | None:
-        try:
-            return self._waiting.popleft()
-        except IndexError:
-            # another thread was faster
-            return None
-
     def _fetch(self, file: _File) -> None:
         """Fetches a wheel; one with other content than the index promises is fetched once more."""
         if file.path.is_file():
@@ -121,7 +114,8 @@ class Downloads:
             if file.is_right:
                 return
         if file.path.parent != self._folder:
-            raise ProblemError(problems.bad_copy(file.path))
+            message = f"{file.path.name} in {file.path.parent} is not whole, or is no longer there."
+            raise ProblemError(request_problem(message, "Copy it there again.", value=file.path))
         with problems.writing(self._folder):
             file.path.unlink(missing_ok=True)
         for _ in range(2):
@@ -132,7 +126,10 @@ class Downloads:
                 return
             with problems.writing(self._folder):
                 file.part.unlink()
-        raise ProblemError(problems.damaged(file.wheel.filename, file.host))
+        what = f"{file.wheel.filename} from {file.host}"
+        message = f"{what} is not what the index promises: it was fetched twice, and its SHA-256 is wrong."
+        remedy = f"Something on the way changes it: use another network, or {problems.OTHER_SOURCE}."
+        raise ProblemError(problems.download(message, remedy))
 
     def _receive_all(self, file: _File) -> None:
         file.begin()

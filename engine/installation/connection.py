@@ -63,11 +63,9 @@ class Connections:
             if error.code in _FORBIDS:
                 raise RefusedError(problems.refused(host, error.code)) from None
             raise ProblemError(_of_status(error.code, address, host)) from None
-        except OSError as error:
-            raise self.broken(error, host) from error
         except ValueError as error:  # what it redirects to is no address, or no name of a server
             raise ProblemError(problems.no_address(host)) from error
-        except http.client.HTTPException as error:
+        except (OSError, http.client.HTTPException) as error:
             raise self.broken(error, host) from error
         assert isinstance(answer, HTTPResponse)
         return answer
@@ -137,7 +135,7 @@ class _Redirection(urllib.request.HTTPRedirectHandler):
 
 
 def is_address(text: str) -> bool:
-    """Whether that is an address of a web server or of a file on it."""
+    """True for an address of a web server or of a file on it."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -149,7 +147,9 @@ def _of_status(status: int, address: str, host: str) -> Problem:
     if status == http.client.PROXY_AUTHENTICATION_REQUIRED:
         return problems.proxy_refused()
     if status in (http.client.NOT_FOUND, http.client.GONE):
-        return problems.not_there(unquote(urlsplit(address).path.rpartition("/")[2]), host)
+        file = unquote(urlsplit(address).path.rpartition("/")[2])
+        remedy = f"Check the mirror's address if you gave one, or {problems.OTHER_SOURCE}."
+        return problems.download(f"{file} is not at {host} (HTTP 404).", remedy)
     return problems.answered(host, status)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
+from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.wanted import AUTOMATIC
 
 
