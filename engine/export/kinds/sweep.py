@@ -110,8 +110,8 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "status": entry.status,
         "reason": entry.why or None,
         "runs": list(entry.run_ids),
-        "figures": dict(entry.values or {}),
-        "figures_ci": {name: list(interval) for name, interval in (entry.intervals or {}).items()},
+        "figures": dict(entry.values),
+        "figures_ci": {name: list(interval) for name, interval in entry.intervals.items()},
         "ratio": entry.ratio,
         "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
         "clean": not entry.is_disturbed,
@@ -128,9 +128,9 @@ def _row(results: Results, entry: CellResult) -> Row:
     row = {"cell": entry.index, "name": entry.name, **dict(_settings(results, entry))}
     row |= {"state": entry.status, "why": entry.why}
     for figure in results.figures:
-        low, high = (entry.intervals or {}).get(figure.name, (None, None))
+        low, high = entry.intervals.get(figure.name, (None, None))
         row |= {
-            figure.name: entry.value(figure.name),
+            figure.name: entry.value(figure),
             f"{figure.name}_low": low,
             f"{figure.name}_high": high,
         }
