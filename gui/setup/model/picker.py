@@ -16,7 +16,7 @@ from engine.experiment.own.code import MODEL, Code, read_code, remote_problem
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
-from engine.export.template import TEMPLATE_NAME, write_template
+from engine.export.files import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
 from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
 from gui.setup.model.search import SearchBox

@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
-from engine.export.files import TakenError
-from engine.export.template import write_template
+from engine.export.files import TakenError, write_template
 from gui.session.request import Request
 from gui.setup.model.choices import NEW
 from gui.setup.panel import SetupPanel
