@@ -264,7 +264,7 @@ class Experiments(QObject):
             self._thread.stop_run()
 
     def check_model(self, experiment: Experiment | None) -> None:
-        """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError if code is refused."""
+        """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError for refused code."""
         self.trust.check([] if experiment is None else [experiment])
         self._thread.ask_check(experiment)
 
