@@ -214,6 +214,11 @@ class Cell:
     difference: float | None = None
     within_spread: bool | None = None
 
+    @property
+    def known(self) -> list[float]:
+        """The values of the repeats that have one."""
+        return _known(self.values)
+
 
 @dataclass(frozen=True)
 class FigureRow:

@@ -291,7 +291,7 @@ class _Wording:
         if self.speed.ratio_interval is not None:
             low, high = self.speed.ratio_interval
             return f"95 % interval {times(low)} to {times(high)}"
-        repeats = [sum(value is not None for value in cell.values) for cell in (self.speed, self.base_speed)]
+        repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"
         return (
