@@ -50,8 +50,8 @@ def trial_sections(limit: Limit) -> Iterator[Section]:
     return map(_section, _begun(limit))
 
 
-def _begun(limit: Limit) -> Iterator[LimitSide]:
-    return (side for side in limit.sides if side.trials or side.result is not None)
+def _begun(limit: Limit) -> list[LimitSide]:
+    return [side for side in limit.sides if side.trials or side.result is not None]
 
 
 def _section(side: LimitSide) -> Section:

@@ -36,7 +36,10 @@ def document(study: Study[Tuning]) -> Document:
         [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
         [replace(first, title="Result"), *others],
         warnings=() if study.problem is None else (study.problem.message,),
-        tables={"gains": lambda: _gain_rows(tuning), "trials": lambda: _trial_rows(tuning)},
+        tables={
+            "gains": lambda: _gain_rows(tuning),
+            "trials": lambda: (trial.model_dump(mode="json") for trial in tuning.trials),
+        },
         values=lambda: values(tuning),
         undrawn=f"There are no gains to draw: {_why_no_gains(tuning)}.",
     )
@@ -125,18 +128,12 @@ def _gain_rows(tuning: Tuning) -> Iterator[Row]:
         }
 
 
-def _trial_rows(tuning: Tuning) -> Iterator[Row]:
-    return (trial.model_dump(mode="json") for trial in tuning.trials)
-
-
 def _trials(tuning: Tuning) -> Section | None:
-    rows = tuple(map(_trial, _in_order(tuning)))
+    # those of the gains come last
+    trials = sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
+    rows = tuple(map(_trial, trials))
     right = tuple(heading for heading in _TRIALS if heading != "Candidate")
     return Section(TRIALS, (), _TRIALS, rows, right) if rows else None
-
-
-def _in_order(tuning: Tuning) -> Iterator[TuningTrial]:
-    yield from sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
 
 
 def _trial(trial: TuningTrial) -> Cells:
