@@ -1,8 +1,4 @@
-"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch.
-
-A lane counts the samples trained over time, on its own clock. A stretch is a number of whole blocks of
-samples that both lanes measured.
-"""
+"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch."""
 
 from __future__ import annotations
 
@@ -258,10 +254,9 @@ class Stretch:
 
 
 def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
-    """What both lanes measured, but at most what the faster one trains in `LONGEST_SECONDS`; then less.
+    """The stretch that both lanes measured, as far as `LONGEST_SECONDS` take the faster; then shorter ones.
 
-    It has at least `_FEWEST_BLOCKS` batches if both lanes have. If one of the lanes was cut short, what the
-    other measured counts, and the short lane stops where it did.
+    If one of the lanes was cut short, what the other measured counts, and the short lane stops where it did.
     """
     faster = max((full, mixed), key=lambda lane: lane.speed)
     is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER

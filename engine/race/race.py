@@ -46,11 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock.
-
-    `number` is the leading lane's count of samples over the other's (`Race.ahead`); None while the counts are
-    too small to tell, or without a `Race.claim`.
-    """
+    """The race at `seconds` of its clock; `number` is the leading lane's count over the other's, or None."""
 
     seconds: float
     full: LaneMoment
@@ -66,12 +62,10 @@ class Moment:
 class Race:
     """Two lanes; the first to have trained `samples`, or to go no further, ends the race.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it; `samples` are shown as `blocks`
-    of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate` how many
-    of these pass per second on screen. Ratios and interval are the comparison's, or None; `peaks_mib` are the
-    full and the mixed lane's, both None unless they count the same memory. `accuracy` says how the accuracies
-    relate ("same accuracy"), or is "". `tensor_percent` says how busy the Tensor Cores were on average, None
-    unless both lanes know it. `pictured` are the runs to ask for pictures, in this order, by id.
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is when the race
+    ends, on the runs' own clock, and `playback_rate` how many of these pass per second on screen. Ratios,
+    interval and peaks are the comparison's, or None. `pictured` are the runs to ask for pictures, in this
+    order, by id.
     """
 
     full: Lane

@@ -1,7 +1,4 @@
-"""The memory limit as a document: the largest batch of each precision, and the trials that prove it.
-
-The CSV file has a row for every trial.
-"""
+"""The memory limit as a document: the largest batch of each precision, and the trials that prove it."""
 
 from __future__ import annotations
 

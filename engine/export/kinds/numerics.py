@@ -1,8 +1,6 @@
 """Numerics as a document: sentences, and a table of what matters most, for each known part.
 
-The CSV file has the sentences; a part's table goes beside it: `x-map.csv`, `x-range.csv`, `x-ladder.csv`,
-`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. What a
-format loses of gradients is at the loss scale, though their exponents are without it.
+What a format loses of gradients is at the loss scale, though their exponents are without it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables.
-
-The CSV file has the sentences; the tables go beside it, with a row for each side: `x-parts.csv`,
-`x-sides.csv` (figures, limits and energy), `x-kernels.csv`, `x-operations.csv`, `x-modules.csv` and
-`x-advice.csv`.
-"""
+"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables."""
 
 from __future__ import annotations
 
@@ -96,7 +91,7 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
 
 
 def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
-    """What is known; the rows of the tables are the longest first.
+    """The known parts; the rows of the tables are the longest first.
 
     Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
     terminal: long names are cut, and the tables have fewer columns.
@@ -123,7 +118,7 @@ def _named(name: str, text: str, measured: _Named) -> str:
 
 
 def answers(profiles: Profiles) -> tuple[str, ...]:
-    """What each side gains over the first, what bounds it, and what would help next."""
+    """Sentences on what each side gains over the first, what bounds it, and what would help next."""
     measured = _measured(profiles)
     known = [verdict for verdict in verdicts(profiles) if verdict is not None]
     bounds = [

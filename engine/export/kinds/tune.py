@@ -1,7 +1,4 @@
-"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried.
-
-The CSV file has the sentences; `x-gains.csv` and `x-trials.csv` go beside it.
-"""
+"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ def values(tuning: Tuning) -> dict[str, Any]:
 
 
 def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
-    """What is known; with `brief`, for a terminal, without the trials."""
+    """The known parts; with `brief`, for a terminal, without the trials."""
     parts = [Section(title_of(tuning), answers(tuning)), _gains(tuning)]
     parts += [] if brief else [_trials(tuning)]
     if sentences := not_tried(tuning):

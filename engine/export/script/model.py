@@ -39,8 +39,7 @@ _CONFIG_KEYS = (
 class ModelFacts:
     """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary.
 
-    `name` is the name in its library. `has_own_sizes`: only the loaded samples tell its channels, or its
-    numbers in and out.
+    `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
     """
 
     kind: ModelKind

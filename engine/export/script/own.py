@@ -110,18 +110,18 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """What a script must know of the model's own file."""
+    """The facts of the model's own file that a script needs."""
 
     code: Code
     model: str
 
     def has(self, name: str) -> bool:
-        """Whether the file defines that function."""
+        """True if the file defines that function."""
         return name in self.code.defines
 
     @property
     def names_parts(self) -> bool:
-        """Whether the parts of its batches may be in mappings or classes other than dicts and tuples."""
+        """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
         words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
 

@@ -152,9 +152,8 @@ _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """The source of a program that trains what the run trained, and prints the loss of each step.
 
-    It has fewer than 120 lines; its docstring names the parts left out for that. `steps_per_epoch`, known
-    once a run has started, matters for a few learning rates. Raises ProblemError for a model or dataset that
-    this version does not know, and for such a learning rate of a run that has not started.
+    It has fewer than 120 lines. `steps_per_epoch`, known once a run has started, matters for a few learning
+    rates. Raises ProblemError for a model, a dataset or such a rate that no script can be written for.
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         data = data_facts(experiment)

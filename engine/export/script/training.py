@@ -40,8 +40,7 @@ _FORMATS = {
 class TrainingFacts:
     """The facts of its training that a script needs; `parts` are of the recipe in force.
 
-    `epoch_steps` are the optimizer steps of an epoch as the run reported them, needed only if the data do not
-    tell.
+    `epoch_steps` are those of an epoch as the run reported them, needed only if the data do not tell.
     """
 
     experiment: Experiment
