@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
-    from gui.installation.progress import Progress
-    from gui.installation.progress_view import SetupChip
-    from gui.installation.purpose import Purpose
+    from gui.installation.progress import Progress, SetupChip
     from gui.installation.setup import EngineSetup, Found, Means
+    from gui.installation.words import Purpose
 
 _IN_PROGRESS = "The engine is being set up."
 _NOT_FINISHED = "Setting up the engine was interrupted."
@@ -109,7 +108,7 @@ class EngineController(QObject):
 
     @cached_property
     def _progress_chip(self) -> SetupChip:
-        from gui.installation.progress_view import SetupChip
+        from gui.installation.progress import SetupChip
 
         chip = SetupChip()
         chip.clicked.connect(lambda: self.show_page())
@@ -141,7 +140,7 @@ class EngineController(QObject):
 
     def repair(self) -> None:
         """Installs anew what is there now, on the page."""
-        from gui.installation.purpose import first_choice
+        from gui.installation.words import first_choice
 
         self.show_page()
         self.installing.start(first_choice(self.engine))
@@ -226,7 +225,7 @@ class EngineController(QObject):
             self._top_bar.device.set_device(title, (fact,), f"{title}: {fact}")
 
     def _look_after(self, *, is_doubtful: bool = False) -> None:
-        from gui.installation.upkeep import look_after
+        from gui.installation.setup import look_after
 
         engine = self.engine
         self._background.do(

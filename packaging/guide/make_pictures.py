@@ -103,18 +103,8 @@ def autocast() -> Drawing:
     drawing = Drawing(218, "What autocast runs in 16 bits, in FP32, and as the data come, on a CUDA card")
     columns = (
         ("in 16 bits", FP16.tint, FP16.color, ("matrix products, linear", "convolutions", "attention")),
-        (
-            "as its input comes",
-            LIGHT.bg2,
-            LIGHT.text2,
-            ("ReLU, GELU", "batch norm", "pooling, dropout"),
-        ),
-        (
-            "in FP32",
-            FP32.tint,
-            FP32.color,
-            ("softmax, sums", "layer norm, group norm", "losses, exp, log"),
-        ),
+        ("as its input comes", LIGHT.bg2, LIGHT.text2, ("ReLU, GELU", "batch norm", "pooling, dropout")),
+        ("in FP32", FP32.tint, FP32.color, ("softmax, sums", "layer norm, group norm", "losses, exp, log")),
     )
     for place, (head, fill, color, what) in enumerate(columns):
         x = EDGE + place * 163

@@ -94,10 +94,7 @@ _ENGINE = ("torch", "torchvision")
 """With what only they need: the engine, which is installed later."""
 _MODULES = "Core Gui Widgets Svg DBus Network OpenGL OpenGLWidgets Test".split()
 """Of Qt: what the window and pyqtgraph import."""
-_LIBRARIES = [
-    *_MODULES,
-    *"XcbQpa WaylandClient WlShellIntegration WaylandEglClientHwIntegration".split(),
-]
+_LIBRARIES = [*_MODULES, *"XcbQpa WaylandClient WlShellIntegration WaylandEglClientHwIntegration".split()]
 _PLUGINS = (
     *"platforms imageformats iconengines styles platformthemes platforminputcontexts".split(),
     "xcbglintegrations",
