@@ -18,7 +18,7 @@ from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.template import TEMPLATE_NAME, write_template
+from engine.export.files import TEMPLATE_NAME, write_template
 from engine.protocol.advice import Checked, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QStackedLayout, QWidget
 
-from engine.compare.energy import step_energy_text
+from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES

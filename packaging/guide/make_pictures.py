@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from drawing import EDGE, WIDTH, Drawing
-from engine_pictures import ENGINE_PICTURES
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
 from profile_pictures import PROFILE_PICTURES
@@ -321,7 +320,6 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     **NUMERICS_PICTURES,
     **PROFILE_PICTURES,
     **SWEEP_PICTURES,
-    **ENGINE_PICTURES,
     **OWN_PICTURES,
 }
 

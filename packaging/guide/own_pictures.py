@@ -1,4 +1,4 @@
-"""The guide's pictures of models and data of one's own."""
+"""The guide's pictures of the engine's installation, and of models and data of one's own."""
 
 from __future__ import annotations
 
@@ -126,15 +126,6 @@ def library_models() -> Drawing:
     return drawing
 
 
-OWN_PICTURES: dict[str, Callable[[], Drawing]] = {
-    "own-model": own_model,
-    "model-file": model_file,
-    "own-step": own_step,
-    "own-data": own_data,
-    "library-models": library_models,
-}
-
-
 _DONE = LIGHT.look("fp16")
 
 
@@ -171,4 +162,11 @@ def engine() -> Drawing:
     return drawing
 
 
-ENGINE_PICTURES: dict[str, Callable[[], Drawing]] = {"engine": engine}
+OWN_PICTURES: dict[str, Callable[[], Drawing]] = {
+    "engine": engine,
+    "own-model": own_model,
+    "model-file": model_file,
+    "own-step": own_step,
+    "own-data": own_data,
+    "library-models": library_models,
+}

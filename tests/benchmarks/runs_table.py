@@ -70,7 +70,8 @@ def _measure(path: Path) -> None:
         panel.resize(*_SIZE)
         panel.grab()
         shown = time.perf_counter()
-        print(f"{panel.model.total:,} runs: {_ms(shown - began)} to show, of it {_ms(read - began)} to read")
+        count, took = len(panel.model.lines), shown - began
+        print(f"{count:,} runs: {_ms(took)} to show, of it {_ms(read - began)} to read")
         _print("filter, a key at a time", _typing(panel, "resnet50 tag:paper"))
         _print("filter emptied", [_timed(panel, lambda: panel.filter.clear())])
         for column in (Column.MODEL, Column.SPEED, Column.RATIO, Column.WHEN):
@@ -79,7 +80,7 @@ def _measure(path: Path) -> None:
         _print("read anew, one changed", [_timed(panel, lambda: _change(store, runs, panel))])
         for column in _MORE:
             panel.table.choose(column, True)
-        against = panel.model.run(0).id
+        against = next(iter(panel.model.lines))
         _print("a baseline chosen", [_timed(panel, lambda: panel.model.set_baseline(against))])
         for column in _MORE:
             times = [_timed(panel, _sorting(panel, column, order)) for order in Qt.SortOrder]
@@ -106,7 +107,7 @@ def _change(store: Store, runs: SavedRuns, panel: RunsPanel) -> None:
 
 
 def _pin(runs: SavedRuns, panel: RunsPanel) -> None:
-    run_id = panel.model.run(panel.model.rowCount() - 1).id
+    run_id = panel.model.runs_at(panel.model.rowCount() - 1)[-1].id
     runs.set_pinned((run_id,), True)
     panel.update_run(next(run for run in runs.records() if run.id == run_id))
 

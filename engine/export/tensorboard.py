@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,14 @@ _EPOCH_TAGS = {
 }
 
 
+def curve_values(columns: Columns) -> Iterator[tuple[int, float, dict[str, float]]]:
+    """Step, seconds since the start, and the values by tag, of each step."""
+    tags = {tag: columns[name].tolist() for name, tag in CURVE_TAGS.items() if name in columns}
+    steps, seconds = columns["step"].tolist(), columns["seconds"].tolist()
+    for step, second, values in zip(steps, seconds, zip(*tags.values(), strict=True), strict=True):
+        yield int(step), second, dict(zip(tags, values, strict=True))
+
+
 def epoch_values(epoch: Epoch) -> dict[str, float]:
     """The figures of an epoch by tag, at its last step; those that do not apply are left out."""
     values = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
@@ -70,10 +78,16 @@ def write_tensorboard(content: Content, path: Path) -> None:
     """
     path.mkdir(exist_ok=True)
     for run in content.runs:
-        with _events(path / _folder_of(run), run) as events:
+        # valid on every system; the id distinguishes runs of the same name
+        name = re.sub(r"[^\w.-]+", "_", run.name)[:60].strip("._-") or "run"
+        folder = path / f"{name}-{run.experiment.precision.value}-{run.id}"
+        with closing(_Events(folder, (run.started or run.created).timestamp())) as events:
             _write_texts(events, run)
-            _write_epochs(events, content.epochs(run.id))
-            _write_curves(events, content.samples[run.id])
+            for epoch in content.epochs(run.id):
+                events.scalars(epoch.step, epoch.seconds, epoch_values(epoch))
+            columns = content.samples[run.id]
+            for step, seconds, values in curve_values(columns) if columns else ():
+                events.scalars(step, seconds, values)
             _write_figures(events, run)
 
 
@@ -106,15 +120,6 @@ class _Events:
 
 
 @contextmanager
-def _events(folder: Path, run: RunRecord) -> Iterator[_Events]:
-    events = _Events(folder, (run.started or run.created).timestamp())
-    try:
-        yield events
-    finally:
-        events.close()
-
-
-@contextmanager
 def _without_torch() -> Iterator[None]:
     # tensorboardX would load torch only to know the class of a tensor
     if "torch" in sys.modules:
@@ -128,29 +133,7 @@ def _without_torch() -> Iterator[None]:
         del sys.modules["torch"]
 
 
-def _folder_of(run: RunRecord) -> str:
-    # valid on every system; the id distinguishes runs of the same name
-    name = re.sub(r"[^\w.-]+", "_", run.name)[:60].strip("._-") or "run"
-    return f"{name}-{run.experiment.precision.value}-{run.id}"
-
-
-def _write_curves(events: _Events, columns: Columns) -> None:
-    if not columns:
-        return
-    tags = [tag for name, tag in CURVE_TAGS.items() if name in columns]
-    table = [columns[name].tolist() for name in CURVE_TAGS if name in columns]
-    rows = zip(columns["step"].tolist(), columns["seconds"].tolist(), zip(*table, strict=True), strict=True)
-    for step, seconds, values in rows:
-        events.scalars(int(step), seconds, dict(zip(tags, values, strict=True)))
-
-
-def _write_epochs(events: _Events, epochs: tuple[Epoch, ...]) -> None:
-    for epoch in epochs:
-        events.scalars(epoch.step, epoch.seconds, epoch_values(epoch))
-
-
 def _write_figures(events: _Events, run: RunRecord) -> None:
-    """The run's figures, and its settings as their hyperparameters."""
     from tensorboardX.proto.api_pb2 import Status as Ending
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
     from tensorboardX.summary import hparams
@@ -158,7 +141,9 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
     summary = run.summary or Summary()
     figures = summary_values(run)
     settings = {
-        name: _hparam(value) for name, value in applying_settings(run.experiment).items() if value is not None
+        name: value if isinstance(value, str | bool | int | float) else str(value)
+        for name, value in applying_settings(run.experiment).items()
+        if value is not None
     }
     described, begun, ended = hparams(settings, figures)
     if run.status not in (Status.FINISHED, Status.STOPPED):
@@ -175,8 +160,7 @@ def _write_texts(events: _Events, run: RunRecord) -> None:
     from tensorboardX.summary import text
 
     events.add(text("settings", _table(applying_settings(run.experiment))))
-    environment = run.environment.model_dump() if run.environment else {}
-    events.add(text("environment", _table(environment)))
+    events.add(text("environment", _table(run.environment.model_dump() if run.environment else {})))
     facts: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}
     if run.problem is not None:
         facts["problem"] = run.problem.message
@@ -184,7 +168,6 @@ def _write_texts(events: _Events, run: RunRecord) -> None:
 
 
 def _table(rows: Mapping[str, Any]) -> str:
-    """A table in Markdown with literal cells."""
     lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 
@@ -192,7 +175,3 @@ def _table(rows: Mapping[str, Any]) -> str:
 def _cell(value: object) -> str:
     text = "none" if value is None else " ".join(str(value).split())
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
-
-
-def _hparam(value: Any) -> str | bool | int | float:
-    return value if isinstance(value, str | bool | int | float) else str(value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from engine.compare.comparison import SideReport
-from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.figures import PEAK_MEMORY, SPEED, FigureRow
 from engine.compare.sides import Side
-from engine.curves import Columns, Curves
+from engine.curves import Columns
 from engine.drawing.bar_chart import Bar, bar_chart
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import (
@@ -26,28 +26,24 @@ from engine.drawing.curve_chart import (
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
-from engine.export.document import Picture, Section
-from engine.protocol.events import Epoch
+from engine.export.document import Document, Picture, Section
+from engine.export.report.report import report_of
+from engine.export.writers.picture import facts_of, sheet, write_drawing
 from engine.store.record import RunRecord
+from resources.looks import LIGHT, Palette
 
 
 def loss_curves(content: Content) -> tuple[Curve, ...]:
     """The training loss of every run that has samples."""
-    curves = (
-        loss_curve(content.curves[run.id], run, side, repeat)
-        for side in content.comparison.sides
-        for repeat, run in enumerate(side.runs)
-    )
-    return tuple(curve for curve in curves if curve is not None)
-
-
-def loss_curve(curves: Curves, run: RunRecord, side: Side, repeat: int) -> Curve | None:
-    """A run's training loss from its samples; None if it has none."""
-    if not len(curves):
-        return None
-    rows = {name: curves.column(name) for name in ("step", "seconds", "loss")}
-    low, high = bounds(_points(rows, run))
-    return Curve(run, side, repeat, smoothed(_points(curves.bins(), run)), low, high)
+    curves = []
+    for side in content.comparison.sides:
+        for repeat, run in enumerate(side.runs):
+            recorded = content.curves[run.id]
+            if len(recorded):
+                rows = {name: recorded.column(name) for name in ("step", "seconds", "loss")}
+                line = smoothed(_points(recorded.bins(), run))
+                curves.append(Curve(run, side, repeat, line, *bounds(_points(rows, run))))
+    return tuple(curves)
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
@@ -55,9 +51,14 @@ def accuracy_curves(content: Content) -> tuple[Curve, ...]:
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):
-            epochs = [epoch for epoch in content.epochs(run.id) if epoch.validation_accuracy is not None]
-            if epochs:
-                points = _by_epoch(epochs, run)
+            rows = [
+                (epoch.step, epoch.seconds, 100.0 * epoch.validation_accuracy)
+                for epoch in content.epochs(run.id)
+                if epoch.validation_accuracy is not None
+            ]
+            if rows:
+                columns = np.array(rows, dtype=np.float64).T
+                points = _points(dict(zip(("step", "seconds", "loss"), columns, strict=True)), run)
                 curves.append(Curve(run, side, repeat, points, points, points))
     return tuple(curves)
 
@@ -65,16 +66,6 @@ def accuracy_curves(content: Content) -> tuple[Curve, ...]:
 def _points(columns: Columns, run: RunRecord) -> Points:
     steps = columns["step"]
     return Points(steps, columns["seconds"], steps * run.experiment.step_samples, columns["loss"])
-
-
-def _by_epoch(epochs: list[Epoch], run: RunRecord) -> Points:
-    steps = np.array([epoch.step for epoch in epochs], dtype=np.float64)
-    return Points(
-        steps=steps,
-        seconds=np.array([epoch.seconds for epoch in epochs]),
-        samples=steps * run.experiment.step_samples,
-        values=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
-    )
 
 
 _HEIGHT = 260.0
@@ -92,9 +83,9 @@ class Chart:
     name: ChartName
     title: str
     unit: str
-    against: str
-    legend: tuple[tuple[Side, LegendEntry], ...]
     draw: Callable[[float], Drawing]
+    against: str = ""
+    legend: tuple[tuple[Side, LegendEntry], ...] = ()
 
     @property
     def picture(self) -> Picture:
@@ -124,30 +115,24 @@ class Charts:
 
     def chart(self, name: ChartName, by: By = "step") -> Chart | None:
         """The chart of that name; None if the runs have nothing to draw in it."""
-        if name == "throughput":
-            return self._bars(name, "samples_per_second")
-        if name == "memory":
-            return self._bars(name, "peak_memory")
-        smoothed = ", ".join(part for part in (self.loss_unit, "smoothed") if part)
-        title, unit = ("Training loss", smoothed) if name == "loss" else ("Validation accuracy", "%")
-        curves = self._curves(name)
-        if not curves:
+        if name in ("throughput", "memory"):
+            return self._bars(name, SPEED.name if name == "throughput" else PEAK_MEMORY.name)
+        title, unit = "Validation accuracy", "%"
+        if name == "loss":
+            title, unit = "Training loss", ", ".join(filter(None, (self.loss_unit, "smoothed")))
+        shown = {curve.side.id for curve in self._curves(name)}
+        if not shown:
             return None
-        shown = {curve.side.id for curve in curves}
         legend = tuple(
             (side, LegendEntry(self.looks[side.id].sample, 24, side.title))
             for side in self.sides
             if side.id in shown
         )
-
-        def draw(width: float) -> Drawing:
-            return self.curve_drawing(name, by, width)[0]
-
-        return Chart(name, title, unit, _AGAINST[by], legend, draw)
+        against = {"step": "by step", "seconds": "against time", "samples": "by samples"}[by]
+        return Chart(name, title, unit, lambda width: self.curve_drawing(name, by, width)[0], against, legend)
 
     def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
         """The loss or the accuracy, and its frame; both have the same x axis, for one crosshair."""
-        curves = self._curves(name)
         quantity = "Training loss" if name == "loss" else "Validation accuracy in per cent"
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
         titles = ", ".join(side.title for side in self.sides)
@@ -155,7 +140,7 @@ class Charts:
         size = (width, min(_HEIGHT, 0.62 * width + 30))
         room = max(label_room(self.loss), label_room(self.accuracy))
         x_end = furthest((*self.loss, *self.accuracy), by)
-        return curve_chart(curves, self.looks, by, size, room, x_end, description)
+        return curve_chart(self._curves(name), self.looks, by, size, room, x_end, description)
 
     def _curves(self, name: ChartName) -> tuple[Curve, ...]:
         return self.loss if name == "loss" else self.accuracy
@@ -164,31 +149,49 @@ class Charts:
         row = self._rows[figure_name]
         if all(cell.value is None for cell in row.cells):
             return None
-        figure = row.figure
-        unit = f"{figure.unit}{_certainty(row)}"
-        bars = tuple(
-            self._bar(report, cell, figure) for report, cell in zip(self._reports, row.cells, strict=True)
-        )
+        figure, bars = row.figure, []
+        missing = "no speed" if name == "throughput" else "not measured"
+        for report, cell in zip(self._reports, row.cells, strict=True):
+            side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
+            note = ", ".join(filter(None, (side.note, "not clean" if is_disturbed else "")))
+            text = missing if cell.value is None else figure.text(cell.value)
+            bars.append(Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval))
         values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
         description = f"{figure.title} in {figure.unit}: {values}."
-        return Chart(name, figure.title, unit, "", (), lambda width: bar_chart(bars, width, description))
-
-    def _bar(self, report: SideReport, cell: Cell, figure: Figure) -> Bar:
-        side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
-        note = ", ".join(part for part in (side.note, "not clean" if is_disturbed else "") if part)
-        missing = "no speed" if figure.name == "samples_per_second" else "not measured"
-        text = missing if cell.value is None else figure.text(cell.value)
-        return Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval)
-
-
-_AGAINST: dict[By, str] = {"step": "by step", "seconds": "against time", "samples": "by samples"}
+        unit = f"{figure.unit}{_certainty(row)}"
+        return Chart(name, figure.title, unit, lambda width: bar_chart(tuple(bars), width, description))
 
 
 def _certainty(row: FigureRow) -> str:
-    """What the whiskers are."""
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if kinds == {"repeats"}:
         return ", 95 % interval over repeats"
     if kinds == {"within run"}:
         return ", whiskers: within the run"
     return ", whiskers: repeats or one run" if kinds else ""
+
+
+SHEET: tuple[ChartName, ...] = ("throughput", "loss")
+_WIDTH = 720.0
+
+
+def write_picture(
+    content: Content,
+    path: Path,
+    *,
+    charts: tuple[ChartName, ...] = SHEET,
+    by: By = "seconds",
+    palette: Palette = LIGHT,
+) -> None:
+    """Writes the charts as PNG or SVG, with settings and environment in the metadata."""
+    report = report_of(content)
+    write_drawing(picture(content, report, charts, by), path, palette, facts_of(report))
+
+
+def picture(
+    content: Content, report: Document, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
+) -> Drawing:
+    """These charts on a sheet; those that the runs have nothing for are left out."""
+    all_charts = Charts(content)
+    drawable = [chart.picture for name in charts if (chart := all_charts.chart(name, by)) is not None]
+    return sheet(report, drawable, _WIDTH)

@@ -1,4 +1,4 @@
-"""Published figures of the same models, to be laid beside a comparison."""
+"""Published figures of the same models beside a comparison, as a section for terminal, page and window."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.library_models import TIMM
 from engine.experiment.presets import parse_toml
 from engine.experiment.value import Line, Message, Positive
+from engine.export.document import Section
+from engine.words.numbers import NONE, number, ratio
 
 WARNING = (
     "Published figures come from other hardware, software, recipes and data: a ratio to them compares whole"
@@ -43,7 +45,7 @@ class PublishedFigure(Message):
     accuracy_percent: Annotated[float | None, Field(gt=0, le=100)] = None
 
     def is_of(self, experiment: Experiment) -> bool:
-        """Whether the experiment trains the same model, in torchvision's form or timm's, as it is."""
+        """True for an experiment that trains the same model, in torchvision's form or timm's, as it is."""
         if experiment.overrides or experiment.model.library not in (None, TIMM):
             return False
         # timm's names end in the weights: resnet50.a1_in1k
@@ -108,27 +110,66 @@ _NEAR = {
 
 
 def _nearest(sides: Sequence[Side], figure: PublishedFigure) -> Side | None:
-    """The side of the same precision, or of one as fast; of several that of the nearest batch."""
     near = _NEAR.get(figure.precision, ())
-    rivals = [side for side in sides if side.precision in near]
-    return min(
-        rivals,
-        key=lambda side: (
-            near.index(side.precision),
-            abs(side.runs[0].experiment.batch_size - figure.batch_size),
-        ),
-        default=None,
-    )
+
+    def distance(side: Side) -> tuple[int, int]:
+        return near.index(side.precision), abs(side.runs[0].experiment.batch_size - figure.batch_size)
+
+    return min((side for side in sides if side.precision in near), key=distance, default=None)
 
 
 def _ratio(comparison: Comparison, side: Side | None, figure: PublishedFigure) -> float | None:
-    if side is None or figure.samples_per_second is None or not _has_published_size(side.runs[0].experiment):
+    if side is None or figure.samples_per_second is None:
         return None
+    experiment = side.runs[0].experiment
+    size = experiment.image_size or (_IMAGE_SIZE if experiment.dataset in _SIZED else None)
     own = comparison.cells(side.id)[SPEED.name].value
-    return None if own is None else own / figure.samples_per_second
+    return None if own is None or size != _IMAGE_SIZE else own / figure.samples_per_second
 
 
-def _has_published_size(experiment: Experiment) -> bool:
-    if experiment.image_size is None:
-        return experiment.dataset in _SIZED
-    return experiment.image_size == _IMAGE_SIZE
+_HEADINGS = (
+    *("Model", "Hardware", "Precision", "Batch", "img/s"),
+    *("Yours", "Accuracy", "Recipe", "Year", "Published by"),
+)
+_RIGHT = ("Batch", "img/s", "Yours", "Accuracy", "Year")
+_YOURS = "“Yours” is the throughput of your side of the nearest precision, as a multiple of the published."
+
+
+def published_section(rows: Sequence[PublishedRow]) -> Section:
+    """The rows, with the warning that they are of other set-ups, and their addresses."""
+    cells = []
+    for row in rows:
+        source, figure = row.source, row.figure
+        accuracy, speed = figure.accuracy_percent, figure.samples_per_second
+        cells.append(
+            (
+                figure.model,
+                figure.hardware,
+                figure.precision.label,
+                f"{figure.batch_size:,}",
+                NONE if speed is None else number(speed),
+                ratio(row.ratio, 1.0) or NONE,
+                NONE if accuracy is None else f"{accuracy:.1f} %",
+                f"{figure.recipe}, {source.dataset}",
+                str(source.year),
+                source.title,
+            )
+        )
+    # the model is the same in every row, unless there are several
+    first = 0 if len({row.figure.model for row in rows}) > 1 else 1
+    return Section(
+        "Published figures",
+        (WARNING, _YOURS),
+        _HEADINGS[first:],
+        tuple(texts[first:] for texts in cells),
+        _RIGHT,
+        notes=tuple(dict.fromkeys(f"{row.source.title}: {row.source.address}" for row in rows)),
+        part="appendix",
+    )
+
+
+def as_json(row: PublishedRow) -> dict[str, Any]:
+    """A row as plain JSON values; `ratio` is the speed of the runs `ids` over the published."""
+    source = row.source.model_dump(mode="json", exclude={"figures"})
+    ids = [] if row.side is None else [run.id for run in row.side.runs]
+    return {"source": source, **row.figure.model_dump(mode="json"), "ids": ids, "ratio": row.ratio}
