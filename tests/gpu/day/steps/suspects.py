@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy, dropout
 from day.work import StepError, Work
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.value import BYTES_PER_MIB
-from engine.limit.driver import TOLERATED_LEAK_MIB
+from engine.limit.result import TOLERATED_LEAK_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Profiled
 from engine.protocol.jobs import Control
