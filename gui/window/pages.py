@@ -21,8 +21,7 @@ from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.profile.controller import ProfileController
-from gui.profile.export import TRACE_WRITTEN
-from gui.profile.panel import ProfilePanel
+from gui.profile.panel import TRACE_WRITTEN, ProfilePanel
 from gui.results.controller import ResultsController
 from gui.results.place import ResultsPlace
 from gui.session.background import Background
