@@ -191,7 +191,7 @@ def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
 ) -> None:
     panel.show_view(limits.both())
     panel.resize(740, 430)
-    assert panel.result._words.isHidden() and panel.result._short.isVisible()
+    assert panel.result.words.isHidden() and panel.result._short.isVisible()
     assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
     assert panel.result._short.toolTip() == plain_tip(panel.result.words.text())
     panel.resize(740, 700)
