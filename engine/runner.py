@@ -28,8 +28,8 @@ from engine.protocol.events import (
     Summary,
 )
 from engine.protocol.trials import MemoryLine, largest_batch
-from engine.store.forecasts import Forecasts
 from engine.store.recorder import COMMIT_SECONDS, Recorder
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QAction, QDesktopServices
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 
-from engine.compare.energy import step_energy_text
+from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
