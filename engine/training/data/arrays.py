@@ -5,6 +5,7 @@ Floats become float32 and whole numbers int64; pictures of bytes stay bytes unti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
