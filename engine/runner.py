@@ -6,20 +6,17 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol import jobs
-from engine.protocol.advice import Finding, FindingKind
+from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import (
     CatalogRead,
-    Checked,
     Event,
     Failed,
     Finished,
@@ -31,17 +28,25 @@ from engine.protocol.events import (
     Summary,
 )
 from engine.protocol.trials import MemoryLine, largest_batch
-from engine.store.forecasts import Forecasts
-from engine.store.record import RunRecord
 from engine.store.recorder import COMMIT_SECONDS, Recorder
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 
 _CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
+_CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
+_CHECKED_ALSO = ("precision", "scaler", "device", "batch_size")
+_MOST_AT_ONCE = 500
+_USABLE_FRACTION = 0.95
+"""Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
 
 
 class Precheck:
-    """Checks before runs, and remembers the answers of this process."""
+    """Checks before runs, and remembers the answers of this process.
+
+    Own files and library models are checked once for each code, model, data and precision; models of the
+    catalog are known to be sound.
+    """
 
     def __init__(self, check: Callable[[Experiment], Checked]) -> None:
         self._check = check
@@ -53,24 +58,31 @@ class Precheck:
         return experiment.model.file is not None or experiment.model.library is not None
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
-        """The warnings as log lines, or why the experiment cannot be trained.
-
-        Raises ProblemError where the check was stopped, or the code may not run here.
-        """
-        key = _key(experiment)
+        """The warnings as log lines, or why the experiment cannot be trained."""
+        code = experiment.own_code
+        # the same text in another folder may read other files
+        key = "" if code is None else code.sha256 + code.folder
+        key += " " + experiment.model_dump_json(include={*_CHECKED, *_CHECKED_ALSO})
         checked = self._known.get(key)
         if checked is None:
             try:
                 checked = self._check(experiment)
             except ProblemError as error:
-                return _unanswered(experiment, error.problem)
+                if error.problem.kind is Kind.REQUEST:
+                    return Failed(problem=error.problem)
+                message = f"{experiment.model} was not checked: {error.problem.message}"
+                return (Log(level="warning", message=message),)
         if checked.errors:
-            return _refused(checked)
+            first, *others = checked.errors
+            remedy = f"{first.remedy} Check shows {len(others):,} more." if others else first.remedy
+            problem = request_problem(first.sentence, remedy, key="model", value=first.place or None)
+            return Failed(problem=problem, detail=first.detail)
         self._known[key] = checked
-        # what a device only emulates, the run's own notes say
-        shown = (finding for finding in checked.warnings if finding.kind is not FindingKind.EMULATED)
         return tuple(
-            Log(level="warning", message=f"{finding.sentence} {finding.remedy}") for finding in shown
+            Log(level="warning", message=f"{finding.sentence} {finding.remedy}")
+            for finding in checked.warnings
+            # what a device only emulates, the run's own notes say
+            if finding.kind is not FindingKind.EMULATED
         )
 
 
@@ -91,43 +103,13 @@ def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
     return Checked(findings=(finding,))
 
 
-def _key(experiment: Experiment) -> str:
-    code = experiment.own_code
-    kept = {"model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length"}
-    settings = experiment.model_dump_json(include={*kept, "precision", "scaler", "device", "batch_size"})
-    # the same text in another folder may read other files
-    return f"{'' if code is None else code.sha256 + code.folder} {settings}"
-
-
-def _refused(checked: Checked) -> Failed:
-    first, *others = checked.errors
-    more = f" Check shows {len(others):,} more." if others else ""
-    problem = request_problem(first.sentence, f"{first.remedy}{more}", key="model", value=first.place or None)
-    return Failed(problem=problem, detail=first.detail)
-
-
-def _unanswered(experiment: Experiment, problem: Problem) -> tuple[Log, ...] | Failed:
-    if problem.kind is Kind.REQUEST:
-        return Failed(problem=problem)
-    return (Log(level="warning", message=f"{experiment.model} was not checked: {problem.message}"),)
-
-
-USABLE_FRACTION = 0.95
-"""Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
-
-
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
     """The largest batch below the failed one that fits into `budget_mib`; None where none does."""
-    largest = largest_batch(lines, USABLE_FRACTION * budget_mib)
+    largest = largest_batch(lines, _USABLE_FRACTION * budget_mib)
     if largest is None or largest < 1 or failed_batch < 2:
         return None
     # it failed whatever the forecast says, so propose clearly less
     return min(largest, max(1, math.floor(0.9 * failed_batch)))
-
-
-def with_smaller_batch(experiment: Experiment, batch_size: int) -> Experiment:
-    """The experiment with a smaller batch: fewer samples per optimizer step, all else the same."""
-    return experiment.model_copy(update={"batch_size": batch_size})
 
 
 def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
@@ -153,14 +135,8 @@ def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Pr
             f", or to {accumulated.batch_size:,} with {named('step.gradient_accumulation')} {times:,}, "
             f"which trains on {experiment.step_samples:,} samples per step as before"
         )
-    return problem.model_copy(
-        update={
-            "remedy": f"{remedy}.",
-            "key": "batch_size",
-            "value": str(experiment.batch_size),
-            "allowed": f"at most {batch_size:,}",
-        }
-    )
+    said = {"key": "batch_size", "value": str(experiment.batch_size), "allowed": f"at most {batch_size:,}"}
+    return problem.model_copy(update={"remedy": f"{remedy}.", **said})
 
 
 class MemoryAdvice:
@@ -179,29 +155,20 @@ class MemoryAdvice:
         elif isinstance(event, Finished):
             self._forecasts.learn_run(self._experiment, event.summary)
         elif isinstance(event, Failed) and event.problem.kind is Kind.OUT_OF_MEMORY:
-            return self._answered(event)
+            forecast, cap = self._forecasts.find(self._experiment), self._experiment.memory_cap_gib
+            budget_mib = self._device_mib if cap is None else cap * MIB_PER_GIB
+            if forecast is not None and budget_mib is not None:
+                fits = fitting_batch(forecast.lines, budget_mib, self._experiment.batch_size)
+                if fits is not None:
+                    problem = with_remedy(event.problem, self._experiment, fits)
+                    return event.model_copy(update={"problem": problem})
         return event
-
-    def _answered(self, failed: Failed) -> Failed:
-        forecast, budget_mib = self._forecasts.find(self._experiment), self._budget_mib()
-        if forecast is None or budget_mib is None:
-            return failed
-        fits = fitting_batch(forecast.lines, budget_mib, self._experiment.batch_size)
-        if fits is None:
-            return failed
-        return failed.model_copy(update={"problem": with_remedy(failed.problem, self._experiment, fits)})
-
-    def _budget_mib(self) -> float | None:
-        cap = self._experiment.memory_cap_gib
-        return self._device_mib if cap is None else cap * MIB_PER_GIB
-
-
-_MOST_AT_ONCE = 500
 
 
 class Runner:
     """Trains the store's queued runs, one after another, in the thread that iterates.
 
+    Any thread may stop the running job, pause it and have it go on; it does so after the step in flight.
     `keeps_refused`: a run refused before it began is kept as failed, with the reason, not withdrawn.
     """
 
@@ -214,22 +181,19 @@ class Runner:
         self._session: Session | None = None
 
     def stop(self) -> None:
-        """Asks the running job to end after the step in flight. Any thread may ask."""
+        """Asks the running job to end."""
         self._is_stopped = True
-        session = self._session
-        if session is not None:
+        if (session := self._session) is not None:
             session.stop()
 
     def pause(self) -> None:
-        """Asks the running job to wait after the step in flight. Any thread may ask."""
-        session = self._session
-        if session is not None:
+        """Asks the running job to wait."""
+        if (session := self._session) is not None:
             session.pause()
 
     def go_on(self) -> None:
-        """Asks the paused job to go on. Any thread may ask."""
-        session = self._session
-        if session is not None:
+        """Asks the paused job to go on."""
+        if (session := self._session) is not None:
             session.go_on()
 
     def run(self, run_id: str) -> Iterator[Event]:
@@ -241,46 +205,90 @@ class Runner:
         ended.
         """
         record = self._store.run(run_id)
-        job = self._job(record)
+        experiment, wanted = record.experiment, record.experiment.checkpoint
+        saves = wanted.best or wanted.last or wanted.rewind_every
+        job = jobs.Train(
+            experiment=experiment,
+            checkpoints=str(self._store.checkpoints_folder(run_id)) if saves else None,
+            resume=record.started is not None,
+        )
         self._store.begin(run_id)
         self._is_stopped = False
         make = partial(Recorder, run_id=run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
-        remarks: tuple[Log, ...] = ()
-        if not job.resume and Precheck.applies_to(record.experiment):
-            yield Phase(name=PhaseName.CHECKING, detail=record.experiment.model)
-            looked = self._looked_at(record.experiment)
-            if isinstance(looked, Failed | Finished):
-                yield self._ended(make, looked)
-                return
-            remarks = looked
-        try:
-            session = self._session = self._launcher.start(job)
-        except ProblemError as error:
-            yield self._ended(make, Failed(problem=error.problem))
+        remarks: tuple[Log, ...] | Failed | Finished = ()
+        if not job.resume and Precheck.applies_to(experiment):
+            yield Phase(name=PhaseName.CHECKING, detail=experiment.model)
+            remarks = self._precheck.remarks(experiment)
+            if self._is_stopped:
+                remarks = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+        if not isinstance(remarks, Failed | Finished):
+            try:
+                session = self._session = self._launcher.start(job)
+            except ProblemError as error:
+                remarks = Failed(problem=error.problem)
+        if isinstance(remarks, Failed | Finished):
+            # it ended before its job was given to a worker
+            with closing(make(self._store)) as recorder:
+                recorder.take([remarks])
+            yield remarks
             return
-        advice = MemoryAdvice(record.experiment, self._forecasts)
         try:
-            yield from _Recording(session, self._store.path, make, advice, remarks).events()
+            yield from self._recorded(session, make, MemoryAdvice(experiment, self._forecasts), remarks)
         finally:
             self._session = None
 
-    def _looked_at(self, experiment: Experiment) -> tuple[Log, ...] | Failed | Finished:
-        """The remarks of a check before the run, or the end that it puts to the run."""
-        looked = self._precheck.remarks(experiment)
-        if self._is_stopped:
-            return Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
-        return looked
+    def _recorded(
+        self,
+        session: Session,
+        make: Callable[[Store], Recorder],
+        advice: MemoryAdvice,
+        remarks: tuple[Log, ...],
+    ) -> Iterator[Event]:
+        # recorded in a thread of its own, so that a stalled reader costs no sample
+        outbox: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+        is_left = threading.Event()
 
-    def _ended(self, make: Callable[[Store], Recorder], last: Failed | Finished) -> Event:
-        """Records a run that ended before its job was given to a worker."""
-        recorder = make(self._store)
-        recorder.take([last])
-        recorder.close()
-        return last
+        def record() -> None:
+            try:
+                with (
+                    closing(session),
+                    Store(self._store.path) as store,
+                    closing(make(store)) as recorder,
+                    closing(session),  # before its recorder
+                ):
+                    for remark in (*recorder.take(remarks), *remarks):
+                        outbox.put(remark)
+                    while not session.is_over and not is_left.is_set():
+                        events = [advice.with_remedy(event) for event in _waiting_events(session, recorder)]
+                        for event in (*recorder.take(events), *events):
+                            outbox.put(event)
+            except BaseException as error:  # noqa: BLE001 - the reader deals with it
+                outbox.put(error)
+            finally:
+                outbox.put(None)
+
+        thread = threading.Thread(target=record, name="recorder", daemon=True)
+        thread.start()
+        item: Event | BaseException | None
+        try:
+            while True:
+                try:
+                    # with a timeout: on Windows nothing else lets Ctrl+C through
+                    item = outbox.get(timeout=COMMIT_SECONDS)
+                except queue.Empty:
+                    continue
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            is_left.set()
+            thread.join()
 
     def catalog(self) -> Catalog:
         """The choices on this machine. Raises ProblemError."""
-        answer = self._answer(jobs.ReadCatalog())
+        answer = _answered(self._last_event(jobs.ReadCatalog()))
         assert isinstance(answer, CatalogRead)
         return answer.catalog
 
@@ -296,10 +304,8 @@ class Runner:
         known = self._forecasts.find(experiment)
         if known is not None:
             return known
-        if self._session is not None:
-            message = "A forecast is not made while a run is being measured: it would slow the run down."
-            raise ProblemError(request_problem(message, "Try again when the run is over."))
-        forecast = self._answer(jobs.Forecast(experiment=experiment), is_unwanted)
+        self._require_rest("A forecast is not made")
+        forecast = _answered(self._last_event(jobs.Forecast(experiment=experiment), is_unwanted))
         assert isinstance(forecast, ForecastMade)
         self._forecasts.keep(experiment, forecast)
         return self._forecasts.find(experiment) or forecast
@@ -310,29 +316,20 @@ class Runner:
         Raises ProblemError where the experiment cannot run here, where the check was given up, and while a
         job runs, which it would disturb.
         """
-        if self._session is not None:
-            message = "A model is not checked while a run is being measured: it would slow the run down."
-            raise ProblemError(request_problem(message, "Try again when the run is over."))
-        answer = self._last_event(jobs.CheckModel(experiment=experiment), is_unwanted)
-        if isinstance(answer, Failed) and (crash := crashed(experiment, answer)) is not None:
+        self._require_rest("A model is not checked")
+        last = self._last_event(jobs.CheckModel(experiment=experiment), is_unwanted)
+        if isinstance(last, Failed) and (crash := crashed(experiment, last)) is not None:
             return crash
-        answer = _answered(answer)
+        answer = _answered(last)
         assert isinstance(answer, Checked)
         return answer
 
-    def _job(self, record: RunRecord) -> jobs.Train:
-        wanted = record.experiment.checkpoint
-        folder = self._store.checkpoints_folder(record.id)
-        return jobs.Train(
-            experiment=record.experiment,
-            checkpoints=str(folder) if wanted.best or wanted.last or wanted.rewind_every else None,
-            resume=record.started is not None,
-        )
+    def _require_rest(self, what: str) -> None:
+        if self._session is not None:
+            message = f"{what} while a run is being measured: it would slow the run down."
+            raise ProblemError(request_problem(message, "Try again when the run is over."))
 
-    def _answer(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
-        return _answered(self._last_event(job, is_unwanted))
-
-    def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool]) -> Event:
+    def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         session = self._session = self._launcher.start(job)
         try:
             answer: Event | None = None
@@ -349,7 +346,6 @@ class Runner:
 
 
 def _answered(last: Event) -> Event:
-    """The last event of a job. Raises ProblemError where that is no answer."""
     if isinstance(last, Failed):
         raise ProblemError(last.problem)
     if isinstance(last, Finished):
@@ -358,69 +354,8 @@ def _answered(last: Event) -> Event:
     return last
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """Records a job in a thread of its own, so that a stalled reader costs no sample."""
-
-    session: Session
-    store_path: Path
-    make: Callable[[Store], Recorder]
-    advice: MemoryAdvice
-    remarks: tuple[Log, ...] = ()
-    """Recorded before the job's own events."""
-    outbox: queue.SimpleQueue[Event | BaseException | None] = field(default_factory=queue.SimpleQueue)
-    """The recorded events, an error in recording them, and None at the end."""
-    is_left: threading.Event = field(default_factory=threading.Event)
-
-    def events(self) -> Iterator[Event]:
-        thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-        thread.start()
-        try:
-            while (item := self._next()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            self.is_left.set()
-            thread.join()
-
-    def _next(self) -> Event | BaseException | None:
-        while True:
-            # with a timeout: on Windows nothing else lets Ctrl+C through
-            with suppress(queue.Empty):
-                return self.outbox.get(timeout=COMMIT_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            self._record()
-        except BaseException as error:  # noqa: BLE001 - the reader deals with it
-            self.outbox.put(error)
-        finally:
-            self.outbox.put(None)
-
-    def _record(self) -> None:
-        try:
-            with Store(self.store_path) as store:
-                recorder = self.make(store)
-                try:
-                    for remark in (*recorder.take(self.remarks), *self.remarks):
-                        self.outbox.put(remark)
-                    while not self.session.is_over and not self.is_left.is_set():
-                        events = [
-                            self.advice.with_remedy(event)
-                            for event in _waiting_events(self.session, recorder)
-                        ]
-                        for event in (*recorder.take(events), *events):
-                            self.outbox.put(event)
-                finally:
-                    self.session.close()
-                    recorder.close()
-        finally:
-            self.session.close()
-
-
 def _waiting_events(session: Session, recorder: Recorder) -> Iterator[Event]:
-    """The next event and all that wait behind it: what a busy machine has held up is committed together."""
+    # the next event and all that wait behind it: what a busy machine has held up is committed together
     event = session.next_event(recorder.seconds_left)
     for _ in range(_MOST_AT_ONCE):
         if event is None:

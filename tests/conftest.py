@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -197,11 +197,13 @@ class SharedLauncher(Launcher):
         """Nothing: the session ends them."""
 
     def end(self) -> None:
-        super()._close_light()
-        super().close()
+        for worker in self._idle.values():
+            worker.discard()
 
-    def _close_light(self) -> None:
-        """Nothing: an idle light worker disturbs no test, and no test measures."""
+    def _end(self, which: Literal["spare", "light"]) -> None:
+        # an idle light worker disturbs no test, and no test measures
+        if which == "spare":
+            super()._end(which)
 
 
 _shared: list[SharedLauncher] = []

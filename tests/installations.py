@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from engine.installation import installed
-from engine.installation.installed import Current, Installation, platform_here, python_here
-from engine.installation.place import CURRENT, MANIFEST, PACKAGES, installation_folder
+from engine.installation.installed import (
+    CURRENT,
+    MANIFEST,
+    PACKAGES,
+    Current,
+    Installation,
+    installation_folder,
+    platform_here,
+    python_here,
+)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.presets import save_own
 from engine.experiment.problem import ProblemError
 from engine.export.files import place
-from engine.export.trackers.mlflow_client import place_of
+from engine.export.mlflow import place_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Finished, Log
 from engine.store.database import file_uri
@@ -98,7 +98,7 @@ def test_the_user_s_data_lie_where_the_system_wants_them(
         "from tests.elsewhere import pretend\n"
         f"pretend({system!r})\n"
         "from engine.experiment.paths import config_folder, data_folder\n"
-        "from engine.installation.place import engines_folder\n"
+        "from engine.installation.installed import engines_folder\n"
         "print(data_folder(), config_folder(), engines_folder(), sep='\\n')"
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AMMETER", "XDG"))}

@@ -11,20 +11,19 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Annotated, Any, Self
 
 import typer
 
 from engine import __version__
-from engine.cli import check, export, limit, machine, numerics, output, profile, saved, train, tune
 from engine.cli import engine as engine_verbs
+from engine.cli import export, machine, output, questions, saved, sweep, train
 from engine.cli.session import InterruptError
-from engine.cli.sweep import verbs
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
-from engine.store.backup import remove_backups
+from engine.store.database import remove_backups
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C.
@@ -35,12 +34,12 @@ Ended by SIGTERM it is 143, by SIGHUP 129.
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
     "compare": train.compare,
-    "limit": limit.limit,
-    "numerics": numerics.numerics,
-    "profile": profile.profile,
-    "sweep": verbs.sweep,
-    "tune": tune.tune,
-    "check": check.check,
+    "limit": questions.limit,
+    "numerics": questions.numerics,
+    "profile": questions.profile,
+    "sweep": sweep.sweep,
+    "tune": questions.tune,
+    "check": machine.check,
     "resume": train.resume,
     "results": saved.results,
     "show": saved.show,
@@ -54,9 +53,9 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "template": machine.template,
 }
 _FORMER: dict[str, Callable[..., int]] = {
-    "probe": limit.limit,
-    "diagnose": numerics.numerics,
-    "fastest": tune.tune,
+    "probe": questions.limit,
+    "diagnose": questions.numerics,
+    "fastest": questions.tune,
     "runs": saved.runs,
     "sweeps": saved.sweeps,
 }
@@ -99,17 +98,13 @@ class _Ends:
         if threading.current_thread() is threading.main_thread():
             signals = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
             # one that is ignored stays so: nohup means that a program goes on without its terminal
-            self._heard = [
-                number for number in signals if number and signal.getsignal(number) is signal.SIG_DFL
-            ]
+            self._heard = [each for each in signals if each and signal.getsignal(each) is signal.SIG_DFL]
             self._on_terminal = [number for number in (1, 2) if os.isatty(number)]
         for number in self._heard:
             signal.signal(number, self._end)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in self._heard:
             signal.signal(number, signal.SIG_DFL)
 

@@ -15,14 +15,30 @@ from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, Interrupt, InterruptError, ProgressLine, text_column
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
-from engine.installation.events import Fetched, Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
-from engine.installation.installed import Engine, Installation, State, engine_here, torch_version
+from engine.installation.builds import Build, builds_for
+from engine.installation.hardware import Hardware, hardware_here
+from engine.installation.installed import (
+    Engine,
+    Installation,
+    State,
+    engine_here,
+    engines_folder,
+    torch_version,
+    whole_problem,
+)
 from engine.installation.installer import Installer, has_leftovers, remove
-from engine.installation.machine.builds import Build, builds_for
-from engine.installation.machine.hardware import Hardware, hardware_here
-from engine.installation.place import engines_folder
-from engine.installation.wanted import AUTOMATIC, Source, Wanted
-from engine.installation.wholeness import whole_problem
+from engine.installation.wanted import (
+    AUTOMATIC,
+    Fetched,
+    Installed,
+    InstallEvent,
+    Planned,
+    Source,
+    Stage,
+    StageBegan,
+    Unpacked,
+    Wanted,
+)
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import kept_awake, try_out
 
@@ -53,9 +69,7 @@ def show(as_json: AsJson = False) -> int:
         return DONE
     output.pairs([*_engine_pairs(engine, folder), *_hardware_pairs(hardware)])
     output.line()
-    output.table(
-        ("Build", "For", "", "Download", "Why"), [_build_row(build) for build in builds], ("Download",)
-    )
+    output.table(("Build", "For", "", "Download", "Why"), map(_build_row, builds), ("Download",))
     return DONE
 
 
@@ -130,13 +144,9 @@ def install(
             raise
     if installation is None:
         raise InterruptError
-    if as_json:
-        output.json_object({"installation": _values(installation), "folder": str(engines_folder())})
-    else:
-        size = _size(installation.size_bytes)
-        output.line(
-            f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {engines_folder()}."
-        )
+    place, size = engines_folder(), _size(installation.size_bytes)
+    sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {place}."
+    output.outcome(as_json, {"installation": _values(installation), "folder": str(place)}, sentence)
     return DONE
 
 
@@ -181,11 +191,7 @@ class _InstallProgress(ProgressLine):
                 if event.retry is not None and event.retry != self._retry:
                     self._say(event.retry, always=True)
                 self._retry = event.retry
-                self._update(
-                    total=event.total_bytes,
-                    completed=event.done_bytes,
-                    figures=_fetched(event),
-                )
+                self._update(total=event.total_bytes, completed=event.done_bytes, figures=_fetched(event))
             case Unpacked():
                 figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
                 self._update(total=event.total_bytes, completed=event.done_bytes, figures=figures)
@@ -213,24 +219,18 @@ def check(as_json: AsJson = False) -> int:
         output.error(problem, as_json)
         return FAILED
     engine = engine_here()
-    if as_json:
-        output.json_object({"state": engine.state.value, "whole": True})
-    elif engine.installation is None:
-        output.line(f"{_STATES[engine.state]}.")
-    else:
-        output.line(f"All {len(engine.installation.packages):,} packages are whole.")
+    sentence = f"{_STATES[engine.state]}."
+    if engine.installation is not None:
+        sentence = f"All {len(engine.installation.packages):,} packages are whole."
+    output.outcome(as_json, {"state": engine.state.value, "whole": True}, sentence)
     return DONE
 
 
 def remove_engine(as_json: AsJson = False) -> int:
     """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back."""
     freed = remove()
-    if as_json:
-        output.json_object({"freed_bytes": freed})
-    else:
-        output.line(f"Freed {_size(freed)} in {engines_folder()}.")
-        if has_leftovers():
-            output.line("A worker still uses the engine; its files go when Ammeter next starts.")
+    left = ["A worker still uses the engine; its files go when Ammeter next starts."] * has_leftovers()
+    output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
     return DONE
 
 

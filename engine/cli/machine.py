@@ -1,28 +1,25 @@
-"""The verbs `presets`, `settings`, `catalog`, `doctor` and `template`."""
+"""The verbs that train nothing: `presets`, `settings`, `catalog`, `check`, `doctor` and `template`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from engine.cli import output
+from engine.cli import options, output
 from engine.cli.options import AsJson
-from engine.cli.session import TargetOption
-from engine.doctor.doctor import examine
-from engine.doctor.report import report_text
+from engine.cli.session import DONE, FAILED, TargetOption, open_session
+from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
-from engine.experiment.experiment import Experiment, flattened, setting_help, setting_title
+from engine.experiment.experiment import Experiment, experiment_from, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
-from engine.experiment.presets import Preset, all_presets, broken_presets
+from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.template import TEMPLATE_NAME, write_template
-from engine.protocol.events import Check
+from engine.export.files import TEMPLATE_NAME, write_template
+from engine.protocol.advice import Checked, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.words.names import as_typed
@@ -34,31 +31,20 @@ def presets(as_json: AsJson = False) -> int:
     readable, broken = all_presets(), broken_presets()
     if as_json:
         entries = [
-            {
-                "name": preset.name,
-                "title": preset.title,
-                "about": preset.about,
-                "without_gpu": preset.without_gpu_note,
-                "kind": preset.kind,
-                "parts": preset.parts,
-                "own": preset.is_own,
-            }
+            {name: getattr(preset, name) for name in ("name", "title", "about", "kind", "parts")}
+            | {"without_gpu": preset.without_gpu_note, "own": preset.is_own}
             for preset in readable
         ]
         problems = [problem.model_dump(mode="json") for problem in broken]
         output.json_object({"presets": entries, "broken": problems})
         return 0
-    rows = [(preset.name, preset.kind, _about(preset)) for preset in readable]
+    # it names no GPU that is missing here: asking would take an import of torch
+    notes = (f"{each.about} {each.without_gpu_note or ''}".rstrip() for each in readable)
+    rows = [(each.name, each.kind, note) for each, note in zip(readable, notes, strict=True)]
     output.table(("Name", "Kind", "About"), rows)
     for problem in broken:
         output.line(f"{problem.message} {problem.remedy}")
     return 0
-
-
-def _about(preset: Preset) -> str:
-    # whether this machine has a GPU is not asked: it would take an import of torch
-    note = preset.without_gpu_note
-    return f"{preset.about} {note}" if note else preset.about
 
 
 def settings(as_json: AsJson = False) -> int:
@@ -88,15 +74,16 @@ def catalog(
 ) -> int:
     """List the devices, models, datasets and precisions of this machine."""
     chosen = None if library is None else _library(library)
-    with _runner(target) as runner:
-        entries = runner.catalog()
+    with Store() as store, Launcher(target) as launcher:
+        if store.unwritable is not None:
+            output.warning(store.unwritable.message)
+        entries = Runner(store, launcher).catalog()
     if chosen is not None:
         _show_library(chosen, entries, as_json)
     elif as_json:
         counts = {library.prefix: sum(1 for _ in entries.models_of(library)) for library in LIBRARIES}
-        output.json_object(
-            {**entries.model_dump(mode="json", exclude={"library_models"}), "library_models": counts}
-        )
+        values = entries.model_dump(mode="json", exclude={"library_models"})
+        output.json_object({**values, "library_models": counts})
     else:
         _show_catalog(entries)
     return 0
@@ -118,9 +105,8 @@ def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
     if as_json:
         output.json_object({"models": [entry.model_dump(mode="json") for entry in models]})
     else:
-        output.table(
-            ("Model", "For"), [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
-        )
+        rows = [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
+        output.table(("Model", "For"), rows)
 
 
 _PURPOSES = {"own": "made-up data of its own"}
@@ -132,9 +118,7 @@ _REPORT = typer.Option(
 
 
 def doctor(
-    as_json: AsJson = False,
-    report: Annotated[bool, _REPORT] = False,
-    target: TargetOption = Target.PROCESS,
+    as_json: AsJson = False, report: Annotated[bool, _REPORT] = False, target: TargetOption = Target.PROCESS
 ) -> int:
     """Check whether this machine is ready. The exit status is 1 if something is wrong."""
     with Launcher(target) as launcher:
@@ -142,7 +126,9 @@ def doctor(
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:
-        output.error(_problem(failed[0]), as_json, checks=entries)
+        message = f"{failed[0].name}: {failed[0].detail}"
+        remedy = failed[0].remedy or "Correct it and try again."
+        output.error(Problem(kind=Kind.INTERNAL, message=message, remedy=remedy), as_json, checks=entries)
     elif as_json:
         output.json_object({"checks": entries})
     elif report:
@@ -166,46 +152,22 @@ def template(
     or resources/guide/model-file.md.
     """
     written = write_template(path, force=force)
-    if as_json:
-        output.json_object({"path": str(written.absolute())})
-    else:
-        output.line(f"Wrote {written}. Train it with: ammeter run --model {written}")
+    sentence = f"Wrote {written}. Train it with: ammeter run --model {written}"
+    output.outcome(as_json, {"path": str(written.absolute())}, sentence)
     return 0
 
 
-@contextmanager
-def _runner(target: Target) -> Iterator[Runner]:
-    with Store() as store, Launcher(target) as launcher:
-        if store.unwritable is not None:
-            output.warning(store.unwritable.message)
-        yield Runner(store, launcher)
-
-
-def _problem(check: Check) -> Problem:
-    return Problem(
-        kind=Kind.INTERNAL,
-        message=f"{check.name}: {check.detail}",
-        remedy=check.remedy or "Correct it and try again.",
-    )
-
-
 def _show_catalog(catalog: Catalog) -> None:
-    output.table(
-        ("Device", "Name", "Memory, GiB", "Precisions"),
-        [_device_row(device) for device in catalog.devices],
-        ["Memory, GiB"],
-    )
+    headings = ("Device", "Name", "Memory, GiB", "Precisions")
+    output.table(headings, map(_device_row, catalog.devices), ["Memory, GiB"])
     output.line()
-    output.table(("Dataset", "For", "What it is"), [_dataset_row(dataset) for dataset in catalog.datasets])
+    output.table(("Dataset", "For", "What it is"), map(_dataset_row, catalog.datasets))
     output.line()
-    output.table(
-        ("Model", "For", "Parameters"),
-        [
-            (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
-            for model in catalog.models
-        ],
-        ["Parameters"],
-    )
+    models = [
+        (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
+        for model in catalog.models
+    ]
+    output.table(("Model", "For", "Parameters"), models, ["Parameters"])
     output.line()
     output.line("FILE.py  a file of your own; `ammeter template` writes one to begin with.")
     for library in LIBRARIES:
@@ -229,3 +191,63 @@ def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
 
 
 _DATA_FOR = {OWN: "model files, some hf:TYPE"}
+
+
+@options.takes_settings("epochs", "steps", "lr", "name")
+def check(
+    ctx: typer.Context,
+    tree: Annotated[
+        bool, typer.Option("--tree/--no-tree", help="Print the model's modules after the findings.")
+    ] = True,
+    trust_code: options.TrustCode = False,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Look for mistakes with mixed precision in a model, its loss and its file, without training it.
+
+    Two small batches pass through it on the CPU, in FP32 and under autocast. The exit status is 1 if the
+    model cannot be trained as it is.
+    """
+    asked = options.asked(ctx.params)
+    experiment_from(asked.settings(True))
+    with open_session(target, saves=False) as session:
+        experiment = session.experiment(asked, trusts_all=trust_code)
+        # Ctrl+C may come before there is a session to stop
+        checked = session.runner.check(experiment, lambda: session.interrupt.asked)
+    if not as_json:
+        _print_checked(experiment, checked, with_tree=tree)
+        return FAILED if checked.errors else DONE
+    value: dict[str, Any] = checked.model_dump(mode="json", exclude={"event"})
+    if checked.errors:
+        first = checked.errors[0]
+        problem = request_problem(first.sentence, first.remedy, key="model", value=first.place or None)
+        output.error(problem, as_json, **value)
+        return FAILED
+    output.json_object(value)
+    return DONE
+
+
+def _print_checked(experiment: Experiment, checked: Checked, *, with_tree: bool) -> None:
+    name = f"{experiment.model}, {experiment.precision.label}"
+    if checked.findings:
+        rows = [(each.severity, each.place, each.message, each.remedy) for each in checked.findings]
+        output.table(("", "Where", "What", "Remedy"), rows)
+    else:
+        output.line(f"{name}: no mistakes found.")
+    for finding in checked.findings:
+        if finding.detail:
+            output.line(f"\n{finding.detail.rstrip()}")
+    if checked.tree and with_tree:
+        output.line()
+        headings = ("Module", "Class", "Parameters", "Output", "Format", "Its own")
+        output.table(headings, map(_module, checked.tree), ["Parameters"])
+    facts = (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
+    known = "; ".join(f"{what} {text}" for what, text in facts if text)
+    output.line()
+    output.line(f"{name}: {checked.parameters:,} parameters{'; ' if known else ''}{known}.")
+    output.line(f"Checked in {checked.seconds:,.1f} s.")
+
+
+def _module(row: ModuleRow) -> tuple[str, str, str, str, str, str]:
+    name = "  " * row.depth + (row.name.rpartition(".")[2] or "the model")
+    return name, row.class_name, f"{row.parameters:,}", row.output, row.dtype, "; ".join(row.own)

@@ -61,16 +61,15 @@ TrustCode = Annotated[
     ),
 ]
 
-DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
-PRECISIONS = f"One of {', '.join(Precision)}."
+
+def precisions_option(text: str) -> Any:
+    """The option --precision of a verb that takes several; `text` says what one stands for."""
+    more = "Default: fp32 and fp16, without a GPU fp32 and bf16."
+    return flag("--precision", f"{text} Repeatable. One of {', '.join(Precision)}. {more}", "NAME")
+
+
 Precisions = Annotated[
-    list[str] | None,
-    flag(
-        "--precision",
-        f"One side of the comparison; the first is the baseline. Repeatable. {PRECISIONS}"
-        f" {DEFAULT_PRECISIONS}",
-        "NAME",
-    ),
+    list[str] | None, precisions_option("One side of the comparison; the first is the baseline.")
 ]
 Repeats = Annotated[
     int,
@@ -162,7 +161,7 @@ class Asked:
 
     @property
     def names_dataset(self) -> bool:
-        """Whether they name a dataset, in place of the one that a model's file may bring."""
+        """True if they name a dataset, in place of the one that a model's file may bring."""
         return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:
@@ -181,13 +180,13 @@ class Asked:
 
     @property
     def _types_model(self) -> bool:
-        """Whether the model is that of --model or --set, not of the TOML file."""
+        """True if the model is that of --model or --set, not of the TOML file."""
         _, *typed = self.over
         return any("model" in layer and "code" not in layer for layer in typed)
 
     @property
     def depends_on_gpu(self) -> bool:
-        """Whether the settings differ without a GPU."""
+        """True if the settings differ without a GPU."""
         return self.settings(True) != self.settings(False)
 
 
@@ -220,9 +219,8 @@ def _merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
         for key, value in part.items():
             below = result.get(key)
             if isinstance(below, dict) and isinstance(value, dict):
-                result[key] = layered(below, value)
-            else:
-                result[key] = value
+                value = layered(below, value)
+            result[key] = value
     return result
 
 
@@ -236,7 +234,10 @@ def _set(text: str) -> dict[str, Any]:
     return from_dotted(key.strip(), value.strip())
 
 
-def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[tuple[str, Experiment]]:
+LabelledExperiment = tuple[str, Experiment]
+
+
+def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[LabelledExperiment]:
     """The labelled experiments that several --precision stand for, or the variants of the preset.
 
     Raises ProblemError where a precision is named twice.

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
-from engine.experiment.experiment import all_settings
+from engine.compare.verdict import step_energy_text
+from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
 from engine.experiment.value import printable, shortened
 from engine.export.document import Section
@@ -37,8 +38,8 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
     groups = (
         ("", [*_outcome(run, summary)]),
         ("How it trained", [*_training(summary)]),
-        ("Memory of a step", [*_memory(summary)]),
-        ("GPU", [*_card(summary)]),
+        ("Memory of a step", _memory(summary)),
+        ("GPU", _card(summary)),
     )
     return [group for group in groups if group[1]]
 
@@ -64,17 +65,20 @@ def _training(summary: Summary) -> Iterator[Pair]:
         yield "Left out", f"{part}: {reason}"
     if summary.float32_mode is not None:
         yield "Products in float32", _FLOAT32[summary.float32_mode]
-    if summary.data_wait_fraction is not None:
-        yield "Waiting for data", f"{100 * summary.data_wait_fraction:.1f} % of the time"
-    if summary.warmup_seconds is not None:
-        yield "Warm-up", f"{summary.warmup_seconds:,.1f} s{_of_which(summary)}"
-    if summary.paused_seconds is not None:
-        yield "Paused", f"{summary.paused_seconds:,.1f} s, not counted in any other figure"
-    if summary.sampling_seconds is not None:
-        yield "Sampling ranges", f"{summary.sampling_seconds:,.1f} s, not counted in any other figure"
+    waited = summary.data_wait_fraction
+    yield from _known(
+        ("Waiting for data", None if waited is None else 100 * waited, "{:.1f} % of the time"),
+        ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
+        ("Paused", summary.paused_seconds, "{:,.1f} s, not counted in any other figure"),
+        ("Sampling ranges", summary.sampling_seconds, "{:,.1f} s, not counted in any other figure"),
+    )
 
 
 _FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "PyTorch's default"}
+
+
+def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:
+    return [(title, form.format(value)) for title, value, form in rows if value is not None]
 
 
 def _of_which(summary: Summary) -> str:
@@ -83,36 +87,26 @@ def _of_which(summary: Summary) -> str:
     return f", of which {' and '.join(known)}" if known else ""
 
 
-def _memory(summary: Summary) -> Iterator[Pair]:
-    parts = (
-        ("Parameters", summary.parameters_mib),
-        ("Gradients", summary.gradients_mib),
-        ("Optimizer state", summary.optimizer_state_mib),
-        ("Activations", summary.activations_mib),
-        ("Other", summary.other_mib),
-    )
-    return ((name, memory_text(mib)) for name, mib in parts if mib is not None)
+def _memory(summary: Summary) -> list[Pair]:
+    parts = ("parameters", "gradients", "optimizer_state", "activations", "other")
+    known = [(part, getattr(summary, f"{part}_mib")) for part in parts]
+    return [(part.capitalize().replace("_", " "), memory_text(mib)) for part, mib in known if mib is not None]
 
 
-def _card(summary: Summary) -> Iterator[Pair]:
-    if summary.gpu_utilization_percent is not None:
-        yield "Utilisation", f"{summary.gpu_utilization_percent:.0f} %"
-    activities = (
-        ("SMs active", summary.sm_activity_percent),
-        ("Tensor Cores active", summary.tensor_activity_percent),
-        ("Memory active", summary.memory_activity_percent),
-    )
-    for name, percent in activities:
-        if percent is not None:
-            yield name, f"{percent:.0f} %"
-    if summary.power_watts is not None:
-        yield "Power", f"{summary.power_watts:,.0f} W"
-    if summary.temperature_celsius is not None:
-        yield "Temperature", f"{summary.temperature_celsius:.0f} °C at most"
-    if summary.clock_mhz is not None:
-        yield "Clock", f"{summary.clock_mhz:,.0f} MHz"
-    if summary.other_programs_mib is not None:
-        yield "Other programs", f"{memory_text(summary.other_programs_mib)} at most"
+def _card(summary: Summary) -> list[Pair]:
+    others = summary.other_programs_mib
+    return [
+        *_known(
+            ("Utilisation", summary.gpu_utilization_percent, "{:.0f} %"),
+            ("SMs active", summary.sm_activity_percent, "{:.0f} %"),
+            ("Tensor Cores active", summary.tensor_activity_percent, "{:.0f} %"),
+            ("Memory active", summary.memory_activity_percent, "{:.0f} %"),
+            ("Power", summary.power_watts, "{:,.0f} W"),
+            ("Temperature", summary.temperature_celsius, "{:.0f} °C at most"),
+            ("Clock", summary.clock_mhz, "{:,.0f} MHz"),
+        ),
+        *([] if others is None else [("Other programs", f"{memory_text(others)} at most")]),
+    ]
 
 
 def _speed(summary: Summary) -> str:
@@ -146,6 +140,15 @@ def json_object(value: dict[str, Any]) -> None:
     """The one object of `--json`. `value` holds no NaN and no infinity: these are written as text."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
+    """What a verb did: the one object of `--json`, or else lines."""
+    if as_json:
+        json_object(value)
+    else:
+        for text in lines:
+            line(text)
 
 
 def error(problem: Problem, as_json: bool, **beside: Any) -> None:
@@ -215,6 +218,11 @@ def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
             line(note)
 
 
+def when(moment: datetime) -> str:
+    """A time in a list, by the clock here."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
 def progress_console() -> Console:
     return _console(sys.stderr)
 
@@ -232,15 +240,18 @@ def _console(stream: Any) -> Console:
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
+def title(experiment: Experiment) -> str:
+    """What is trained, on what, and in which precision."""
+    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
+
+
 def run_summary(run: RunRecord) -> None:
     """One run's figures in groups, and its id."""
-    experiment = run.experiment
-    data = dataset_words(experiment.dataset)
-    line(f"{run.name}: {experiment.model} on {data}, {experiment.precision.label}")
+    line(f"{run.name}: {title(run.experiment)}")
     groups = summary_groups(run)
-    for title, rows in groups:
-        if title:
-            line(f"\n{title}")
+    for heading, rows in groups:
+        if heading:
+            line(f"\n{heading}")
         pairs(rows)
     if len(groups) > 1:
         line()
@@ -258,7 +269,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.id,
             shortened(run.name),
             run.status.value,
-            run.created.astimezone().strftime("%Y-%m-%d %H:%M"),
+            when(run.created),
             run.experiment.model,
             dataset_words(run.experiment.dataset),
             run.experiment.precision.label,

@@ -12,24 +12,22 @@ import typer
 from numpy.typing import NDArray
 
 from engine.cli import output
-from engine.cli.lookup import RUN, SWEEP, Found, Id, Ids, find, saved_results
+from engine.cli import sweep_output as shown
 from engine.cli.options import AsJson
+from engine.cli.session import RUN, SWEEP, Found, Id, Ids, find, saved_results
 from engine.cli.study import show_study
-from engine.cli.sweep import shown
-from engine.cli.sweep.verbs import show_sweep
+from engine.cli.sweep import show_sweep
 from engine.compare.evidence import is_spoiled
 from engine.compare.figures import figures
-from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.value import shortened
-from engine.export.archive.reader import Imported, import_archive
+from engine.export.archive.reader import import_archive
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.saved.study import ANSWERS, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.words.names import applying_settings, as_typed, dataset_words
+from engine.words.names import applying_settings, as_typed
 from engine.words.numbers import NONE, counted
 
 _ROWS_SHOWN = 20
@@ -40,8 +38,7 @@ _Result = RunRecord | SweepRecord | StudyEntry
 
 def results(
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}."),
+        str | None, typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}.")
     ] = None,
     limit: _Most = None,
     as_json: AsJson = False,
@@ -60,7 +57,11 @@ def results(
             {
                 "runs": [each.to_dict() for each in saved if isinstance(each, RunRecord)],
                 "sweeps": [shown.overview(each) for each in saved if isinstance(each, SweepRecord)],
-                "studies": [_entry(each) for each in saved if isinstance(each, StudyEntry)],
+                "studies": [
+                    asdict(each) | {"created": each.created.isoformat()}
+                    for each in saved
+                    if isinstance(each, StudyEntry)
+                ],
                 **_beside(unreadable),
             }
         )
@@ -84,18 +85,13 @@ def _kind(result: _Result) -> str:
 
 def _row(result: _Result) -> tuple[str, ...]:
     if isinstance(result, RunRecord):
-        title, told = f"{shortened(result.name)}: {_words(result.experiment)}", _outcome(result)
+        title, told = f"{shortened(result.name)}: {output.title(result.experiment)}", _outcome(result)
     elif isinstance(result, SweepRecord):
         title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
         told = f"{counted(result.grid.size, 'cell')}, {shown.status(result)}"
     else:
         title, told = result.title, result.digest or (NONE if result.is_over else "unfinished")
-    when = result.created.astimezone().strftime("%Y-%m-%d %H:%M")
-    return result.id, _kind(result), when, title, told
-
-
-def _words(experiment: Experiment) -> str:
-    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
+    return result.id, _kind(result), output.when(result.created), title, told
 
 
 def _outcome(run: RunRecord) -> str:
@@ -104,11 +100,6 @@ def _outcome(run: RunRecord) -> str:
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
     told = ", ".join(figure.text_with_unit(value) for figure, value in known)
     return f"{told}, not clean" if told and is_spoiled(run.summary) else told or run.status.value
-
-
-def _entry(study: StudyEntry) -> dict[str, Any]:
-    values = asdict(study)
-    return {**values, "created": study.created.isoformat(), "run_ids": [*study.run_ids]}
 
 
 def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
@@ -181,7 +172,12 @@ def show(
 def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: bool) -> None:
     record = store.run(run_id)
     columns = store.samples(run_id) if samples else None
-    own = _code_of(record) if code else None
+    own = record.experiment.own_code if code else None
+    if code and own is None:
+        model = record.experiment.model
+        message = f"{record.name} has no code of its own: {model} is a model of the catalog."
+        remedy = "Leave out --code, or name a run of a model file."
+        raise ProblemError(request_problem(message, remedy, key="code", value=record.id))
     if as_json:
         value = record.to_dict()
         if columns is not None:
@@ -190,7 +186,9 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
             value["code"] = {**own.model_dump(), "sha256": own.sha256}
         output.json_object(value)
     elif own is not None:
-        _print_code(own)
+        output.source(own.text)
+        for name, text in own.beside.items():
+            output.source(f"\n# {name}, beside {own.file}\n{text}")
     else:
         _print_run(record, columns)
 
@@ -204,11 +202,8 @@ def delete(ids: Ids, as_json: AsJson = False) -> int:
         for each in found:
             if each.kind != RUN:
                 (store.sweeps if each.kind == SWEEP else store.studies).delete(each.id)
-    if as_json:
-        output.json_object({"deleted": list(names)})
-    else:
-        for result_id, name in names.items():
-            output.line(f"Deleted {name} ({result_id}).")
+    lines = (f"Deleted {name} ({result_id})." for result_id, name in names.items())
+    output.outcome(as_json, {"deleted": list(names)}, *lines)
     return 0
 
 
@@ -218,21 +213,6 @@ def _name(store: Store, found: Found) -> str:
     if found.kind == SWEEP:
         return f"{store.sweeps.find(found.id).name}, whose runs are kept"
     return store.studies.find(found.id).name
-
-
-def _code_of(run: RunRecord) -> Code:
-    code = run.experiment.own_code
-    if code is None:
-        message = f"{run.name} has no code of its own: {run.experiment.model} is a model of the catalog."
-        remedy = "Leave out --code, or name a run of a model file."
-        raise ProblemError(request_problem(message, remedy, key="code", value=run.id))
-    return code
-
-
-def _print_code(code: Code) -> None:
-    output.source(code.text)
-    for name, text in code.beside.items():
-        output.source(f"\n# {name}, beside {code.file}\n{text}")
 
 
 def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
@@ -269,23 +249,14 @@ def import_(file: ArchivePath, as_json: AsJson = False) -> int:
     """Import the runs of an archive: all of them, or none if anything in it is wrong."""
     with saved_results(writes=True) as store:
         imported = import_archive(store, file)
-    if as_json:
-        output.json_object(
-            {
-                "imported": [run.to_dict() for run in imported.added],
-                "already_here": [run.to_dict() for run in imported.already_here],
-            }
-        )
-    else:
-        _print_imported(imported)
+    note = "; a different run already has its old id"
+    lines = [
+        *(f"Imported {run.name} ({run.id}){note * (run in imported.copies)}." for run in imported.added),
+        *(f"Already saved: {run.name} ({run.id})." for run in imported.already_here),
+    ]
+    value = {
+        "imported": [run.to_dict() for run in imported.added],
+        "already_here": [run.to_dict() for run in imported.already_here],
+    }
+    output.outcome(as_json, value, *(lines or ["The archive holds no runs."]))
     return 0
-
-
-def _print_imported(imported: Imported) -> None:
-    for run in imported.added:
-        note = "; a different run already has its old id" if run in imported.copies else ""
-        output.line(f"Imported {run.name} ({run.id}){note}.")
-    for run in imported.already_here:
-        output.line(f"Already saved: {run.name} ({run.id}).")
-    if not imported.added and not imported.already_here:
-        output.line("The archive holds no runs.")

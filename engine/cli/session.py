@@ -1,4 +1,4 @@
-"""What the verbs that train share: the store and a runner, a progress line on the terminal, and Ctrl+C.
+"""What the verbs share: the store, what is found in it by an id, a runner, a progress line, and Ctrl+C.
 
 The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Progress is shown only
 on a terminal.
@@ -10,26 +10,26 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType, TracebackType
-from typing import Annotated, Any, Self
+from functools import cached_property
+from types import FrameType
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from engine.busyness import Watch
 from engine.cli import output
-from engine.cli.options import Asked
+from engine.cli.options import Asked, LabelledExperiment, sides_of
 from engine.cli.output import aside, progress_console, warning
 from engine.compare.figures import SPEED
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
-from engine.experiment.own.trust import TrustedCode
-from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.value import printable
+from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
@@ -58,9 +58,7 @@ class Interrupt:
             self._before = signal.signal(signal.SIGINT, self._on_first)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
@@ -89,9 +87,7 @@ class ProgressLine:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def _update(self, **changes: Any) -> None:
@@ -103,6 +99,10 @@ class ProgressLine:
             self._progress.console.print(printable(text), soft_wrap=True)
         elif always:
             warning(text)
+
+
+def _how_far(phase: Phase) -> str:
+    return "" if phase.fraction is None else f" {100 * phase.fraction:.0f} %"
 
 
 def text_column(form: str) -> TextColumn:
@@ -126,9 +126,8 @@ class PhaseProgress(ProgressLine):
     def show(self, event: Event) -> None:
         """Takes one event."""
         if isinstance(event, Phase):
-            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
             what = event.detail or event.name.value.capitalize()
-            self._update(description=f"{self._prefix}{what}{how_far}")
+            self._update(description=f"{self._prefix}{what}{_how_far(event)}")
         elif isinstance(event, Log):
             self._say(event.message, always=event.level == "problem")
 
@@ -154,8 +153,7 @@ class RunProgress(ProgressLine):
             done, total = event.resumed_step or 0, event.total_steps
             self._update(completed=done, total=total, steps=f"{total:,}")
         elif isinstance(event, Phase):
-            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
-            self._update(description=f"{self._title}: {event.name.value}{how_far}")
+            self._update(description=f"{self._title}: {event.name.value}{_how_far(event)}")
         elif isinstance(event, Samples) and event.step:
             figures = f"{SPEED.text_with_unit(event.samples_per_second[-1])}  loss {event.loss[-1]:.3f}"
             self._update(completed=event.step[-1], figures=f"{figures}{self._accuracy}")
@@ -175,7 +173,10 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 @dataclass(frozen=True)
 class Session:
-    """Open for the length of one verb; `interrupt` says whether Ctrl+C was pressed."""
+    """Open for the length of one verb; `interrupt` knows of Ctrl+C.
+
+    `watch` looks at the machine from before any work of the verb's own.
+    """
 
     store: Store
     launcher: Launcher
@@ -188,21 +189,87 @@ class Session:
         if self.interrupt.asked:
             raise InterruptError
 
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What can be chosen on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
+        catalog = self.runner.catalog()
+        self.raise_if_interrupted()
+        return catalog
+
+    def on_gpu(self, asked: Asked) -> bool:
+        """True if the device that the options name is a GPU."""
+        device = self.catalog.device(str(asked.settings(True).get("device", "auto")))
+        return device.is_gpu if device is not None else self.catalog.has_gpu
+
+    def experiment(self, asked: Asked, *, trusts_all: bool) -> Experiment:
+        """The experiment that the options describe, whose code may run. Raises ProblemError."""
+        # asking costs an import of torch, so it is asked only where the answer matters
+        on_gpu = not asked.depends_on_gpu or self.on_gpu(asked)
+        experiment = experiment_from(asked.settings(on_gpu))
+        self.accept(asked, [experiment], on_gpu=on_gpu, trusts_all=trusts_all)
+        return experiment
+
+    def sides(
+        self, asked: Asked, precisions: list[str] | None, *, trusts_all: bool
+    ) -> list[LabelledExperiment]:
+        """The sides that the options describe, whose code may run. Raises ProblemError."""
+        on_gpu = self.on_gpu(asked)
+        sides = sides_of(asked, precisions, on_gpu=on_gpu)
+        self.accept(asked, [experiment for _, experiment in sides], on_gpu=on_gpu, trusts_all=trusts_all)
+        return sides
+
+    def accept(
+        self,
+        asked: Asked,
+        experiments: Sequence[Experiment],
+        *,
+        on_gpu: bool,
+        trusts_all: bool,
+        named: Iterable[Code] = (),
+    ) -> None:
+        """Trusts the code of files that the command line names, and with --trust-code all of it.
+
+        `named` is the code of further such files. Raises ProblemError for experiments with other code.
+        """
+        for code in (asked.chosen_code(on_gpu), *named):
+            if code is not None:
+                self.launcher.trusted_code.name(code)
+        if trusts_all:
+            self.trust(experiments)
+        for experiment in experiments:
+            self.launcher.trusted_code.check(experiment)
+
+    def trust(self, experiments: Iterable[Experiment]) -> None:
+        """Trusts the code of experiments, which the user accepts with --trust-code."""
+        for experiment in experiments:
+            if (code := experiment.own_code) is not None:
+                self.launcher.trusted_code.add(code)
+
+    def warn_if_busy(self, experiment: Experiment) -> None:
+        """Says on a terminal what keeps the machine busy on which something is about to be measured."""
+        if not sys.stderr.isatty():
+            # nobody would read it in time, and a run that was disturbed says so itself
+            return
+        # the worker imports torch meanwhile, for longer than this
+        time.sleep(max(0.0, _LEAST_SECONDS - self.watch.seconds))
+        if busy := self.watch.look(experiment.device).sentence:
+            output.warning(f"{busy} A measurement made now may not be clean.")
+
 
 @contextmanager
-def open_session(target: Target) -> Iterator[Session]:
+def open_session(target: Target, *, saves: bool = True) -> Iterator[Session]:
     """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended.
 
-    The machine does not go to sleep meanwhile.
+    The machine does not go to sleep meanwhile. Raises ProblemError where nothing can be saved that is to be.
     """
     with Store() as store, Launcher(target) as launcher, kept_awake():
-        store.recover()
-        # what is trained and cannot be saved is lost
-        store.check_writable()
-        for note in store.notes:
-            output.aside(note)
-        # it imports torch while another worker reads the catalog
-        launcher.prepare()
+        if saves:
+            store.recover()
+            store.check_writable()
+            for note in store.notes:
+                output.aside(note)
+            # it imports torch while another worker reads the catalog
+            launcher.prepare()
         runner, watch = Runner(store, launcher), Watch()
         with Interrupt(runner.stop) as interrupt:
             try:
@@ -211,67 +278,6 @@ def open_session(target: Target) -> Iterator[Session]:
                 if interrupt.asked:
                     raise InterruptError from None
                 raise
-
-
-def accept_code(
-    trusted: TrustedCode,
-    asked: Asked,
-    experiments: Iterable[Experiment],
-    *,
-    on_gpu: bool,
-    accepts_all: bool,
-    named: Iterable[Code] = (),
-) -> None:
-    """Trusts the code of files that the command line names; with `accepts_all` that of all the experiments.
-
-    `named` is the code of further such files. Raises ProblemError for experiments with other code.
-    """
-    experiments = tuple(experiments)
-    for code in (asked.chosen_code(on_gpu), *named):
-        if code is not None:
-            trusted.name(code)
-    if accepts_all:
-        trust_all(trusted, experiments)
-    for experiment in experiments:
-        trusted.check(experiment)
-
-
-def trust_all(trusted: TrustedCode, experiments: Iterable[Experiment]) -> None:
-    """Trusts the code of experiments, which the user accepts with --trust-code."""
-    for experiment in experiments:
-        if (code := experiment.own_code) is not None:
-            trusted.add(code)
-
-
-def warn_if_busy(watch: Watch, experiment: Experiment) -> None:
-    """Says on a terminal what keeps the machine busy on which something is about to be measured."""
-    if not sys.stderr.isatty():
-        # nobody would read it in time, and a run that was disturbed says so itself
-        return
-    # the worker imports torch meanwhile, for longer than this
-    time.sleep(max(0.0, _LEAST_SECONDS - watch.seconds))
-    if busy := watch.look(experiment.device).sentence:
-        output.warning(f"{busy} A measurement made now may not be clean.")
-
-
-def read_catalog(runner: Runner) -> Catalog:
-    """What can be chosen on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
-    with Interrupt(runner.stop) as interrupt:
-        try:
-            catalog = runner.catalog()
-        except ProblemError:
-            if interrupt.asked:
-                raise InterruptError from None
-            raise
-    if interrupt.asked:  # too late to stop the catalog
-        raise InterruptError
-    return catalog
-
-
-def has_gpu(asked: Asked, catalog: Catalog) -> bool:
-    """Whether the device that the options name is a GPU."""
-    device = catalog.device(str(asked.settings(True).get("device", "auto")))
-    return device.is_gpu if device is not None else catalog.has_gpu
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:
@@ -289,3 +295,55 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
     if isinstance(last, Failed) and last.problem.kind in (Kind.REQUEST, Kind.NO_ENGINE) and not began:
         raise ProblemError(last.problem)
     return last
+
+
+RUN, SWEEP, STUDY = "run", "sweep", "study"
+
+Id = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The id of a run, sweep or study, or any unambiguous beginning of it."),
+]
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", help="Ids of runs, sweeps or studies, or their unambiguous beginnings."),
+]
+
+
+class Found(NamedTuple):
+    """A run, sweep or study in the store."""
+
+    kind: str
+    id: str
+
+
+def find(store: Store, start: str) -> Found:
+    """The only run, sweep or study whose id starts so. Raises ProblemError."""
+    tables = ((RUN, store), (SWEEP, store.sweeps), (STUDY, store.studies))
+    found = [Found(kind, each) for kind, table in tables for each in table.starting(start)]
+    if len(found) == 1:
+        return found[0]
+    shown = shortened(start)
+    if found:
+        ids = ", ".join(each.id for each in found[:6])
+        message, remedy = f"'{shown}' is the start of more than one id: {ids}.", "Give more of the id."
+    else:
+        message = f"There is no run, sweep or study whose id starts with '{shown}'."
+        remedy = "See the ids with `ammeter results`."
+    raise ProblemError(request_problem(message, remedy, key="id", value=start))
+
+
+@contextmanager
+def saved_results(*, writes: bool = False) -> Iterator[Store]:
+    """The store, in which runs whose process is gone count as interrupted.
+
+    Where nothing can be saved, a verb that `writes` gets a ProblemError, any other a warning on stderr.
+    """
+    with Store() as store:
+        store.recover()
+        for note in store.notes:
+            output.aside(note)
+        if writes:
+            store.check_writable()
+        elif store.unwritable is not None:
+            output.warning(store.unwritable.message)
+        yield store

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from engine.busyness import Watch
 from engine.cli import output
-from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgress, read_catalog
+from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgress, Session
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -19,10 +17,9 @@ from engine.export.formats import Kind as Formats
 from engine.export.kinds import limit, numerics, profile, tune
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.events import Event, Failed, Finished, Summary
-from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.worker.launcher import Launcher, Target, kept_awake
+from engine.worker.launcher import Launcher
 
 A = TypeVar("A", bound=Answer)
 
@@ -66,28 +63,6 @@ PRINTED: Mapping[StudyKind, Printed] = {
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What a verb works with; `watch` looks at the machine from before the catalog was read."""
-
-    store: Store
-    launcher: Launcher
-    catalog: Catalog
-    watch: Watch
-
-
-@contextmanager
-def open_desk(target: Target = Target.PROCESS) -> Iterator[Desk]:
-    """Opens the store and reads the catalog. Raises ProblemError where nothing can be saved."""
-    with Store() as store, Launcher(target) as launcher, kept_awake():
-        store.recover()
-        store.check_writable()
-        # it imports torch while another worker reads the catalog
-        launcher.prepare()
-        watch = Watch()
-        yield Desk(store, launcher, read_catalog(Runner(store, launcher)), watch)
-
-
-@dataclass(frozen=True)
 class Followed(Generic[A]):
     """A study as it was left, and how it ended."""
 
@@ -100,22 +75,8 @@ class Followed(Generic[A]):
         return self.study.answer
 
     @property
-    def problem(self) -> Problem | None:
-        return self.last.problem if isinstance(self.last, Failed) else None
-
-    @property
     def is_unfinished(self) -> bool:
         return isinstance(self.last, Finished) and self.last.stopped
-
-    @property
-    def saved_id(self) -> str | None:
-        """Its id in the store; None where nothing of it is kept."""
-        return self.study.id if self.study.is_known else None
-
-    def export(self, paths: Iterable[str] | None, *, force: bool) -> None:
-        """Writes what is known to the paths. Raises ProblemError."""
-        for path in paths or () if self.answer.is_known else ():
-            PRINTED[self.study.kind].formats.export(self.study, path, force=force)
 
     def tell(self, *, as_json: bool, is_failure: bool = False, failed_part: Problem | None = None) -> int:
         """Prints what is known, and returns the exit status.
@@ -124,9 +85,12 @@ class Followed(Generic[A]):
         """
         if not as_json and self.answer.is_known:
             _print(self.study)
-        whole = {"id": self.saved_id, **PRINTED[self.study.kind].values(self.study)}
-        problem = self.problem or failed_part
-        if problem is not None and (as_json or self.problem is not None):
+        # where nothing of it is kept, it has no id
+        saved_id = self.study.id if self.study.is_known else None
+        whole = {"id": saved_id, **PRINTED[self.study.kind].values(self.study)}
+        has_failed = isinstance(self.last, Failed)
+        problem = self.last.problem if isinstance(self.last, Failed) else failed_part
+        if problem is not None and (as_json or has_failed):
             output.error(problem, as_json, **whole)
         elif as_json:
             output.json_object(whole)
@@ -152,11 +116,19 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
         output.line(f"\n{study.problem.message}\n{study.problem.remedy}")
 
 
-def follow(driver: Driver[A], study: Study[A]) -> Followed[A]:
-    """Makes the study, with a progress line, until Ctrl+C stops it.
+def follow(
+    session: Session,
+    driver_of: Callable[[Store, Launcher, Catalog], Driver[A]],
+    study: Study[A],
+    to: Iterable[str] | None,
+    *,
+    force: bool,
+) -> Followed[A]:
+    """Makes the study, with a progress line, until Ctrl+C stops it, and writes what is known to the paths.
 
     Raises ProblemError for a request that was refused before anything was known.
     """
+    driver = driver_of(session.store, session.launcher, session.catalog)
     last: Event = Finished(summary=Summary(), stopped=True)
     with Interrupt(driver.stop) as interrupt, PhaseProgress() as progress:
         for known in driver.follow(study):
@@ -171,4 +143,6 @@ def follow(driver: Driver[A], study: Study[A]) -> Followed[A]:
                 driver.stop()
     if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not study.answer.is_known:
         raise ProblemError(last.problem)
+    for path in to or () if study.answer.is_known else ():
+        PRINTED[study.kind].formats.export(study, path, force=force)
     return Followed(study, last, interrupt.asked)

@@ -9,38 +9,46 @@ from typing import Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.lookup import STUDY, SWEEP, Id, find, saved_results
-from engine.cli.options import Asked, Precisions, Repeats, sides_of
+from engine.cli.options import LabelledExperiment, Precisions, Repeats, sides_of
+from engine.cli.questions import resume_tuning
 from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
+    STUDY,
+    SWEEP,
+    Id,
     Session,
     TargetOption,
-    accept_code,
-    has_gpu,
+    find,
     open_session,
+    saved_results,
     train,
-    trust_all,
-    warn_if_busy,
 )
-from engine.cli.sweep.options import DryRun, Request, Swept, TimeLimit, ToWithin, is_sweep, plan_from
-from engine.cli.sweep.verbs import compare_grid, resume_sweep
-from engine.cli.tune import resume_tuning
+from engine.cli.sweep import (
+    DryRun,
+    Request,
+    Swept,
+    TimeLimit,
+    ToWithin,
+    compare_grid,
+    is_sweep,
+    plan_from,
+    resume_sweep,
+)
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.figures import Cell, Figure, FigureRow
-from engine.compare.published import published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.value import shortened
-from engine.export.kinds.published import as_json as published_json
-from engine.export.kinds.published import published_section
+from engine.export.report.published import as_json as published_json
+from engine.export.report.published import published_beside, published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -61,12 +69,8 @@ def run(
     options.refuse_limit(asked)
     experiment_from(asked.settings(True))
     with open_session(target) as session:
-        # asking costs an import of torch, so it is asked only where the answer matters
-        on_gpu = not asked.depends_on_gpu or has_gpu(asked, session.runner.catalog())
-        session.raise_if_interrupted()
-        experiment = experiment_from(asked.settings(on_gpu))
-        accept_code(session.launcher.trusted_code, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
-        warn_if_busy(session.watch, experiment)
+        experiment = session.experiment(asked, trusts_all=trust_code)
+        session.warn_if_busy(experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
 
@@ -92,9 +96,9 @@ def resume(
     with open_session(target) as session:
         saved = session.store.run(found_id)
         if trust_code:
-            trust_all(session.launcher.trusted_code, [saved.experiment])
+            session.trust([saved.experiment])
         queued = session.store.requeue(saved.id)
-        warn_if_busy(session.watch, queued.experiment)
+        session.warn_if_busy(queued.experiment)
         outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
 
@@ -147,24 +151,16 @@ def compare(
             remedy = "Export its runs with `ammeter export --published`."
             raise ProblemError(request_problem(message, remedy, key="sweep"))
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
-    _sides(asked, precision, on_gpu=True)
+    _check_count(sides_of(asked, precision, on_gpu=True))
     with open_session(target) as session:
-        catalog = session.runner.catalog()
-        session.raise_if_interrupted()
-        on_gpu = has_gpu(asked, catalog)
-        sides = _sides(asked, precision, on_gpu=on_gpu)
-        turns = in_turns(sides, repeats)
+        catalog, sides = session.catalog, session.sides(asked, precision, trusts_all=trust_code)
+        _check_count(sides)
         for _, experiment in sides:
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
-        experiments = [experiment for _, experiment in sides]
-        accept_code(session.launcher.trusted_code, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
-        warn_if_busy(session.watch, sides[0][1])
-        outcome = _train_turns(session, sides, turns, name)
+        session.warn_if_busy(sides[0][1])
+        outcome = _train_turns(session, sides, in_turns(sides, repeats), name)
     return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)
-
-
-Sides = list[tuple[str, Experiment]]
 
 
 @dataclass(frozen=True)
@@ -177,17 +173,17 @@ class _Outcome:
     problem: Problem | None
 
 
-def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
-    sides = sides_of(asked, precisions, on_gpu=on_gpu)
+def _check_count(sides: Sequence[LabelledExperiment]) -> None:
     if len(sides) < 2:
-        value = ", ".join(precisions or ())
+        value = ", ".join(experiment.precision for _, experiment in sides)
         message = f"precision is {shortened(value)}, but a comparison needs two or more."
         remedy = "Give --precision once for each, the baseline first."
         raise ProblemError(request_problem(message, remedy, key="precision", value=value))
-    return sides
 
 
-def _train_turns(session: Session, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
+def _train_turns(
+    session: Session, sides: Sequence[LabelledExperiment], turns: Sequence[Turn], name: str | None
+) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import platform
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -14,9 +17,34 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.experiment.paths import from_environment, platform_data
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.lock import mark_in_use
-from engine.installation.place import CURRENT, MANIFEST, PACKAGES, engines_folder, installation_folder
+from engine.installation.control import mark_in_use
+
+CURRENT = "current.json"
+MANIFEST = "installation.json"
+PACKAGES = "packages"
+
+
+def engines_folder() -> Path:
+    """AMMETER_ENGINE, or `engine` beside the platform's user data. AMMETER_HOME does not move it."""
+    return from_environment("AMMETER_ENGINE") or platform_data() / "engine"
+
+
+def installation_folder(folder: Path, name: str) -> Path:
+    """The folder of the installation `name` in the engines' folder."""
+    return installations_folder(folder) / name
+
+
+def installations_folder(folder: Path) -> Path:
+    """The folder of all installations in the engines' folder."""
+    return folder / "installations"
+
+
+def downloads_folder(folder: Path) -> Path:
+    """The folder of wheels in the engines' folder."""
+    return folder / "downloads"
+
 
 TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
 """In the environment of a worker: the packages to use in place of the installation in use."""
@@ -66,7 +94,11 @@ class Engine:
 
 
 class Current(BaseModel):
-    """The content of current.json."""
+    """The content of current.json in the engines' folder, which is replaced atomically.
+
+    Beside it are `installations`, each with its packages and installation.json, which is written last, and
+    `downloads`, of wheels, whole or in part, until they are installed.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -175,18 +207,58 @@ def _why_unusable(installation: Installation, packages: Path) -> str | None:
     return None
 
 
-_REMEDY = "Set it up in Help > Engine, or with `ammeter engine install`."
 _ABSENT = Problem(
     kind=Kind.NO_ENGINE,
     message="The engine is not set up: PyTorch has to be downloaded first.",
-    remedy=_REMEDY,
+    remedy="Set it up in Help > Engine, or with `ammeter engine install`.",
 )
 
 
 def broken(why: str) -> Problem:
     """An engine that is there and cannot be used; `why` continues the sentence."""
-    return Problem(
-        kind=Kind.NO_ENGINE,
-        message=f"The engine cannot be used: {why}.",
-        remedy="Repair it in Help > Engine, or with `ammeter engine install`.",
-    )
+    remedy = "Repair it in Help > Engine, or with `ammeter engine install`."
+    return Problem(kind=Kind.NO_ENGINE, message=f"The engine cannot be used: {why}.", remedy=remedy)
+
+
+def whole_problem(folder: Path | None = None) -> Problem | None:
+    """The files that the engine lacks; None for a whole one. It may take seconds: for a thread."""
+    engine = engine_here(folder)
+    if engine.state is not State.READY or engine.installation is None or engine.packages is None:
+        return engine.problem
+    why = _what_is_missing(engine.packages, engine.installation.packages)
+    return None if why is None else broken(why)
+
+
+def _what_is_missing(packages: Path, versions: dict[str, str]) -> str | None:
+    records = {_normal(path.parent.name.split("-")[0]): path for path in packages.glob("*.dist-info/RECORD")}
+    for name in versions:
+        if _normal(name) not in records:
+            return f"the package {name} is missing from it"
+    for record in records.values():
+        try:
+            for file, size_bytes in _listed(record):
+                if _size(packages, file) != size_bytes:
+                    state = "is missing" if _size(packages, file) is None else "is not whole"
+                    return f"its file {file} {state}"
+        except (OSError, ValueError, csv.Error):
+            return f"its file {record.relative_to(packages).as_posix()} cannot be read"
+    return None
+
+
+def _listed(record: Path) -> Iterator[tuple[str, int]]:
+    """The files of a RECORD with their sizes; not itself, nor compiled ones, which Python may write anew."""
+    with record.open(newline="", encoding="utf-8") as lines:
+        for file, _, size in csv.reader(lines):
+            if size and not file.endswith(".pyc"):
+                yield file, int(size)
+
+
+def _size(packages: Path, file: str) -> int | None:
+    try:
+        return os.stat(os.path.join(packages, file)).st_size  # noqa: PTH116, PTH118 - of twenty thousand files
+    except OSError:
+        return None
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

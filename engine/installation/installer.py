@@ -10,29 +10,43 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import ExitStack
 from pathlib import Path
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.value import BYTES_PER_MIB
 from engine.installation import problems
-from engine.installation.events import Installed, InstallEvent, Planned, Stage, StageBegan, Unpacked
-from engine.installation.fetching.control import Control, Stopped
-from engine.installation.fetching.download import Downloads, wheel_path
-from engine.installation.fetching.uv import run_uv
-from engine.installation.installed import Current, Installation, current_name, platform_here, python_here
-from engine.installation.lock import is_in_use, sole
-from engine.installation.place import (
+from engine.installation.control import Control, Stopped, is_in_use, sole
+from engine.installation.download import Downloads, wheel_path
+from engine.installation.installed import (
     CURRENT,
     MANIFEST,
     PACKAGES,
+    Current,
+    Installation,
+    current_name,
     downloads_folder,
     engines_folder,
     installation_folder,
     installations_folder,
+    platform_here,
+    python_here,
 )
 from engine.installation.plan import make_plan
-from engine.installation.wanted import Plan, Wanted
+from engine.installation.uv import run_uv
+from engine.installation.wanted import (
+    Installed,
+    InstallEvent,
+    Plan,
+    Planned,
+    Stage,
+    StageBegan,
+    Unpacked,
+    Wanted,
+)
+from engine.words.numbers import memory_text
 
 _EVENT_SECONDS = 0.3
 _CACHE = "uv"
@@ -42,24 +56,14 @@ _CACHE = "uv"
 class Installer:
     """Installs into `folder`, by default the user's; `try_out` raises ProblemError for useless packages.
 
-    `pause`, `go_on` and `stop` may be called from any thread; for one installation.
+    For one installation. Any thread may call `pause`, which waits with fetching or before the next stage,
+    `go_on`, and `stop`, after which what was fetched is kept for the next.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
         self._folder, self._try_out = folder or engines_folder(), try_out
-        self._control = Control()
-
-    def pause(self) -> None:
-        """Waits with fetching, or before the next stage, until `go_on`."""
-        self._control.pause()
-
-    def go_on(self) -> None:
-        """Ends a pause."""
-        self._control.go_on()
-
-    def stop(self) -> None:
-        """Ends the installation; what was fetched is kept for the next."""
-        self._control.stop()
+        self._control = control = Control()
+        self.pause, self.go_on, self.stop = control.pause, control.go_on, control.stop
 
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
         """Installs, going on with what an earlier attempt fetched; ends without `Installed` if it is stopped.
@@ -85,18 +89,22 @@ class Installer:
         self._control.check()
         # short, since Windows takes paths of 260 characters, of which torch's own files need 126
         name = secrets.token_hex(4)
-        with _removed_on_failure(installation_folder(self._folder, name)) as place:
+        place = installation_folder(self._folder, name)
+        with ExitStack() as cleaning:
+            cleaning.callback(shutil.rmtree, place, ignore_errors=True)
             yield StageBegan(Stage.UNPACKING)
             yield from self._unpack([wheel_path(wheel, downloads) for wheel in plan.wheels], place)
             self._control.check()
             yield StageBegan(Stage.TRYING)
-            trial = _Work(lambda: self._try_out(place / PACKAGES))
-            while not trial.has_ended_after(_EVENT_SECONDS):
+            trial = _begun(lambda: self._try_out(place / PACKAGES))
+            while not wait([trial], _EVENT_SECONDS).done:
                 # a worker that is left to itself ends with its step, or with this process
                 self._control.sleep(0)
+            trial.result()
             installation = _describe(plan, place)
             with problems.writing(self._folder):
                 _write(place / MANIFEST, installation.model_dump_json(indent=1))
+            cleaning.pop_all()
         with problems.writing(self._folder):
             _write(self._folder / CURRENT, Current(name=name).model_dump_json())
         _remove_unused(self._folder)
@@ -112,21 +120,24 @@ class Installer:
         arguments = ["pip", "install", "--python", sys.executable, "--no-index", "--no-deps"]
         arguments += ["--link-mode", "hardlink", "--target", str(packages), *map(str, wheels)]
         is_left = threading.Event()
-        work = _Work(lambda: run_uv(arguments, cache=cache, is_stopped=is_left.is_set))
+        work = _begun(lambda: run_uv(arguments, cache=cache, is_stopped=is_left.is_set))
         try:
-            while not work.has_ended_after(_EVENT_SECONDS):
+            while not wait([work], _EVENT_SECONDS).done:
                 self._control.sleep(0)
                 yield Unpacked(min(_size(cache)[1], total), total)
+            work.result()
         finally:
             is_left.set()
-            work.join()
+            wait([work])
         shutil.rmtree(cache, ignore_errors=True)
         yield Unpacked(total, total)
 
     def _require_space(self, needed_bytes: int) -> None:
         free_bytes = shutil.disk_usage(self._folder).free
         if needed_bytes > free_bytes:
-            raise ProblemError(problems.no_space(needed_bytes, free_bytes, self._folder))
+            needed, free = (memory_text(count / BYTES_PER_MIB) for count in (needed_bytes, free_bytes))
+            message = f"The engine needs {needed}, and {free} are free at {self._folder}."
+            raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=problems.ROOM))
 
 
 def remove(folder: Path | None = None) -> int:
@@ -181,15 +192,6 @@ def _unused(folder: Path) -> list[Path]:
     return [place for place in installations.iterdir() if place.name != current]
 
 
-@contextmanager
-def _removed_on_failure(place: Path) -> Iterator[Path]:
-    try:
-        yield place
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-
-
 def _describe(plan: Plan, place: Path) -> Installation:
     files, size_bytes = _size(place)
     return Installation(
@@ -222,10 +224,8 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
             with zipfile.ZipFile(wheel) as archive:
                 total += sum(member.file_size for member in archive.infolist())
         except (OSError, zipfile.BadZipFile) as error:
-            message = f"{wheel.name} cannot be read: {error}."
-            raise ProblemError(
-                request_problem(message, "Remove the file and start again.", value=wheel)
-            ) from error
+            message, remedy = f"{wheel.name} cannot be read: {error}.", "Remove the file and start again."
+            raise ProblemError(request_problem(message, remedy, value=wheel)) from error
     return total
 
 
@@ -246,28 +246,15 @@ def _size(folder: Path) -> tuple[int, int]:
     return files, size_bytes
 
 
-class _Work:
-    """A function in a thread."""
+def _begun(function: Callable[[], object]) -> Future[object]:
+    """A function at work in a thread that ends with this process."""
+    future: Future[object] = Future()
 
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Waits for its end."""
-        self._thread.join()
-
-    def has_ended_after(self, seconds: float) -> bool:
-        """Waits that long for its end. Raises its error."""
-        self._thread.join(seconds)
-        if not self._thread.is_alive() and self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self._function()
+            future.set_result(function())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            self._error = error
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

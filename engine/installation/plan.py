@@ -20,13 +20,13 @@ from urllib.request import url2pathname
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.experiment.value import shortened
-from engine.installation.fetching.connection import Broken, Connections, RefusedError, is_address
-from engine.installation.fetching.control import Stopped
-from engine.installation.fetching.uv import never, run_uv
-from engine.installation.machine.builds import automatic_backend, build_title, builds_for
-from engine.installation.machine.hardware import hardware_here
-from engine.installation.place import downloads_folder, engines_folder
+from engine.installation.builds import automatic_backend, build_title, builds_for
+from engine.installation.connection import Broken, Connections, RefusedError, is_address
+from engine.installation.control import Stopped
+from engine.installation.hardware import hardware_here
+from engine.installation.installed import downloads_folder, engines_folder
 from engine.installation.problems import OTHER_SOURCE, no_address, unreachable
+from engine.installation.uv import never, run_uv
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
@@ -63,6 +63,8 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     factor = _CUDA_UNPACKED_FACTOR if backend.startswith("cu") else _UNPACKED_FACTOR
     unpacked = int(factor * sum(wheel.size_bytes for wheel in wheels))
     copied = sum(wheel.size_bytes for wheel in wheels if not wheel.address.startswith("file:"))
+    # the disk where the folder is or will be
+    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return Plan(
         wanted=wanted,
         backend=backend,
@@ -71,7 +73,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
         folder=folder,
         fetched_bytes=sum(_fetched_bytes(wheel, downloads_folder(folder)) for wheel in wheels),
         needed_bytes=copied + unpacked,
-        free_bytes=_free_bytes(folder),
+        free_bytes=shutil.disk_usage(place).free,
         note=note,
     )
 
@@ -175,9 +177,7 @@ def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
         for name in REQUIREMENTS:
             versions = [path.name.split("-")[1] for path in folder.glob(f"{name}-*+{backend}-*.whl")]
             if versions:
-                newest = max(
-                    versions, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]
-                )
+                newest = max(versions, key=lambda version: [*map(int, re.findall(r"\d+", version))])
                 bounds[name] = f"=={newest}"
         if bounds:
             return bounds
@@ -247,14 +247,9 @@ def _require_address(mirror: str | None) -> None:
     if mirror is not None and not is_address(mirror):
         # without a password
         shown = shortened(mirror.rpartition("@")[2])
-        raise ProblemError(
-            request_problem(
-                f"The mirror '{shown}' is no address of a package index.",
-                "Give it in full, such as https://packages.example.org/simple.",
-                key="mirror",
-                value=shown,
-            )
-        )
+        message = f"The mirror '{shown}' is no address of a package index."
+        remedy = "Give it in full, such as https://packages.example.org/simple."
+        raise ProblemError(request_problem(message, remedy, key="mirror", value=shown))
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
@@ -264,13 +259,9 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
 def _require_names(extras: Iterable[str]) -> None:
     for extra in extras:
         if _NAME.fullmatch(extra) is None:
-            raise ProblemError(
-                request_problem(
-                    f"'{shortened(extra.rpartition('@')[2].strip())}' is no package of an index.",
-                    "Give its name, with a version if it matters, such as timm or timm>=1.0.",
-                    key="with",
-                )
-            )
+            message = f"'{shortened(extra.rpartition('@')[2].strip())}' is no package of an index."
+            remedy = "Give its name, with a version if it matters, such as timm or timm>=1.0."
+            raise ProblemError(request_problem(message, remedy, key="with"))
 
 
 def _require_backend(wanted: Wanted, backend: str) -> None:
@@ -278,14 +269,9 @@ def _require_backend(wanted: Wanted, backend: str) -> None:
         return
     source = wanted.source
     place = "mirror" if source.mirror is not None else "folder" if source.folder is not None else "index"
-    raise ProblemError(
-        request_problem(
-            f"The {place} has no build {wanted.backend} of PyTorch for this machine, only {backend}.",
-            f"Choose {backend} or another source.",
-            key="backend",
-            value=wanted.backend,
-        )
-    )
+    message = f"The {place} has no build {wanted.backend} of PyTorch for this machine, only {backend}."
+    remedy = f"Choose {backend} or another source."
+    raise ProblemError(request_problem(message, remedy, key="backend", value=wanted.backend))
 
 
 def _wheel(package: Mapping[str, Any]) -> Wheel:
@@ -319,12 +305,6 @@ def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:
     return 0
 
 
-def _free_bytes(folder: Path) -> int:
-    """The room on the disk where `folder` is or will be."""
-    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    return shutil.disk_usage(place).free
-
-
 _AT_ONCE, _POLL_SECONDS = 8, 0.1
 
 _Thing = TypeVar("_Thing")
@@ -339,9 +319,7 @@ def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], boo
     connections = Connections(source.mirror)
 
     def sized(wheel: Wheel) -> Wheel:
-        return (
-            wheel if wheel.size_bytes else replace(wheel, size_bytes=_size_bytes(wheel.address, connections))
-        )
+        return replace(wheel, size_bytes=wheel.size_bytes or _size_bytes(wheel.address, connections))
 
     return at_once(sized, wheels, connections, is_stopped)
 

@@ -19,8 +19,7 @@ from engine.protocol.profile import Limits
 class Train(Message):
     """Train an experiment and measure it, in a process of its own.
 
-    Checkpoints go to the folder `checkpoints`, if given. With `resume` the run continues from the last one
-    there as if it had never been stopped.
+    Checkpoints go to the folder `checkpoints`; with `resume` the run continues from the last one there.
     """
 
     job: Literal["train"] = "train"
@@ -34,14 +33,10 @@ class ReadCatalog(Message):
 
 
 class Examine(Message):
-    """Ask whether the machine is ready."""
-
     job: Literal["doctor"] = "doctor"
 
 
 class TryBatch(Message):
-    """Try whether the experiment's batch size fits its device."""
-
     job: Literal["try"] = "try"
     experiment: Experiment
 
@@ -79,8 +74,7 @@ class StudyNumerics(Message):
 class Profile(Message):
     """Record where the time of an experiment's step goes.
 
-    The trace is written to the file `trace`, if given, as gzipped JSON. `limits` are the device's if they
-    are known already; else they are measured.
+    The trace is written to the file `trace` as gzipped JSON. Without the device's `limits` they are measured.
     """
 
     job: Literal["profile"] = "profile"
@@ -144,14 +138,24 @@ def from_line(line: bytes) -> Request:
 
 @dataclass
 class Control:
-    """Shared by the loop and the worker's other threads.
+    """Shared by the training loop and the threads beside it.
 
     `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there while it
-    is set. `step` is the last step known to have completed on the device; the loop writes it and the
-    heartbeat reads it. `has_spilled` says whether a trial crawls in the host's memory.
+    is set. `step` is the last step known to have completed on the device; `has_spilled` says whether a trial
+    crawls in the host's memory.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)
     pause_requested: threading.Event = field(default_factory=threading.Event)
     step: int = 0
     has_spilled: Callable[[], bool] = lambda: False
+
+    def obey(self, command: Stop | Pause | Continue) -> None:
+        """Passes a command on to the loop."""
+        match command:
+            case Stop():
+                self.stop_requested.set()
+            case Pause():
+                self.pause_requested.set()
+            case Continue():
+                self.pause_requested.clear()

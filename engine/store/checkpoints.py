@@ -1,4 +1,4 @@
-"""The checkpoint files beside the store: whether a run can resume from them, and their deletion."""
+"""The checkpoint files beside the store: what keeps a run from resuming from them, and their deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder_of(store: Path, run_id: str) -> Path:
 
 
 def has_last(folder: Path) -> bool:
-    """Whether there is a checkpoint to resume from."""
+    """True if there is a checkpoint to resume from."""
     return checkpoint_path(folder, "last").is_file()
 
 
@@ -85,10 +85,6 @@ def _ended_by_nan(run: RunRecord) -> int | None:
 
 def status_after(last: Finished | Failed | None) -> Status:
     """The status of a run that ended so and is not trained again."""
-    match last:
-        case Finished(stopped=is_stopped):
-            return Status.STOPPED if is_stopped else Status.FINISHED
-        case Failed():
-            return Status.FAILED
-        case None:
-            return Status.INTERRUPTED
+    if isinstance(last, Finished):
+        return Status.STOPPED if last.stopped else Status.FINISHED
+    return Status.INTERRUPTED if last is None else Status.FAILED

@@ -122,7 +122,7 @@ class Connection:
         self._size = status.st_size
 
     def _is_whole(self) -> bool:
-        """Whether a file that became shorter is still whole: its log has the rest, or it was vacuumed."""
+        """True if a file that became shorter is still whole: its log has the rest, or it was vacuumed."""
         try:
             # from the disk, not from this connection's cache
             self._sqlite.execute("PRAGMA shrink_memory")

@@ -12,14 +12,15 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
 from engine import __version__
+from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import BYTES_PER_MIB
 from engine.store import format15
-from engine.store.backup import NoRoomError, back_up, backups
 from engine.store.schema import APPLICATION_ID, SCHEMA, STUDIES, VERSION
 
 _BUSY_SECONDS = 10.0
@@ -37,8 +38,19 @@ BESIDE = ("-wal", "-shm")
 """The endings of the files that SQLite keeps beside an open store."""
 
 
+_SPARE_BYTES = 16 * BYTES_PER_MIB
+"""What the migration itself may write."""
+
+
 class DamagedError(ProblemError):
     """Raised for a file that is not a store, or not a whole one."""
+
+
+class NoRoomError(OSError):
+    """Raised where the copy, and the migration after it, would not fit on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 class Opened(NamedTuple):
@@ -75,7 +87,7 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     unwritable = _unwritable(path, error)
     if unwritable is None:
         fail(path, error)
-    memory = _memory()
+    memory = _set_up(sqlite3.connect(":memory:", isolation_level=None))
     try:
         if path.exists() and path.stat().st_size:
             with _readable(path) as source:
@@ -111,7 +123,7 @@ def open_to_write(path: Path, vfs: str | None = None) -> Opened:
     try:
         _check(connection, path)
         notes = _choose_journal(connection)
-        _bring_up_to_date(connection, path, lambda version: _back_up(path, version, vfs))
+        _bring_up_to_date(connection, path, lambda version: back_up(path, version, vfs))
         _try_to_write(connection)
     except BaseException:
         connection.close()
@@ -123,7 +135,8 @@ def _bring_up_to_date(
     connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None = None
 ) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    _migrate(connection, path, back_up)
+    if _version(connection) != VERSION:
+        _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES)) <= tables:
         raise damaged(path)
@@ -222,10 +235,6 @@ def file_uri(path: PurePath) -> str:
     return re.sub(r"^file://(?=[^/])", "file:////", path.as_uri())
 
 
-def _memory() -> sqlite3.Connection:
-    return _set_up(sqlite3.connect(":memory:", isolation_level=None))
-
-
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     return connection
@@ -292,11 +301,7 @@ def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
     )
 
 
-def _migrate(
-    connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None = None
-) -> None:
-    if _version(connection) == VERSION:
-        return
+def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None) -> None:
     connection.execute("BEGIN IMMEDIATE")
     copy: Path | None = None
     try:
@@ -317,26 +322,63 @@ def _migrate(
         # SQLite has rolled back by itself when the disk is full
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        if copy is not None and isinstance(error, sqlite3.Error) and _unwritable(path, error) is None:
-            _fail_to_migrate(path, copy, error)
-        raise
+        if copy is None or not isinstance(error, sqlite3.Error) or _unwritable(path, error) is not None:
+            raise
+        if _DAMAGE.search(str(error)):
+            raise damaged(path) from error
+        message = (
+            f"The saved runs at {path} could not be brought up to date: {error}. "
+            f"They are as they were, and a copy of them is at {copy}."
+        )
+        remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
+        raise ProblemError(_problem(message, remedy)) from error
 
 
-def _back_up(path: Path, version: int, vfs: str | None) -> Path:
+def back_up(path: Path, version: int, vfs: str | None) -> Path:
+    """Copies the store at `path`, of that version, with its log, and returns the copy's path.
+
+    The copy is kept until the store proves good: once a window has read its runs and been closed, or a verb
+    that reads them has ended well. Nobody may write meanwhile. Raises OSError and sqlite3.Error.
+    """
+    place = path.with_name(f"{path.name}.v{version}.backup")
+    part = part_path(place)
     # a connection that is writing cannot be copied from
     with closing(_connect(path, "ro", vfs)) as source:
-        return back_up(source, path, version)
+        size = _scalar(source, "PRAGMA page_count") * _scalar(source, "PRAGMA page_size")
+        if shutil.disk_usage(path.parent).free < size + _SPARE_BYTES:
+            raise NoRoomError(path.parent)
+        part.unlink(missing_ok=True)
+        try:
+            with closing(sqlite3.connect(part)) as copy:
+                # a torn copy is thrown away, so it needs no journal
+                copy.execute("PRAGMA journal_mode = OFF")
+                source.backup(copy)
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
+            part.replace(place)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+    return place
 
 
-def _fail_to_migrate(path: Path, copy: Path, error: sqlite3.Error) -> NoReturn:
-    if _DAMAGE.search(str(error)):
-        raise damaged(path) from error
-    message = (
-        f"The saved runs at {path} could not be brought up to date: {error}. "
-        f"They are as they were, and a copy of them is at {copy}."
-    )
-    remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
-    raise ProblemError(_problem(message, remedy)) from error
+def backups(path: Path) -> list[Path]:
+    """The copies of the store at `path`, the newest format last."""
+    name = re.compile(re.escape(path.name) + r"\.v(\d+)\.backup")
+    versions: dict[Path, int] = {}
+    with suppress(OSError):
+        found = ((place, name.fullmatch(place.name)) for place in path.parent.iterdir())
+        versions = {place: int(match[1]) for place, match in found if match}
+    return sorted(versions, key=versions.__getitem__)
+
+
+def remove_backups(path: Path) -> None:
+    """Removes the copies of the store at `path`, which has proven good."""
+    for place in backups(path):
+        # a folder that cannot be written keeps them
+        with suppress(OSError):
+            place.unlink()
 
 
 def _version(connection: sqlite3.Connection) -> int:

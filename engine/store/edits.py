@@ -1,4 +1,4 @@
-"""What a user changes in a saved run: its name, tags, note, pin, colour and folder, and its deletion.
+"""What a user changes in saved runs: names, tags, notes, pins, colours and folders, and their deletion.
 
 A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
 """
@@ -9,17 +9,21 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import one_line, printable, shortened
 from engine.store import checkpoints, journal
-from engine.store.queue import claims
+from engine.store.connection import Connection
+from engine.store.queue import leave, may_take, row_of
+from engine.store.readings import Readings
 from engine.store.record import Status
 from resources.looks import OWN_COLOURS
 
+KEPT_SECONDS = 24 * 3600.0
+"""How long a deletion that its window never finished can be taken back."""
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
@@ -73,61 +77,122 @@ def cleaned_folder(folder: str) -> str:
     return name
 
 
-def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:
-    """Gives a run another name. Raises ProblemError for an empty one."""
-    if not cleaned_name(name):
-        raise ProblemError(request_problem("name is empty.", "Give the run a name.", key="name", value=name))
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET name = ? WHERE id = ?", (cleaned_name(name), run_id))
+class Edits(Readings):
+    """What `Readings` reads, and what a user changes in it: of several runs all or none."""
+
+    def __init__(self, connection: Connection, path: Path) -> None:
+        super().__init__(connection)
+        self.path = path
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Gives a run another name. Raises ProblemError for an empty one."""
+        if not (kept := cleaned_name(name)):
+            problem = request_problem("name is empty.", "Give the run a name.", key="name", value=name)
+            raise ProblemError(problem)
+        self._set("name", {run_id: kept})
+
+    def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
+        """Gives a run these tags and no others; see `cleaned_tags` for what is kept of them."""
+        self.set_all_tags({run_id: tags})
+
+    def set_all_tags(self, tags: Mapping[str, Iterable[str]]) -> None:
+        """Gives runs, by id, these tags and no others."""
+        kept = {run_id: cleaned_tags(run_tags) for run_id, run_tags in tags.items()}
+        self._set("tags", {run_id: json.dumps(each, ensure_ascii=False) for run_id, each in kept.items()})
+
+    def set_note(self, run_id: str, note: str) -> None:
+        """Replaces a run's note; an empty one removes it."""
+        self._set("note", {run_id: cleaned_note(note)})
+
+    def set_pinned(self, run_ids: Iterable[str], is_pinned: bool) -> None:
+        """Pins runs to the top of the table, or unpins them."""
+        self._set("is_pinned", dict.fromkeys(run_ids, is_pinned))
+
+    def set_colour(self, run_ids: Iterable[str], colour: str | None) -> None:
+        """Gives runs one of `OWN_COLOURS`, or their precisions' colours with None."""
+        if colour is not None and colour not in OWN_COLOURS:
+            remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
+            message = f"There is no colour “{shortened(colour)}”."
+            raise ProblemError(request_problem(message, remedy, key="colour", value=colour))
+        self._set("colour", dict.fromkeys(run_ids, colour))
+
+    def set_folders(self, folders: Mapping[str, str]) -> None:
+        """Puts runs, by id, into folders; an empty name is none."""
+        self._set("folder", {run_id: cleaned_folder(folder) for run_id, folder in folders.items()})
+
+    def _set(self, column: str, values: Mapping[str, object]) -> None:
+        with self._connection.writing() as connection:
+            for run_id, value in values.items():
+                row_of(connection, run_id)
+                connection.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run_id))
+
+    def delete(self, run_ids: Iterable[str]) -> None:
+        """Deletes runs until they are restored or purged. A run that another process trains is refused."""
+        with self._connection.writing() as connection:
+            for run_id in run_ids:
+                _check_deletable(connection, run_id)
+                connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), run_id))
+                leave(connection, run_id)
+
+    def restore(self, run_ids: Iterable[str]) -> None:
+        """Restores deleted runs. Raises ProblemError where one was purged."""
+        with self._connection.writing() as connection:
+            bring_back(connection, run_ids)
+
+    def remove(self, run_ids: Iterable[str]) -> None:
+        """Deletes runs for good with their samples and checkpoints.
+
+        A run that another process trains is refused.
+        """
+        run_ids = tuple(run_ids)
+        with self._connection.writing() as connection:
+            for run_id in run_ids:
+                _check_deletable(connection, run_id)
+            self._drop(connection, run_ids)
+        self._drop_files(run_ids)
+
+    def purge(self, run_ids: Iterable[str]) -> None:
+        """Removes those of the runs that are deleted for good; restored runs stay."""
+        with self._connection.writing() as connection:
+            gone = [run_id for run_id in run_ids if is_deleted(connection, run_id)]
+            self._drop(connection, gone)
+        self._drop_files(gone)
+
+    def _drop(self, connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+        """Removes runs with all that was recorded, and comparisons and pictures with their last run.
+
+        Their checkpoints are only marked: `_drop_files` deletes them once this is committed.
+        """
+        for run_id in run_ids:
+            checkpoints.mark(self.checkpoints_folder(run_id))
+            row = connection.execute(
+                "SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)
+            ).fetchone()
+            connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+            leave(connection, run_id)
+            drop_comparison(connection, row["comparison"] if row else None)
+            journal.drop(connection, row["pictures"] if row else None)
+
+    def _drop_files(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            checkpoints.remove(self.checkpoints_folder(run_id))
+
+    def checkpoints_folder(self, run_id: str) -> Path:
+        """The folder of the run's checkpoints, if it has any."""
+        return checkpoints.folder_of(self.path, run_id)
 
 
-def set_tags(connection: sqlite3.Connection, run_id: str, tags: Iterable[str]) -> None:
-    """Gives a run these tags and no others."""
-    kept = json.dumps(cleaned_tags(tags), ensure_ascii=False)
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET tags = ? WHERE id = ?", (kept, run_id))
+def _check_deletable(connection: sqlite3.Connection, run_id: str) -> None:
+    row = row_of(connection, run_id)
+    if row["status"] == Status.RUNNING and not may_take(row["owner"]):
+        message = f"{row['name']} is being trained by another Ammeter."
+        raise ProblemError(request_problem(message, "Stop it there first.", key="run"))
 
 
-def set_note(connection: sqlite3.Connection, run_id: str, note: str) -> None:
-    """Replaces a run's note; an empty one removes it."""
-    kept = cleaned_note(note)
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET note = ? WHERE id = ?", (kept, run_id))
-
-
-def set_pinned(connection: sqlite3.Connection, run_id: str, is_pinned: bool) -> None:
-    """Pins a run to the top of the table, or unpins it."""
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET is_pinned = ? WHERE id = ?", (is_pinned, run_id))
-
-
-def set_colour(connection: sqlite3.Connection, run_id: str, colour: str | None) -> None:
-    """Gives a run one of `OWN_COLOURS`, or its precision's with None. Raises ProblemError for any other."""
-    if colour is not None and colour not in OWN_COLOURS:
-        remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
-        message = f"There is no colour “{shortened(colour)}”."
-        raise ProblemError(request_problem(message, remedy, key="colour", value=colour))
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET colour = ? WHERE id = ?", (colour, run_id))
-
-
-def set_folder(connection: sqlite3.Connection, run_id: str, folder: str) -> None:
-    """Puts a run into a folder; an empty name takes it out of its folder."""
-    kept = cleaned_folder(folder)
-    claims.row_of(connection, run_id)
-    connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (kept, run_id))
-
-
-KEPT_SECONDS = 24 * 3600.0
-"""How long a deletion that its window never finished can be taken back."""
-
-
-def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Marks runs as deleted. Raises ProblemError for a run that another process trains, or that is gone."""
-    for run_id in run_ids:
-        check(connection, run_id)
-        connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), run_id))
-        claims.leave(connection, run_id)
+def is_deleted(connection: sqlite3.Connection, run_id: str) -> bool:
+    """True for a run that is deleted but can still be restored."""
+    statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"
+    return connection.execute(statement, (run_id,)).fetchone() is not None
 
 
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -136,52 +201,15 @@ def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     A run whose place in its sweep was taken meanwhile belongs to the sweep no more.
     """
     for run_id in run_ids:
-        _leave_taken_place(connection, run_id)
-        change = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
-        if not change.rowcount:
+        connection.execute(
+            "UPDATE runs SET sweep = NULL, cell = NULL, repeat = NULL WHERE id = ? AND EXISTS"
+            " (SELECT 1 FROM runs AS other WHERE other.id != runs.id AND other.deleted IS NULL"
+            " AND (other.sweep, other.cell, other.repeat) = (runs.sweep, runs.cell, runs.repeat))",
+            (run_id,),
+        )
+        if not connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,)).rowcount:
             message = f"Run {run_id} is gone for good."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Train it as a new run."))
-
-
-def _leave_taken_place(connection: sqlite3.Connection, run_id: str) -> None:
-    connection.execute(
-        "UPDATE runs SET sweep = NULL, cell = NULL, repeat = NULL WHERE id = ? AND EXISTS"
-        " (SELECT 1 FROM runs AS other WHERE other.id != runs.id AND other.deleted IS NULL"
-        " AND (other.sweep, other.cell, other.repeat) = (runs.sweep, runs.cell, runs.repeat))",
-        (run_id,),
-    )
-
-
-def deleted_before(connection: sqlite3.Connection, unix_seconds: float) -> tuple[str, ...]:
-    """The ids of the runs that were deleted before that moment."""
-    rows = connection.execute("SELECT id FROM runs WHERE deleted < ?", (unix_seconds,))
-    return tuple(row["id"] for row in rows)
-
-
-def all_deleted(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The ids of runs that are deleted but can still be restored, oldest deletion first."""
-    rows = connection.execute("SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number")
-    return tuple(row["id"] for row in rows)
-
-
-def still_deleted(connection: sqlite3.Connection, run_ids: Iterable[str]) -> tuple[str, ...]:
-    """Those of the runs that are deleted but can still be restored."""
-    statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"
-    return tuple(run_id for run_id in run_ids if connection.execute(statement, (run_id,)).fetchone())
-
-
-def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) -> None:
-    """Removes runs with all that was recorded, and comparisons and pictures with their last run.
-
-    Their checkpoints are only marked: `remove_files` deletes them once this is committed.
-    """
-    for run_id in run_ids:
-        checkpoints.mark(checkpoints.folder_of(store, run_id))
-        row = connection.execute("SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
-        connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
-        claims.leave(connection, run_id)
-        drop_comparison(connection, row["comparison"] if row else None)
-        journal.drop(connection, row["pictures"] if row else None)
 
 
 def add_comparison(connection: sqlite3.Connection, comparison: str, title: str) -> None:
@@ -200,17 +228,3 @@ def drop_comparison(connection: sqlite3.Connection, comparison: str | None) -> N
         " AND NOT EXISTS (SELECT 1 FROM sweeps WHERE comparison = :id)",
         {"id": comparison},
     )
-
-
-def remove_files(run_ids: Iterable[str], store: Path) -> None:
-    """Deletes the checkpoints of removed runs."""
-    for run_id in run_ids:
-        checkpoints.remove(checkpoints.folder_of(store, run_id))
-
-
-def check(connection: sqlite3.Connection, run_id: str) -> None:
-    """Raises ProblemError for a run that this process may not delete, or that is gone."""
-    row = claims.row_of(connection, run_id)
-    if row["status"] == Status.RUNNING and not claims.may_take(row):
-        message = f"{row['name']} is being trained by another Ammeter."
-        raise ProblemError(request_problem(message, "Stop it there first.", key="run"))

@@ -21,10 +21,11 @@ from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study, columns_of
-from engine.store.schema import STUDIES
+from engine.store.schema import STUDIES, insert
 
 FORMAT = 15
 
+_KEPT = ("created", "ammeter", "ended")
 _OLD_TABLES = ("probe_trials", "probes", "diagnosis_parts", "diagnoses", "timing_sides", "timings", "tunings")
 
 
@@ -36,17 +37,8 @@ def bring_over(connection: sqlite3.Connection) -> None:
     connection.execute(STUDIES)
     for kind, read in _READERS.items():
         for number, (row, study) in enumerate(read(connection), 1):
-            values = {
-                "kind": kind,
-                "id": study.id,
-                "number": number,
-                "created": row["created"],
-                "ammeter": row["ammeter"],
-                **columns_of(replace(study, number=number)),
-                "ended": row["ended"],
-            }
-            names, places = ", ".join(values), ", ".join("?" * len(values))
-            connection.execute(f"INSERT INTO studies ({names}) VALUES ({places})", tuple(values.values()))
+            columns = columns_of(replace(study, number=number)) | {name: row[name] for name in _KEPT}
+            insert(connection, "studies", kind=kind, id=study.id, number=number, **columns)
     _bring_queue_over(connection)
     for table in _OLD_TABLES:
         connection.execute(f"DROP TABLE {table}")

@@ -6,7 +6,7 @@ A sheet of pictures is saved once, however many runs share it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from engine.protocol.events import (
     Epoch,
@@ -27,32 +27,12 @@ from engine.protocol.events import (
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import samples
-from engine.store.connection import Connection
 from engine.store.record import unreadable
 
 _IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
 
 
-class SavedPictures:
-    """Reads the sheets of runs; None for a run without a sheet or with a damaged one.
-
-    Raises ProblemError of kind STORE when the file cannot be read.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def of(self, run_id: str) -> ContactSheet | None:
-        """The sheet of a run."""
-        with self._connection.reading() as connection:
-            return sheet_of_run(connection, run_id)
-
-    def of_any(self, run_ids: Iterable[str]) -> ContactSheet | None:
-        """The sheet of the first run that has one."""
-        return next((sheet for run_id in run_ids if (sheet := self.of(run_id)) is not None), None)
-
-
-def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
+def sheet_of(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
     """The sheet of a run; None if it has none or a damaged one."""
     # checks the length first: more than any sheet holds is not read into memory
     row = connection.execute(
@@ -98,7 +78,7 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     batches = [event for event in events if isinstance(event, Samples)]
     samples.append(connection, run_id, samples.columns_in(batches))
     kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready | Pictures))
-    first = _next_position(connection, run_id)
+    first = samples.next_position(connection, "events", run_id)
     connection.executemany(
         "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",
         [(run_id, position, to_line(event).decode()) for position, event in enumerate(kept, first)],
@@ -121,15 +101,14 @@ def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
     return int(connection.execute(statement, (run_id,)).fetchone()[0])
 
 
-def ranges_of(
-    connection: sqlite3.Connection, run_id: str, first: int = 0, most: int = -1
-) -> tuple[Ranges, ...]:
-    """The ranges sampled during a run, from number `first` on, at most `most` of them, or all.
+def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -> tuple[Ranges, ...]:
+    """The ranges sampled during a run, all or only that number.
 
     Raises ProblemError of kind STORE where they are damaged.
     """
     statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
-    events = map(_event, connection.execute(statement, (run_id, most, first)))
+    bounds = (-1, 0) if number is None else (1, number)
+    events = map(_event, connection.execute(statement, (run_id, *bounds)))
     results = (event.result for event in events if isinstance(event, PartMeasured))
     return tuple(result for result in results if isinstance(result, Ranges))
 
@@ -184,8 +163,3 @@ def _is_later(event: Event, step: int) -> bool:
 
 def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, position: int) -> None:
     connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
-
-
-def _next_position(connection: sqlite3.Connection, run_id: str) -> int:
-    statement = "SELECT coalesce(max(position), -1) + 1 FROM events WHERE run = ?"
-    return int(connection.execute(statement, (run_id,)).fetchone()[0])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import suppress
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,8 @@ from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import one_line, shortened
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
-from engine.store import edits, journal, recording, samples
+from engine.protocol.pictures import ContactSheet
+from engine.store import journal, recording, samples
 from engine.store.connection import Connection
 from engine.store.record import (
     RUN_COLUMNS,
@@ -45,46 +47,6 @@ _MOST_SHAPES = 4_096
 _DIGITS = b"0123456789"
 
 
-class _RowReader:
-    """Makes records of rows. It remembers the shape of texts that could be parsed, since runs are alike."""
-
-    def __init__(self) -> None:
-        self._sound: set[bytes] = set()
-
-    def __call__(self, row: Row) -> RunRecord | UnreadableRun:
-        """The run in a row of `RUN_COLUMNS`, or why it cannot be read."""
-        try:
-            record = run_from(row)
-            self._check(row["experiment"], lambda: record.experiment)
-            self._check(row["environment"], lambda: record.environment)
-            self._check(row["summary"], lambda: record.summary)
-        except ProblemError as error:
-            return _unreadable(row, error.problem.message)
-        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
-            return _unreadable(row, "The saved record of this run is damaged.")
-        return record
-
-    def _check(self, text: str | None, parse: Callable[[], object]) -> None:
-        """Parses a text, unless one that differs only in its digits was parsed before.
-
-        Parsing the settings of ten thousand runs takes longer than showing them, and they differ in seeds,
-        sizes and figures. Those of other versions differ in names.
-        """
-        if text is None:
-            return
-        # as a hash, since settings may hold a file's code
-        shape = hashlib.sha256(text.encode().translate(None, _DIGITS)).digest()
-        if shape in self._sound:
-            return
-        parse()
-        if len(self._sound) < _MOST_SHAPES:
-            self._sound.add(shape)
-
-
-def _unreadable(row: Row, why: str) -> UnreadableRun:
-    return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)
-
-
 class Readings:
     """Reads what is saved, for the thread that opened the connection; deleted runs are left out.
 
@@ -95,7 +57,7 @@ class Readings:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[tuple[object, ...], RunRecord | UnreadableRun]] = {}
-        self._read = _RowReader()
+        self._sound: set[bytes] = set()
 
     def runs(self, limit: int | None = None) -> tuple[RunRecord, ...]:
         """The readable runs, newest first."""
@@ -108,12 +70,36 @@ class Readings:
         before, self._known = self._known, {}
         for row in rows:
             values, known = tuple(row), before.get(row["id"])
-            self._known[row["id"]] = known if known and known[0] == values else (values, self._read(row))
+            self._known[row["id"]] = known if known and known[0] == values else (values, self._record(row))
         runs = [run for _, run in self._known.values()]
         return Listing(
             tuple(run for run in runs if isinstance(run, RunRecord)),
             tuple(run for run in runs if isinstance(run, UnreadableRun)),
         )
+
+    def _record(self, row: Row) -> RunRecord | UnreadableRun:
+        def unreadable_run(why: str) -> UnreadableRun:
+            return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)
+
+        try:
+            record = run_from(row)
+            for name in ("experiment", "environment", "summary"):
+                if row[name] is not None:
+                    self._check(row[name], record, name)
+        except ProblemError as error:
+            return unreadable_run(error.problem.message)
+        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+            return unreadable_run("The saved record of this run is damaged.")
+        return record
+
+    def _check(self, text: str, record: RunRecord, name: str) -> None:
+        # parsing the settings of ten thousand runs takes longer than showing them, and they differ in seeds,
+        # sizes and figures; those of other versions differ in names. As a hash, since they may hold code
+        shape = hashlib.sha256(text.encode().translate(None, _DIGITS)).digest()
+        if shape not in self._sound:
+            getattr(record, name)
+            if len(self._sound) < _MOST_SHAPES:
+                self._sound.add(shape)
 
     def run(self, id_or_start: str) -> RunRecord:
         """The run of that id, or the only one whose id starts so."""
@@ -133,8 +119,14 @@ class Readings:
 
     def deleted(self) -> tuple[str, ...]:
         """The ids of deleted runs that can still be restored."""
+        statement = "SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number"
+        return tuple(row["id"] for row in self._connection.read(statement))
+
+    def pictures(self, run_ids: Iterable[str]) -> ContactSheet | None:
+        """The training pictures of the first of the runs that has a sheet of them, and not a damaged one."""
         with self._connection.reading() as connection:
-            return edits.all_deleted(connection)
+            sheets = (journal.sheet_of(connection, run_id) for run_id in run_ids)
+            return next((sheet for sheet in sheets if sheet is not None), None)
 
     def events(self, run_id: str, *, with_ranges: bool = False) -> tuple[Event, ...]:
         """The run's events in order, without its samples, and without sampled ranges unless asked for."""
@@ -149,9 +141,7 @@ class Readings:
     def ranges(self, run_id: str, number: int | None = None) -> tuple[Ranges, ...]:
         """The ranges that were sampled while the run trained, in order, or only that `number`, from 0."""
         with self._connection.reading() as connection:
-            if number is not None:
-                return journal.ranges_of(connection, run_id, number, 1)
-            return journal.ranges_of(connection, run_id)
+            return journal.ranges_of(connection, run_id, number)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
         """The run's samples by column, one value a step (`step` int64, the others float64).
@@ -181,8 +171,12 @@ class Readings:
             " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
             " OR NOT EXISTS (SELECT 1 FROM runs WHERE comparison = comparisons.id) ORDER BY created DESC"
         )
-        comparisons = map(_comparison, rows)
-        return tuple(comparison for comparison in comparisons if comparison is not None)
+        comparisons = []
+        for row in rows:
+            # damage must not hide the other comparisons; these runs are then known by their own ids
+            with suppress(ValueError, TypeError, OverflowError, OSError):
+                comparisons.append(comparison_from(row))
+        return tuple(comparisons)
 
     def data_version(self) -> tuple[int, int]:
         """Changes when another connection has written, or another file took the place of this one."""
@@ -198,19 +192,10 @@ class Readings:
         rows, shown = self._rows(id_or_start), shortened(id_or_start)
         if len(rows) == 1:
             return rows[0]
+        message = f"There is no run whose id starts with '{shown}'."
+        remedy = "See the ids with `ammeter results`."
         if rows:
             ids = ", ".join(row["id"] for row in rows)
             message = f"'{shown}' is the start of more than one run's id: {ids}."
             remedy = "Give more of the id."
-        else:
-            message = f"There is no run whose id starts with '{shown}'."
-            remedy = "See the ids with `ammeter results`."
         raise ProblemError(request_problem(message, remedy, key="run", value=id_or_start))
-
-
-def _comparison(row: Row) -> ComparisonRecord | None:
-    try:
-        return comparison_from(row)
-    except (ValueError, TypeError, OverflowError, OSError):
-        # damage must not hide the other comparisons; these runs are then known by their own ids
-        return None

@@ -59,13 +59,10 @@ class Parsed(Generic[T]):
         run.__dict__[self._name] = value
 
 
-class Text:
+class Text(NamedTuple):
     """JSON that has not been parsed yet."""
 
-    __slots__ = ("json",)
-
-    def __init__(self, json: str) -> None:
-        self.json = json
+    json: str
 
 
 class _Excerpt(BaseModel):
@@ -208,20 +205,15 @@ class RunRecord:
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
         allocated = figures.peak_allocated_mib
         return Overview(
-            settings.model,
-            settings.dataset,
-            settings.image_size,
-            settings.precision,
-            settings.batch_size,
-            settings.step.recipe,
-            figures.samples_per_second,
-            figures.peak_resident_mib if allocated is None else allocated,
-            figures.final_validation_accuracy,
-            figures.speed_note,
-            figures.slowed_by,
-            figures.other_programs_mib,
-            figures.spilled_mib,
-            settings.seed,
+            **{name: getattr(settings, name) for name in _Settings.model_fields if name != "step"},
+            recipe=settings.step.recipe,
+            samples_per_second=figures.samples_per_second,
+            peak_mib=figures.peak_resident_mib if allocated is None else allocated,
+            accuracy=figures.final_validation_accuracy,
+            speed_note=figures.speed_note,
+            slowed_by=figures.slowed_by,
+            other_programs_mib=figures.other_programs_mib,
+            spilled_mib=figures.spilled_mib,
         )
 
     @cached_property

@@ -19,6 +19,7 @@ from engine.protocol.events import Epoch, Event, Failed, Finished, Pictures, Ski
 from engine.store import checkpoints, journal, samples
 from engine.store.database import open_temporary
 from engine.store.record import Status
+from engine.store.schema import insert
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,16 +231,16 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
         ("sweep_cells", "sweep", run["sweep"]),
     ):
         for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
-            _insert(target, table, _renumbered(target, table, dict(row)))
+            insert(target, table, "INSERT OR IGNORE", **_renumbered(target, table, dict(row)))
     run = _renumbered(target, "runs", run)
     place = (run["sweep"], run["cell"], run["repeat"])
     taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
     if target.execute(taken, (*place, run_id)).fetchone():
         run.update(sweep=None, cell=None, repeat=None)
-    _insert(target, "runs", run)
+    insert(target, "runs", "INSERT OR IGNORE", **run)
     for table in _PARTS:
         for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
-            _insert(target, table, dict(row))
+            insert(target, table, "INSERT OR IGNORE", **row)
 
 
 def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -248,8 +249,3 @@ def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) 
     if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
         return values
     return {**values, "number": target.execute(f"SELECT max(number) + 1 FROM {table}").fetchone()[0]}
-
-
-def _insert(target: sqlite3.Connection, table: str, values: dict[str, object]) -> None:
-    places = ", ".join(f":{name}" for name in values)
-    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", values)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine import Later
 from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
 from engine.protocol.events import Samples
 from engine.store.record import unreadable
+from engine.store.schema import insert
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,8 +35,7 @@ _JOINED_BLOCKS = 256
 _WIRE = "<f8"
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
 
     names: str
@@ -69,7 +68,7 @@ def columns_of(block: Block) -> Columns:
 def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
     """Adds rows to a run."""
     for block in blocks_of(columns):
-        position = _next_position(connection, run_id)
+        position = next_position(connection, "samples", run_id)
         _put(connection, run_id, position, block)
         if position % _JOINED_BLOCKS == _JOINED_BLOCKS - 1:
             compact(connection, run_id)
@@ -129,69 +128,58 @@ def last_step(connection: sqlite3.Connection, run_id: str) -> int:
     if not places:
         return 0
     with _readable():
-        return int(_block_at(connection, run_id, places[-1].position)["step"][-1])
+        return int(_block_at(connection, run_id, places[-1]["position"])["step"][-1])
 
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
     """Joins small blocks into large ones, which are quicker to read. Holds one of these at a time."""
-    group: list[_Place] = []
-    for place in _places(connection, run_id):
+    group: list[int] = []
+    group_rows = 0
+    for position, rows in _places(connection, run_id):
         with _readable():
-            is_full = sum(held.rows for held in group) + place.rows > MOST_ROWS
+            is_full = group_rows + rows > MOST_ROWS
         if is_full:
             _join(connection, run_id, group)
-            group = []
-        group.append(place)
+            group, group_rows = [], 0
+        group.append(position)
+        group_rows += rows
     _join(connection, run_id, group)
 
 
-def _join(connection: sqlite3.Connection, run_id: str, places: Sequence[_Place]) -> None:
+def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int]) -> None:
     """Joins neighbouring blocks, which fit into one, at the position of the last."""
-    if len(places) < 2:
+    if len(positions) < 2:
         return
-    columns = joined(_block_at(connection, run_id, place.position) for place in places)
-    last = places[-1].position
-    _drop(connection, run_id, places[0].position, last)
+    columns = joined(_block_at(connection, run_id, position) for position in positions)
+    _drop(connection, run_id, positions[0], positions[-1])
     for block in blocks_of(columns):
-        _put(connection, run_id, last, block)
-
-
-def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
-    """Replaces the samples of a run by `columns`."""
-    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
-    append(connection, run_id, columns)
+        _put(connection, run_id, positions[-1], block)
 
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
     """Drops the samples after `step`. Raises ProblemError where they are damaged."""
-    for place in reversed(_places(connection, run_id)):
+    for position, _ in reversed(_places(connection, run_id)):
         with _readable():
-            columns = _block_at(connection, run_id, place.position)
+            columns = _block_at(connection, run_id, position)
             is_kept = columns["step"] <= step
         if is_kept.all():
             return
-        _drop(connection, run_id, place.position, place.position)
+        _drop(connection, run_id, position, position)
         append(connection, run_id, {name: values[is_kept] for name, values in columns.items()})
         # the blocks before it are kept whole, and may just have been joined
         if is_kept.any():
             return
 
 
-class _Place(NamedTuple):
-    """Where a block is."""
-
-    position: int
-    rows: int
-
-
-def _places(connection: sqlite3.Connection, run_id: str) -> list[_Place]:
-    """Of all blocks of a run, in order."""
+def _places(connection: sqlite3.Connection, run_id: str) -> list[sqlite3.Row]:
+    """The position and rows of each block of a run, in order."""
     statement = "SELECT position, rows FROM samples WHERE run = ? ORDER BY position"
-    return [_Place(*row) for row in connection.execute(statement, (run_id,))]
+    return connection.execute(statement, (run_id,)).fetchall()
 
 
-def _next_position(connection: sqlite3.Connection, run_id: str) -> int:
-    statement = "SELECT coalesce(max(position), -1) + 1 FROM samples WHERE run = ?"
+def next_position(connection: sqlite3.Connection, table: str, run_id: str) -> int:
+    """The position of a run's next row in its samples or events."""
+    statement = f"SELECT coalesce(max(position), -1) + 1 FROM {table} WHERE run = ?"
     return int(connection.execute(statement, (run_id,)).fetchone()[0])
 
 
@@ -202,15 +190,10 @@ def _block_at(connection: sqlite3.Connection, run_id: str, position: int) -> Col
 
 
 def _put(connection: sqlite3.Connection, run_id: str, position: int, block: Block) -> None:
-    connection.execute(
-        "INSERT INTO samples (run, position, names, rows, data) VALUES (?, ?, ?, ?, ?)",
-        (run_id, position, block.names, block.rows, block.data),
-    )
+    place = {"run": run_id, "position": position}
+    insert(connection, "samples", **place, **block._asdict())
     if block.rows >= _LEAST_OUTLINED:
-        connection.execute(
-            "INSERT INTO outlines (run, position, steps, data) VALUES (?, ?, ?, ?)",
-            (run_id, position, _OUTLINED_STEPS, _outline_of(block)),
-        )
+        insert(connection, "outlines", **place, steps=_OUTLINED_STEPS, data=_outline_of(block))
 
 
 def _drop(connection: sqlite3.Connection, run_id: str, first: int, last: int) -> None:

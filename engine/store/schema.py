@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 APPLICATION_ID = 0x416D7472
 """Marks the file as Ammeter's in SQLite's own header."""
 
@@ -134,3 +136,9 @@ CREATE TABLE studies (
     UNIQUE (kind, number)
 )
 """
+
+
+def insert(connection: sqlite3.Connection, table: str, verb: str = "INSERT", /, **columns: object) -> None:
+    """Inserts a row; with the verb "INSERT OR IGNORE" an existing one stays as it is."""
+    places = ", ".join(f":{name}" for name in columns)
+    connection.execute(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", columns)

@@ -16,8 +16,8 @@ from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import VARIANT, Cell, Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import needed_mib
-from engine.store.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.record import RunRecord, Status
+from engine.store.saved.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.order import Estimate, Turn, finished_runs, pilot_of, run_seconds, takes_turns, turns
 from engine.words.numbers import need_text
@@ -210,7 +210,7 @@ def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, s
 
 
 def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
-    """What is known of the memory of the cells, and which of them cannot be trained here."""
+    """The memory that the cells need as far as it is known, and which of them cannot be trained here."""
     why: dict[int, str] = {}
     trainable: list[Cell] = []
     for cell in grid.cells:

@@ -21,8 +21,8 @@ from engine.experiment.sweep import Axis, Grid
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of, why_unfit

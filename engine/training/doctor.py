@@ -14,8 +14,8 @@ from engine import __version__
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.value import BYTES_PER_MIB
+from engine.installation.hardware import Gpu, Vendor, hardware_here
 from engine.installation.installed import operating_system
-from engine.installation.machine.hardware import Gpu, Vendor, hardware_here
 from engine.protocol.events import Check, Environment
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of

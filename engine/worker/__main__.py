@@ -3,8 +3,7 @@
     python -P -m engine.worker
 
 It ends after one measured job, and when its stdin closes, so that a killed window leaves no process behind.
-Only the protocol reaches its stdout: what a library prints goes to stderr. A thread writes the events, so
-that the sender never waits; when it lags, sample batches are merged.
+Only the protocol reaches its stdout: what a library prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
@@ -25,14 +23,15 @@ from engine.experiment.paths import keep_folders
 from engine.installation.installed import add_to_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
-from engine.protocol.jobs import Control
+
+HEARTBEAT_SECONDS = 1.0
 
 
 class EventWriter:
-    """Writes events to a file descriptor, in order, from a thread of its own.
+    """Writes events to a file descriptor, in order, from a thread of its own; `put` never blocks.
 
-    `put` never blocks. While more than `capacity` events wait, a sample batch is merged into the one waiting
-    before it, so that a stalled reader costs no more memory than its numbers take, and loses none.
+    While more than `capacity` events wait, a sample batch is merged into the one waiting before it, so that a
+    stalled reader costs no more memory than its numbers take, and loses none.
     """
 
     def __init__(self, file_descriptor: int, capacity: int = 64) -> None:
@@ -40,8 +39,7 @@ class EventWriter:
         self._capacity = capacity
         self._waiting: deque[Event] = deque()
         self._changed = threading.Condition()
-        self._closed = False
-        self._reader_is_gone = False
+        self._closed = self._reader_is_gone = False
         self._thread = threading.Thread(target=self._write_all, name="event-writer", daemon=True)
         self._thread.start()
 
@@ -72,17 +70,13 @@ class EventWriter:
                 if not self._waiting:
                     return
                 event = self._waiting.popleft()
+            unwritten = memoryview(to_line(event))
             try:
-                _write(self._file_descriptor, to_line(event))
+                while unwritten:
+                    unwritten = unwritten[os.write(self._file_descriptor, unwritten) :]
             except OSError:
                 self._reader_is_gone = True
                 return
-
-
-def _write(file_descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file_descriptor, view) :]
 
 
 def take_private_streams() -> tuple[int, int]:
@@ -95,19 +89,12 @@ def take_private_streams() -> tuple[int, int]:
     return private_input, private_output
 
 
-def say_where_it_was() -> None:
-    """Dumps its frames to stderr in a native crash, and those of all threads when the supervisor asks."""
+def main() -> int:
+    input_descriptor, output_descriptor = take_private_streams()
+    # a native crash dumps its frames to stderr, and the supervisor's signal those of all threads
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1)
-
-
-HEARTBEAT_SECONDS = 1.0
-
-
-def main() -> int:
-    input_descriptor, output_descriptor = take_private_streams()
-    say_where_it_was()
     keep_folders()
     add_to_path()
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
@@ -118,12 +105,17 @@ def main() -> int:
     threading.Thread(target=reader.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
     writer.put(ready())
     while (job := reader.next_job()) is not None:
-        _run(perform(job, reader.control), reader.control, writer)
+        done = threading.Event()
+        beats = (reader.control, writer, done)
+        threading.Thread(target=_beat, args=beats, name="heartbeat", daemon=True).start()
+        for event in perform(job, reader.control):
+            writer.put(event)
+        done.set()
         if jobs.ends_worker(job):
             break
     writer.close()
     # what the user's code started ends with it
-    end_children()
+    _end_children()
     # skips the interpreter's shutdown: a library's exit handler must not hold the VRAM a second longer
     with suppress(Exception):
         # the user's code may have put anything in its place
@@ -131,28 +123,18 @@ def main() -> int:
     os._exit(0)
 
 
-def _run(events: Iterator[Event], control: Control, writer: EventWriter) -> None:
-    done = threading.Event()
-    beat = threading.Thread(target=_beat, args=(control, writer, done), name="heartbeat", daemon=True)
-    beat.start()
-    for event in events:
-        writer.put(event)
-    done.set()
-
-
-def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
+def _beat(control: jobs.Control, writer: EventWriter, done: threading.Event) -> None:
     while not done.wait(HEARTBEAT_SECONDS):
         writer.put(Heartbeat(step=control.step, has_spilled=control.has_spilled()))
 
 
 class _RequestReader:
-    """Reads requests from the input: jobs are queued, `stop` reaches the running job at once."""
+    """Reads requests from the input: jobs are queued, commands reach the running job at once."""
 
     def __init__(self) -> None:
-        self.control = Control()
+        self.control = jobs.Control()
         self._jobs: queue.SimpleQueue[jobs.Job | None] = queue.SimpleQueue()
-        self._busy = False
-        self._is_closed = False
+        self._busy = self._is_closed = False
 
     def next_job(self) -> jobs.Job | None:
         """Waits for a job; None when there will be no more, or the supervisor is gone."""
@@ -168,40 +150,27 @@ class _RequestReader:
         try:
             with os.fdopen(input_descriptor, "rb") as lines:
                 for line in lines:
-                    self._take(jobs.from_line(line))
+                    request = jobs.from_line(line)
+                    if isinstance(request, jobs.Stop | jobs.Pause | jobs.Continue):
+                        self.control.obey(request)
+                    else:
+                        self._jobs.put(request)
         except ValueError as error:
             # the supervisor shows the end of this process's stderr
             sys.stderr.write(f"The worker was sent something that is not a request: {error}\n")
         self._is_closed = True
         if self._busy:
-            end_own_tree()
+            _end_children()
+            if hasattr(signal, "SIGKILL"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            os._exit(1)
         self._jobs.put(None)
 
-    def _take(self, request: jobs.Request) -> None:
-        match request:
-            case jobs.Stop():
-                self.control.stop_requested.set()
-            case jobs.Pause():
-                self.control.pause_requested.set()
-            case jobs.Continue():
-                self.control.pause_requested.clear()
-            case _:
-                self._jobs.put(request)
 
-
-def end_children() -> None:
-    """Kills all that this process started."""
+def _end_children() -> None:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.kill()
-
-
-def end_own_tree() -> None:
-    """Kills this process and all that it started."""
-    end_children()
-    if hasattr(signal, "SIGKILL"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""The problems of workers that died, hung, or sent what is no event."""
+"""The problems of workers that died, hung, or sent what is no event, and where the user's code was."""
 
 from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,12 @@ _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>
 _THREAD = re.compile(r"(?P<other>Thread 0x)?.*\(most recent call first\):")
 """The head of a thread's frames; those of the thread that dumped begin with "Current thread" or "Stack"."""
 _MODULES = re.compile(r"Extension modules: |<truncated rest of")
+_FIRST_CRASH = 0x80000000
+"""On Windows an exit status from here on is an NTSTATUS of an error."""
+_CORRECT = {
+    Kind.HANG: "Look there for a loop that never ends.",
+    Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",
+}
 
 
 @dataclass(frozen=True)
@@ -58,45 +63,27 @@ def last_words(stderr: str, code: Code) -> LastWords:
 
     Of several threads the one that dumped counts, or else the first that ran the user's code.
     """
-    names = _names(code)
+    paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
+    # as faulthandler writes them
+    names = {path.encode("ascii", "backslashreplace").decode(): name for path, name in paths.items()}
     threads: list[list[Frame]] = []
-    current: list[Frame] = []
     rest: list[str] = []
     frames: list[Frame] | None = None
     for line in stderr.splitlines():
         if thread := _THREAD.fullmatch(line):
             frames = []
-            if thread["other"]:
-                threads.append(frames)
-            else:
-                current = frames
+            threads.insert(len(threads) if thread["other"] else 0, frames)
         elif frames is not None and (found := _FRAME.fullmatch(line)):
             if found["path"] in names:
                 frames.append(Frame(names[found["path"]], int(found["line"]), found["function"]))
         elif not _MODULES.match(line):
             frames = None
             rest.append(line)
-    told = next(_not_empty([current, *threads]), [])
-    return LastWords(tuple(told), "\n".join(rest).strip("\n"))
-
-
-def _not_empty(threads: Iterable[list[Frame]]) -> Iterator[list[Frame]]:
-    return (frames for frames in threads if frames)
-
-
-def _names(code: Code) -> dict[str, str]:
-    """The user's files by their paths as faulthandler writes these."""
-    folder = Path(code.folder)
-    paths = {name: str(folder / name) for name in (code.file, *code.beside)}
-    return {path.encode("ascii", "backslashreplace").decode(): name for name, path in paths.items()}
-
-
-_FIRST_CRASH = 0x80000000
-"""On Windows an exit status from here on is an NTSTATUS of an error."""
+    return LastWords(tuple(next(filter(None, threads), [])), "\n".join(rest).strip("\n"))
 
 
 def broken_protocol(sent: str) -> Problem:
-    """The worker sent `sent`."""
+    """The problem of a worker that sent `sent`."""
     return Problem(
         kind=Kind.PROTOCOL,
         message=f"The training process sent {sent}.",
@@ -105,19 +92,19 @@ def broken_protocol(sent: str) -> Problem:
 
 
 def spilled() -> Problem:
-    """A trial that crawls in the host's memory, and was ended."""
+    """The problem of a trial that crawls in the host's memory, and was ended."""
     return Problem(kind=Kind.SPILLED, message=SPILLED, remedy="Try a smaller batch.")
 
 
 def death(status: int) -> Problem:
-    """A worker that ended with that exit status."""
+    """The problem of a worker that ended with that exit status."""
+    remedy = "The details below show its last output."
     if status >= 0:
         # Windows' codes of crashes are known in hexadecimal: 0xC0000005
-        number = f"0x{status:08X}" if status >= _FIRST_CRASH else f"{status}"
-        how, remedy = f"with exit status {number}", "The details below show its last output."
+        how = f"with exit status {f'0x{status:08X}' if status >= _FIRST_CRASH else status}"
     else:
-        how = f"by signal {_signal_name(-status)}"
-        remedy = "The details below show its last output."
+        known = -status in set(signal.Signals)
+        how = f"by signal {-status}{f' ({signal.Signals(-status).name})' if known else ''}"
         if -status == getattr(signal, "SIGKILL", 9):
             remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
@@ -127,23 +114,9 @@ def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:
     """The problem with the user's line that was being run, or at least the file."""
     if words.frame is not None and problem.kind in _CORRECT:
         message = f"{words.frame.place}: {problem.message}"
-        return problem.model_copy(
-            update={"message": message, "key": "model", "remedy": _CORRECT[problem.kind]}
-        )
+        update = {"message": message, "key": "model", "remedy": _CORRECT[problem.kind]}
+        return problem.model_copy(update=update)
     if problem.kind is Kind.WORKER_DIED:
         message = f"{problem.message.removesuffix('.')} while it ran {code.file}."
         return problem.model_copy(update={"message": message})
     return problem
-
-
-_CORRECT = {
-    Kind.HANG: "Look there for a loop that never ends.",
-    Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",
-}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)

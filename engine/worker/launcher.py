@@ -1,4 +1,4 @@
-"""Starts a worker at a target, supervises it, and iterates its events."""
+"""Starts a worker at a target, supervises it, and iterates its events; tries out an engine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -19,6 +18,9 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Examined, Failed
 from engine.worker.process import COMMAND, WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession
+
+_log = logging.getLogger(__name__)
+_LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
 class Target(StrEnum):
@@ -29,7 +31,10 @@ class Target(StrEnum):
 
 
 class Session(Protocol):
-    """A running job. Its last event is one for which `is_last` holds, whatever happens."""
+    """A running job. Its last event is one for which `is_last` holds, whatever happens.
+
+    Any thread may stop it, pause it and have it go on; it ends or waits after the step in flight.
+    """
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         """The next event; None after the timeout, or after the last one."""
@@ -39,13 +44,12 @@ class Session(Protocol):
         """True once the last event was returned."""
 
     def stop(self) -> None:
-        """Asks the job to end after the step in flight, and later forces it. Any thread may ask."""
+        """Asks the job to end, and later forces it."""
 
     def pause(self) -> None:
-        """Asks the job to wait after the step in flight, until `go_on` or `stop`. Any thread may ask."""
+        """Asks the job to wait until `go_on` or `stop`."""
 
-    def go_on(self) -> None:
-        """Asks the paused job to go on."""
+    def go_on(self) -> None: ...
 
     def close(self) -> None:
         """Ends the job if it still runs, and frees what it held."""
@@ -54,11 +58,10 @@ class Session(Protocol):
 class Launcher:
     """Gives each measured job a fresh worker, and keeps a spare that has already imported torch.
 
-    Light jobs share a worker, which is ended before a measured job begins. `command` and `environment` start
-    a worker; the usual command needs an engine. An idle worker is ended once another installation of the
-    engine is in use. Sessions are started from one thread at a time.
-
-    It is the one gate to a worker: no job passes whose experiment has code that is not in `trusted_code`.
+    Light jobs share a worker, which is ended before a measured job begins. The usual command needs an engine;
+    an idle worker is ended once another installation of the engine is in use. Sessions are started from one
+    thread at a time. It is the one gate to a worker: no job passes whose experiment has code that is not in
+    `trusted_code`.
     """
 
     def __init__(
@@ -69,37 +72,36 @@ class Launcher:
         environment: dict[str, str] | None = None,
     ) -> None:
         self.target = target
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._command = command
-        self._environment = environment
+        self._environment = environment or {}
         self.trusted_code = TrustedCode()
-        self._spare: WorkerProcess | None = None
-        self._light: WorkerProcess | None = None
+        self._idle: dict[Literal["spare", "light"], WorkerProcess] = {}
         self._packages: Path | None = None
-        """The packages of the idle workers' engine."""
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Starts a spare if there is none. Call it on an idle machine: importing torch takes a core."""
         with self._lock:
             self._end_outdated()
-            self._close_light()
-            if self._spare is not None and not self._spare.is_alive:
-                self._close_spare()
-            if self.target is Target.PROCESS and self._spare is None:
+            self._end("light")
+            spare = self._idle.get("spare")
+            if spare is not None and not spare.is_alive:
+                self._end("spare")
+            if self.target is Target.PROCESS and "spare" not in self._idle:
                 # without a spare the next job starts a worker itself, and reports it if that fails
                 with suppress(ProblemError):
-                    self._spare = self._new_worker()
+                    self._idle["spare"] = self._new_worker()
 
     @property
     def idle_worker_pids(self) -> frozenset[int]:
         """The idle workers: the spare, and the one for light jobs."""
-        return frozenset(worker.pid for worker in (self._spare, self._light) if worker is not None)
+        return frozenset(worker.pid for worker in tuple(self._idle.values()))
 
     @property
     def has_ready_spare(self) -> bool:
         """True once a spare has imported torch and waits."""
-        spare = self._spare
+        spare = self._idle.get("spare")
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job) -> Session:
@@ -108,19 +110,6 @@ class Launcher:
         Raises UntrustedCodeError, a ProblemError, for code that may not run.
         """
         self._check(job)
-        return self._started(job)
-
-    def start_on(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> ProcessSession:
-        """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
-        self._check(job)
-        return ProcessSession(worker, job, limits)
-
-    def _check(self, job: jobs.Job) -> None:
-        experiment = getattr(job, "experiment", None)
-        if experiment is not None:
-            self.trusted_code.check(experiment)
-
-    def _started(self, job: jobs.Job) -> Session:
         if self.target is Target.THREAD:
             require_engine()
             add_to_path()
@@ -130,12 +119,12 @@ class Launcher:
             return ThreadSession(job)
         with self._lock:
             worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
-        return ProcessSession(worker, job, self._limits)
+        return ProcessSession(worker, job, self.limits)
 
-    @property
-    def limits(self) -> Limits:
-        """The time limits of its sessions' supervisors."""
-        return self._limits
+    def start_on(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> ProcessSession:
+        """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
+        self._check(job)
+        return ProcessSession(worker, job, limits)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
         """A worker for the caller to use and close; `environment` adds to the launcher's.
@@ -145,62 +134,60 @@ class Launcher:
         with self._lock:
             if not environment:
                 return self._take_fresh()
-            self._close_light()
+            self._end("light")
             return self._new_worker(environment)
 
     def close(self) -> None:
         """Ends the idle workers; sessions are closed by whoever started them."""
         with self._lock:
-            self._close_light()
-            self._close_spare()
+            self._end("light")
+            self._end("spare")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _check(self, job: jobs.Job) -> None:
+        experiment = getattr(job, "experiment", None)
+        if experiment is not None:
+            self.trusted_code.check(experiment)
+
     def _new_worker(self, more: Mapping[str, str] | None = None) -> WorkerProcess:
-        environment = {**(self._environment or {}), **(more or {})}
+        environment = {**self._environment, **(more or {})}
         if self._command is COMMAND and TRIED_PACKAGES not in environment:
             require_engine()
         return WorkerProcess(self._command, environment)
 
     def _take_fresh(self) -> WorkerProcess:
         self._end_outdated()
-        self._close_light()
-        spare, self._spare = self._spare, None
+        self._end("light")
+        spare = self._idle.get("spare")
         if spare is not None and spare.is_alive:
-            return spare
-        if spare is not None:
-            spare.discard()
+            return self._idle.pop("spare")
+        self._end("spare")
         return self._new_worker()
 
     def _take_light(self) -> WorkerProcess:
         self._end_outdated()
-        if self._light is None or not self._light.is_alive:
-            self._close_light()
-            self._light = self._new_worker()
-        return self._light
+        light = self._idle.get("light")
+        if light is None or not light.is_alive:
+            self._end("light")
+            light = self._idle["light"] = self._new_worker()
+        return light
 
     def _end_outdated(self) -> None:
         packages = engine_here().packages
         if packages != self._packages:
             self._packages = packages
-            self._close_light()
-            self._close_spare()
+            self._end("light")
+            self._end("spare")
 
-    def _close_light(self) -> None:
-        if self._light is not None:
-            self._light.discard()
-            self._light = None
-
-    def _close_spare(self) -> None:
-        if self._spare is not None:
-            self._spare.discard()
-            self._spare = None
+    def _end(self, which: Literal["spare", "light"]) -> None:
+        worker = self._idle.pop(which, None)
+        if worker is not None:
+            worker.discard()
 
 
 def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
@@ -216,34 +203,25 @@ def try_out(packages: Path, command: tuple[str, ...] = COMMAND) -> None:
         try:
             for event in iterate(session):
                 if isinstance(event, Failed):
-                    raise ProblemError(_useless(_why(event)), detail=event.detail)
+                    died = event.problem.kind is Kind.WORKER_DIED
+                    # of a worker that could not import torch, the last line of its traceback
+                    error = _LAST_ERROR.search(event.detail.rstrip()) if died else None
+                    raise _useless(error[1] if error else event.problem.message, event.detail)
                 if isinstance(event, Examined):
-                    bad = [check for check in event.checks if check.status == "problem"]
-                    if bad:
-                        raise ProblemError(_useless(f"{bad[0].name}: {bad[0].detail}"))
+                    for check in event.checks:
+                        if check.status == "problem":
+                            raise _useless(f"{check.name}: {check.detail}")
         finally:
             session.close()
 
 
-def _why(failed: Failed) -> str:
-    """The error with which the worker's import of torch ended, or else the sentence of its problem."""
-    error = _ERROR.search(failed.detail.rstrip())
-    return error[1] if failed.problem.kind is Kind.WORKER_DIED and error else failed.problem.message
-
-
-_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
-"""The last line of a traceback."""
-
-
-def _useless(why: str) -> Problem:
-    return Problem(
+def _useless(why: str, detail: str = "") -> ProblemError:
+    problem = Problem(
         kind=Kind.NO_ENGINE,
         message=f"This build of PyTorch was installed, but it does not train here: {why.rstrip('.')}.",
         remedy="Choose another build. An engine that was in use still is, and what was fetched is kept.",
     )
-
-
-_log = logging.getLogger(__name__)
+    return ProblemError(problem, detail=detail)
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""A job run in this process, in the calling thread or in one of its own.
-
-The thread of its own is for debugging, and to show what sharing an interpreter costs.
-"""
+"""A job run in this process, in the calling thread or in one of its own."""
 
 from __future__ import annotations
 
@@ -66,43 +63,39 @@ def ready() -> Ready:
 
 
 class ThreadSession:
-    """A `Session` in a thread, which cannot be killed: closing waits for the step."""
+    """A `Session` in a thread, for debugging, which cannot be killed: closing waits for the step."""
 
     def __init__(self, job: jobs.Job) -> None:
-        self._control = Control()
+        self._control = jobs.Control()
         self._events: queue.Queue[Event] = queue.Queue()
-        self._over = False
+        self.is_over = False
         self._events.put(ready())
         self._thread = threading.Thread(target=self._work, args=(job,), name="engine", daemon=True)
         self._thread.start()
 
-    @property
-    def is_over(self) -> bool:
-        return self._over
-
     def stop(self) -> None:
-        self._control.stop_requested.set()
+        self._control.obey(jobs.Stop())
 
     def pause(self) -> None:
-        self._control.pause_requested.set()
+        self._control.obey(jobs.Pause())
 
     def go_on(self) -> None:
-        self._control.pause_requested.clear()
+        self._control.obey(jobs.Continue())
 
     def close(self) -> None:
         self.stop()
         self._thread.join()
-        self._over = True
+        self.is_over = True
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        if self._over:
+        if self.is_over:
             return None
         try:
             event = self._events.get(timeout=timeout_seconds)
         except queue.Empty:
             return None
         if is_last(event):
-            self._over = True
+            self.is_over = True
             self._thread.join()
         return event
 

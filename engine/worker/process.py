@@ -12,6 +12,7 @@ import sys
 import threading
 import uuid
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -51,28 +52,28 @@ def interpreter() -> str:
 
 COMMAND = (interpreter(), "-P", "-m", "engine.worker")
 
-_CREATION_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
-    subprocess, "CREATE_NO_WINDOW", 0
+_CREATION_FLAGS = sum(
+    getattr(subprocess, name, 0) for name in ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
 )
 """On Windows: Ctrl+C does not reach a worker, and no console opens beside the window."""
 
 
+@dataclass(frozen=True)
 class Garbage:
-    """A line on the worker's stdout that is not an event, and `why`."""
+    """The beginning of a line on the worker's stdout that is not an event, and `why`."""
 
-    def __init__(self, line: bytes, why: str) -> None:
-        self.shown = shortened(line[:400].decode(errors="replace").strip(), 200)
-        self.why = why
+    shown: str
+    why: str
 
 
 def item_of(line: bytes) -> Event | Garbage:
     """The event on a line of the worker's stdout; an overlong line may be cut."""
-    if len(line) >= _LONGEST_LINE_BYTES:
-        return Garbage(line, f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
     try:
+        if len(line) >= _LONGEST_LINE_BYTES:
+            raise ValueError(f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
         return from_line(line)
     except ValueError as error:
-        return Garbage(line, str(error))
+        return Garbage(shortened(line[:400].decode(errors="replace").strip(), 200), str(error))
 
 
 class End:
@@ -80,10 +81,9 @@ class End:
 
 
 class WorkerProcess:
-    """Starts a worker in a session of its own and reads it on two threads.
+    """A worker in a session of its own, read on two threads; any thread may call its methods.
 
-    `environment` adds to this process's own. All methods may be called from any thread. Raises ProblemError
-    where the system starts no process.
+    `environment` adds to this process's own. Raises ProblemError where the system starts no process.
     """
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
@@ -171,15 +171,13 @@ class WorkerProcess:
                 self._process.send_signal(signal.SIGUSR1)
 
     def close(self, timeout_seconds: float = 2.0) -> int:
-        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status.
-
-        A process that even a kill cannot end, because it is stuck in a driver, is left to the system.
-        """
+        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status."""
         with self._input_lock, contextlib.suppress(OSError):
             self._input.close()
         # its stdout ends when it does; it is not reaped yet, so that kill() can still signal its group
         self._readers[0].join(timeout_seconds)
         self.kill()
+        # one that even a kill cannot end, because it is stuck in a driver, is left to the system
         status = -getattr(signal, "SIGKILL", 9)
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(_REAP_SECONDS)
@@ -223,7 +221,7 @@ class WorkerProcess:
 
 
 def _stderr_text(line: bytes) -> str:
-    """A line as it is shown: a progress bar overwrites itself by returning to the line's start."""
+    # a progress bar overwrites itself by returning to the line's start
     return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
 
 

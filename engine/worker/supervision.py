@@ -1,7 +1,4 @@
-"""Watches a job in a worker process: silence, standstill, garbage or death ends it with a `Problem`.
-
-The progress of a run that had to be ended by force is known only from its events.
-"""
+"""Watches a job in a worker process: silence, standstill, garbage or death ends it with a `Problem`."""
 
 from __future__ import annotations
 
@@ -38,14 +35,15 @@ from engine.worker.process import End, Garbage, WorkerProcess
 
 
 class Progress:
-    """A run's progress, gathered from its events; `step` is the last completed one."""
+    """A run's progress, gathered from its events, for a run that had to be ended by force.
+
+    `step` is the last completed one.
+    """
 
     def __init__(self) -> None:
-        self.step = 0
-        self._recorded_steps = 0
+        self.step = self._recorded_steps = self._epoch_ended_at = 0
         self._steps_per_epoch: int | None = None
         self._seconds = 0.0
-        self._epoch_ended_at = 0
         self._epoch_loss_sum, self._epoch_losses = 0.0, 0
         self._last_epoch_loss: float | None = None
         self._accuracy: float | None = None
@@ -105,40 +103,29 @@ class Progress:
 _ANSWER_SECONDS = 1.0
 _BLINK_SECONDS = 2.0
 """Between two looks in a row; a longer gap means that nobody was looking."""
-
-
-def _standstill_limits() -> Mapping[PhaseName, float]:
-    return {
-        # a whole validation is one event, as is decoding a folder; a large model's CPU step takes minutes
-        PhaseName.DOWNLOADING: 3_600.0,
-        PhaseName.CHECKING: 3_600.0,
-        PhaseName.BUILDING: 3_600.0,
-        PhaseName.NUMERICS: 3_600.0,
-        PhaseName.PROFILING: 3_600.0,
-        PhaseName.COMPILING: 3_600.0,
-        PhaseName.WARMING_UP: 900.0,
-        PhaseName.CAPTURING: 900.0,
-        PhaseName.MEASURING: 900.0,
-        PhaseName.VALIDATING: 3_600.0,
-        PhaseName.SAVING: 900.0,
-        PhaseName.PAUSED: math.inf,
-    }
+_STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
+    # a whole validation is one event, as is decoding a folder; a large model's CPU step takes minutes
+    **dict.fromkeys(PhaseName, 3_600.0),
+    **dict.fromkeys(
+        (PhaseName.WARMING_UP, PhaseName.CAPTURING, PhaseName.MEASURING, PhaseName.SAVING), 900.0
+    ),
+    PhaseName.PAUSED: math.inf,
+}
 
 
 @dataclass(frozen=True)
 class Limits:
     """The seconds after which the supervisor gives a worker up.
 
-    `ready`: to import torch. `silence`: without any line; the heartbeat comes every second. `standstill`, by
-    phase: without a completed step or other progress despite the heartbeat. `stop`: from the request to stop
-    to the signal; `terminate`: from the signal to the kill.
+    `ready`: to import torch. `silence`: without any line. `standstill`, by phase: without a completed step or
+    other progress despite the heartbeat. `stop`: from the request to the signal; `terminate`: to the kill.
     """
 
     ready: float = 180.0
     silence: float = 60.0
     stop: float = 5.0
     terminate: float = 2.0
-    standstill: Mapping[PhaseName, float] = field(default_factory=_standstill_limits)
+    standstill: Mapping[PhaseName, float] = field(default_factory=lambda: _STANDSTILL_SECONDS)
 
 
 class ProcessSession:
@@ -152,18 +139,10 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = False
-        self._over = False
+        self.is_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         worker.send(job)
-
-    @property
-    def is_over(self) -> bool:
-        return self._over
-
-    @property
-    def worker_pid(self) -> int:
-        return self._worker.pid
 
     def stop(self) -> None:
         if self._stop_asked is None:
@@ -177,11 +156,11 @@ class ProcessSession:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:
-        if not self._over:
+        if not self.is_over:
             self._finish(kill=True)
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        if self._over:
+        if self.is_over:
             return None
         self._watch.note_look()
         ending = self._overdue()
@@ -194,7 +173,8 @@ class ProcessSession:
             if ending is None:
                 assert not isinstance(item, Garbage | End)
                 self._watch.note_event(item)
-                self._writes |= _writes_files(item)
+                # its job writes files from now on, and must be given time to end well
+                self._writes |= isinstance(item, Started) or self._watch.phase is PhaseName.PROFILING
                 if is_last(item):
                     self._finish(kill=False)
                 return item
@@ -202,7 +182,7 @@ class ProcessSession:
         return ending
 
     def _finish(self, *, kill: bool) -> None:
-        self._over = True
+        self.is_over = True
         if kill:
             self._worker.kill()
         if kill or jobs.ends_worker(self._job):
@@ -211,17 +191,15 @@ class ProcessSession:
                 self._worker.kill_orphans()
 
     def _overdue(self) -> Event | None:
-        """The event that ends an overdue job, if it is time for one."""
-        if self._stop_asked is not None:
-            return self._stopped_hard()
-        problem = self._watch.overdue()
-        return None if problem is None else self._failed_there(problem)
-
-    def _stopped_hard(self) -> Event | None:
-        assert self._stop_asked is not None
-        now = time.monotonic()
+        if self._stop_asked is None:
+            problem = self._watch.overdue()
+            if problem is None:
+                return None
+            self._ask_where()
+            return self._failed(problem)
         if not self._writes:
             return self._stopped("Stopped before training began.")
+        now = time.monotonic()
         # a checkpoint that is being saved gets the time it needs
         saving = self._watch.phase is PhaseName.SAVING
         patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
@@ -249,16 +227,11 @@ class ProcessSession:
             line=None if words.frame is None else words.frame.line,
         )
 
-    def _failed_there(self, problem: Problem) -> Failed:
-        self._ask_where()
-        return self._failed(problem)
-
     def _last_words(self) -> LastWords | None:
-        """The last output of a worker that ran the user's code."""
         return None if self._code is None else last_words(self._worker.stderr_tail, self._code)
 
     def _ask_where(self) -> None:
-        """Has a worker that runs the user's code say where it is, and gives it a moment to."""
+        # a worker that runs the user's code says where it is, and is given a moment to
         words = self._last_words()
         if words is None or words.frame is not None:
             return
@@ -344,11 +317,6 @@ class _Watch:
             message=sentence,
             remedy="The device or its driver may hang: check that other programs can use it, then run again.",
         )
-
-
-def _writes_files(event: Event) -> bool:
-    """True if its job writes files from now on, and must be given time to end well."""
-    return isinstance(event, Started) or (isinstance(event, Phase) and event.name is PhaseName.PROFILING)
 
 
 _ENDINGS = (Finished, Failed)

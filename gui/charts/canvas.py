@@ -32,7 +32,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         super().__init__(enableMenu=False)
         self.frame = Frame()
         self._traces: tuple[Trace, ...] = ()
-        self._crosshair: float | None = None
+        self.crosshair: float | None = None
         item = self.getPlotItem()
         for side in ("left", "bottom"):
             item.hideAxis(side)
@@ -76,17 +76,13 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
 
     def set_crosshair(self, place: float | None) -> None:
         """Moves the crosshair to `place` in the view's x; None hides it."""
-        if place != self._crosshair:
-            self._crosshair = place
+        if place != self.crosshair:
+            self.crosshair = place
             self.viewport().update()
-
-    def crosshair(self) -> float | None:
-        return self._crosshair
 
     def area(self) -> QRectF:
         """The rectangle of the curves, in pixels."""
-        rect: QRectF = self._view.sceneBoundingRect()
-        return rect
+        return QRectF(self._view.sceneBoundingRect())
 
     def drawBackground(self, painter: QPainter, rect: QRectF) -> None:
         palette = theme().palette
@@ -95,7 +91,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
 
     def drawForeground(self, painter: QPainter, rect: QRectF) -> None:
         painted = FramePainter(painter, self.frame, self.area(), theme().palette, self._traces)
-        painted.paint_before(self._crosshair)
+        painted.paint_before(self.crosshair)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -121,16 +117,16 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         low, high = self.frame.x_range
         if steps is not None:
             pixel = (high - low) / max(1.0, self.area().width())
-            start = self._crosshair if self._crosshair is not None else (low + high) / 2
+            start = self.crosshair if self.crosshair is not None else (low + high) / 2
             self.hovered.emit(min(max(start + steps * 4 * pixel, low), high))
-        elif event.key() == Qt.Key.Key_Escape and self._crosshair is not None:
+        elif event.key() == Qt.Key.Key_Escape and self.crosshair is not None:
             self.hovered.emit(None)
         else:
             super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        if getattr(self, "_view", None) is not None:  # pyqtgraph resizes itself while it is being made
+        if hasattr(self, "_view"):  # pyqtgraph resizes itself while it is being made
             self.resized.emit()
 
     def place_at(self, position: QPointF) -> float | None:

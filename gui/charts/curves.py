@@ -9,10 +9,10 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
-from engine.drawing.smoothing import Values, extended, local_line
+from engine.drawing.curve_chart import Values, extended, local_line
 from engine.experiment.experiment import Precision
 from engine.words.numbers import nice_step
-from gui.charts.scales import Scale, nearest_row
+from gui.charts.lines import Scale
 from gui.theme.theme import theme
 from gui.widgets.markers import precision_pen
 
@@ -176,10 +176,6 @@ class Shown:
     values: Values
     line: Values
     dim: Values | None
-
-    def row_at(self, place: float | None) -> int | None:
-        """The row to read at `place`, or the last row for None."""
-        return nearest_row(self.curve.x[: len(self.values)], place)
 
     def visible(self, x_range: tuple[float, float]) -> list[Values]:
         """The values that decide the y range while `x_range` is in view."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from engine.drawing.chart_parts import Rect
-from engine.drawing.text_places import TextPlaces
+from engine.drawing.chart_parts import Rect, TextPlaces
 from engine.words.numbers import Tick
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
@@ -106,75 +105,69 @@ class FramePainter:
     def paint_behind(self) -> None:
         """Warm-up shade, grid, axis line and tick texts: all that lies under the curves."""
         self._paint_shade()
-        painter, area = self._painter, self._area
+        painter, area, frame = self._painter, self._area, self._frame
         painter.setPen(QPen(QColor(self._palette.grid), 1))
-        for tick in self._frame.y_ticks:
+        for tick in frame.y_ticks:
             level = round(self.y(tick.position)) + 0.5
             if level < area.bottom() - 1:
-                painter.drawLine(QPointF(area.left(), level), QPointF(area.right(), level))
+                self._draw_across(level)
         painter.setPen(QPen(QColor(self._palette.line2), 1))
-        bottom = round(area.bottom()) + 0.5
-        painter.drawLine(QPointF(area.left(), bottom), QPointF(area.right(), bottom))
+        self._draw_across(round(area.bottom()) + 0.5)
         painter.setPen(QColor(self._palette.text3))
-        self._paint_y_texts()
-        self._paint_x_texts()
-        if self._frame.hint:
+        for tick in frame.y_ticks:
+            level = self.y(tick.position)
+            if area.top() - 4 <= level <= area.bottom() + 1:
+                left = max(0.0, area.left() - 8 - self._width(tick.text))
+                painter.drawText(QPointF(left, level + self._metrics.capHeight() / 2), tick.text)
+        for text, left in x_texts(frame.x_ticks, self.x, area.right(), self._metrics):
+            painter.drawText(QPointF(left, area.bottom() + 15), text)
+        if frame.hint:
             painter.setFont(font(12))
-            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._frame.hint)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, frame.hint)
 
     def paint_before(self, crosshair: float | None) -> None:
         """Skipped steps, the capacity, marks and the crosshair: all that lies over the curves."""
-        painter, area = self._painter, self._area
+        area = self._area
         for position, color in self._frame.skips:
             place = self.x(position)
             if area.left() <= place <= area.right():
                 mark = QRectF(round(place) - 1, area.bottom() - _SKIP_HEIGHT - 1, _SKIP_WIDTH, _SKIP_HEIGHT)
-                painter.fillRect(mark, QColor(color))
+                self._painter.fillRect(mark, QColor(color))
         self._paint_capacity()
         self._paint_notes()
         self._paint_marks()
-        if crosshair is None:
-            return
-        place = round(self.x(crosshair)) + 0.5
+        place = -1.0 if crosshair is None else round(self.x(crosshair)) + 0.5
         if area.left() <= place <= area.right() + 1:
-            painter.setPen(dashed(self._palette.text3, (2, 3)))
-            painter.drawLine(QPointF(place, area.top()), QPointF(place, area.bottom()))
+            self._painter.setPen(dashed(self._palette.text3, (2, 3)))
+            self._draw_down(place)
+
+    def _draw_across(self, level: float) -> None:
+        self._painter.drawLine(QPointF(self._area.left(), level), QPointF(self._area.right(), level))
+
+    def _draw_down(self, place: float) -> None:
+        self._painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
+
+    def _width(self, text: str) -> float:
+        return self._metrics.horizontalAdvance(text)
 
     def _paint_shade(self) -> None:
-        until = self._frame.shade_until
-        if until is None:
+        frame, area = self._frame, self._area
+        right = area.left() if frame.shade_until is None else min(self.x(frame.shade_until), area.right())
+        if right <= area.left():
             return
-        right = min(self.x(until), self._area.right())
-        if right <= self._area.left():
-            return
-        shade = QRectF(self._area.left(), self._area.top(), right - self._area.left(), self._area.height())
+        shade = QRectF(area.left(), area.top(), right - area.left(), area.height())
         self._painter.fillRect(shade, QColor(self._palette.shade))
         self._painter.setPen(QPen(QColor(self._palette.line2), 1))
-        edge = round(right) + 0.5
-        self._painter.drawLine(QPointF(edge, shade.top()), QPointF(edge, shade.bottom()))
-        if self._frame.shade_text and self._area.height() >= _LEAST_HEIGHT_FOR_WORDS:
+        self._draw_down(round(right) + 0.5)
+        if frame.shade_text and area.height() >= _LEAST_HEIGHT_FOR_WORDS:
             self._painter.setPen(QColor(self._palette.text3))
-            width = self._metrics.horizontalAdvance(self._frame.shade_text)
+            width = self._width(frame.shade_text)
             # beside the shade, or within it where all or nearly all is warm-up
             lefts = [right + 6, right + 46, right + 106]
-            if right + 6 + width > self._area.right():
+            if right + 6 + width > area.right():
                 lefts = [right - 6 - width]
-            levels = [self._area.bottom() - 6, self._area.top() + 14, self._area.center().y() + 4]
-            self._write(self._frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
-
-    def _paint_y_texts(self) -> None:
-        ascent = self._metrics.capHeight() / 2
-        for tick in self._frame.y_ticks:
-            level = self.y(tick.position)
-            if self._area.top() - 4 <= level <= self._area.bottom() + 1:
-                width = self._metrics.horizontalAdvance(tick.text)
-                left = max(0.0, self._area.left() - 8 - width)
-                self._painter.drawText(QPointF(left, level + ascent), tick.text)
-
-    def _paint_x_texts(self) -> None:
-        baseline = self._area.bottom() + 15
-        for text, left in x_texts(self._frame.x_ticks, self.x, self._area.right(), self._metrics):
-            self._painter.drawText(QPointF(left, baseline), text)
+            levels = [area.bottom() - 6, area.top() + 14, area.center().y() + 4]
+            self._write(frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
 
     def _paint_notes(self) -> None:
         """Below the point, a little beside it where another or a curve is there, or above."""
@@ -188,15 +181,9 @@ class FramePainter:
             width, height = metrics.horizontalAdvance(note.text), metrics.capHeight() + 2
             left = min(x - width / 2, self._area.right() - width - 1)
             above, below = y - 8 - height, y + 8
-            beside = (
-                (left, below),
-                (x + 2, below),
-                (x - width - 8, below),
-                (left, above),
-                (left, below + 14),
-                (left, above - 14),
-            )
-            wanted = (Rect(left, top, left + width, top + height) for left, top in beside)
+            beside = ((left, below), (x + 2, below), (x - width - 8, below))
+            further = ((left, above), (left, below + 14), (left, above - 14))
+            wanted = (Rect(left, top, left + width, top + height) for left, top in (*beside, *further))
             room = places.first_free(rect for rect in wanted if self._is_clear(rect))
             if room is not None:
                 self._painter.setPen(QColor(note.color))
@@ -211,8 +198,8 @@ class FramePainter:
             if not self._area.left() <= place <= self._area.right():
                 continue
             self._painter.setPen(dashed(mark.color, (6, 4)))
-            self._painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
-            width, height = self._metrics.horizontalAdvance(mark.text), self._metrics.capHeight() + 4
+            self._draw_down(place)
+            width, height = self._width(mark.text), self._metrics.capHeight() + 4
             levels = np.arange(self._area.top() + 4, self._area.bottom() - 2 * height, height + 4).tolist()
             rects = [
                 Rect(left, level, left + width, level + height)
@@ -229,15 +216,14 @@ class FramePainter:
         if capacity is None:
             return
         pinned = capacity.position is None
-        level = self._area.top() if capacity.position is None else self.y(capacity.position)
-        level = round(level) + 0.5
+        level = round(self._area.top() if capacity.position is None else self.y(capacity.position)) + 0.5
         self._painter.setPen(dashed(self._palette.text2, (6, 4)))
-        self._painter.drawLine(QPointF(self._area.left(), level), QPointF(self._area.right(), level))
+        self._draw_across(level)
         self._painter.setPen(QColor(self._palette.text2))
         if self._area.height() < _LEAST_HEIGHT_FOR_WORDS:
             return
         text = f"{capacity.text}, off scale ↑" if pinned else capacity.text
-        width = self._metrics.horizontalAdvance(text)
+        width = self._width(text)
         right = max(self._area.right() - width - 28, self._area.left() + 4)
         lefts = (right, self._area.left() + 4, (self._area.left() + right) / 2)
         levels = (level + 14,) if pinned else (level + 14, level - 5)
@@ -245,7 +231,7 @@ class FramePainter:
 
     def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
         """Writes at the first of these baselines where no curve is, if there is any."""
-        width, ascent = self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 2
+        width, ascent = self._width(words), self._metrics.capHeight() + 2
         for at in wanted:
             rect = Rect(at.x(), at.y() - ascent, at.x() + width, at.y() + 2)
             if self._room.contains(rect) and self._is_clear(rect):
@@ -260,18 +246,14 @@ class FramePainter:
         bottom, top = (
             least + (self._area.bottom() - level) * up for level in (rect.bottom + 3, rect.top - 3)
         )
-        return not any(_passes(trace, edges, bottom, top) for trace in self._traces)
-
-
-def _passes(trace: Trace, edges: NDArray[np.float64], bottom: float, top: float) -> bool:
-    """True if a curve comes between two levels, between two places in x."""
-    x, y = trace
-    if not len(x):
-        return False
-    first, last = np.searchsorted(x, edges)
-    seen = np.append(y[first:last], np.interp(edges, x, y, left=np.nan, right=np.nan))
-    seen = seen[np.isfinite(seen)]
-    return bool(len(seen)) and bool(seen.min() <= top) and bool(seen.max() >= bottom)
+        for x, y in self._traces:
+            first, last = np.searchsorted(x, edges)
+            ends = np.interp(edges, x, y, left=np.nan, right=np.nan) if len(x) else y
+            seen = np.append(y[first:last], ends)
+            seen = seen[np.isfinite(seen)]
+            if len(seen) and seen.min() <= top and seen.max() >= bottom:
+                return False
+        return True
 
 
 def x_texts(

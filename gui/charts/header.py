@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -23,6 +23,7 @@ from gui.charts.lines import Quantity
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.theme.icons import icon
 from gui.theme.theme import theme
+from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.buttons import Button, ComboBox
 from gui.widgets.labels import ElidedLabel, label, set_text
 
@@ -48,8 +49,11 @@ class SmoothButton(Button):
         self._steps.setMinimumWidth(58)
         self.menu_of_slider = QMenu(self)
         self.menu_of_slider.setAccessibleName("Smoothing")
-        action = QWidgetAction(self.menu_of_slider)
-        action.setDefaultWidget(self._inside())
+        action, inside = QWidgetAction(self.menu_of_slider), QWidget()
+        in_row(
+            label("Raw", "label"), self.slider, self._steps, parent=inside, margins=(10, 6, 10, 6), spacing=10
+        )
+        action.setDefaultWidget(inside)
         self.menu_of_slider.addAction(action)
         self.menu_of_slider.aboutToShow.connect(self.slider.setFocus)
         self.slider.valueChanged.connect(lambda place: smoothing().set_steps(WINDOWS[place]))
@@ -69,25 +73,15 @@ class SmoothButton(Button):
         self._show()
         self.menu_of_slider.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
-    def _inside(self) -> QWidget:
-        inside = QWidget()
-        row = QHBoxLayout(inside)
-        row.setContentsMargins(10, 6, 10, 6)
-        row.setSpacing(10)
-        row.addWidget(label("Raw", "label"))
-        row.addWidget(self.slider)
-        row.addWidget(self._steps)
-        return inside
-
     def _show(self) -> None:
-        chosen = smoothing()
-        has_sign = self._is_brief and chosen.steps > 0
-        self.slider.setValue(WINDOWS.index(chosen.steps))
-        set_text(self._steps, f"{chosen.steps} steps" if chosen.steps else "raw")
-        self.setText(str(chosen.steps) if has_sign else chosen.words())
+        steps = smoothing().steps
+        has_sign = self._is_brief and steps > 0
+        self.slider.setValue(WINDOWS.index(steps))
+        set_text(self._steps, f"{steps} steps" if steps else "raw")
+        self.setText(str(steps) if has_sign else f"Smooth {steps}" if steps else "Raw")
         self.setIcon(icon("smooth", theme().palette.text, _ICON) if has_sign else QIcon())
         self.setAccessibleName(f"Smoothing: {self._steps.text()}")
-        self.setChecked(chosen.steps > 0)
+        self.setChecked(steps > 0)
 
 
 _QUANTITIES = (
@@ -100,8 +94,6 @@ _BYS = (
     ("seconds", "Time", "Lay the curves by seconds since each run began"),
     ("samples", "Samples", "Lay the curves by the samples trained on"),
 )
-
-
 _NARROW = 520
 
 
@@ -115,15 +107,11 @@ class OverlayHeader(QWidget):
         self._title, self._unit = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
         self._unit.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._whole_title = ""
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 10, 12, 6)
-        row.setSpacing(4)
-        row.addWidget(self._title)
-        row.addSpacing(4)
-        row.addWidget(self._unit, 1)
         self.smooth = SmoothButton()
+        row = in_row(
+            self._title, 4, wide(self._unit), self.smooth, parent=self, margins=(12, 10, 12, 6), spacing=4
+        )
         self._gaps = QSpacerItem(12, 0), QSpacerItem(12, 0)
-        row.addWidget(self.smooth)
         row.addItem(self._gaps[0])
         self._quantities = self._toggles(row, _QUANTITIES)
         row.addItem(self._gaps[1])
@@ -160,9 +148,11 @@ class OverlayHeader(QWidget):
         is_narrow = self.width() < _NARROW
         self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
 
-    def set_quantity_known(self, quantity: Quantity, is_known: bool) -> None:
-        """True if any of the runs has it."""
-        self._quantities.button([key for key, *_ in _QUANTITIES].index(quantity)).setEnabled(is_known)
+    def set_accuracy_known(self, is_known: bool) -> None:
+        """True if any of the runs has an accuracy; without one the loss is shown."""
+        self._quantities.button(1).setEnabled(is_known)
+        if not is_known and self.quantity == "accuracy":
+            self.choose(quantity="loss")
 
     def _toggles(self, row: QHBoxLayout, choices: Sequence[tuple[str, str, str]]) -> QButtonGroup:
         group = QButtonGroup(self)
@@ -171,15 +161,15 @@ class OverlayHeader(QWidget):
             button.setChecked(number == 0)
             group.addButton(button, number)
             row.addWidget(button)
-        group.idToggled.connect(self._tell)
+        group.idToggled.connect(lambda _number, is_chosen: self.changed.emit() if is_chosen else None)
         return group
-
-    def _tell(self, _number: int, is_chosen: bool) -> None:
-        if is_chosen:
-            self.changed.emit()
 
 
 _HIGH, _LOW = 42, 28
+_FOLLOW = (
+    "Keep the whole run in view. Drag a plot, or turn the wheel over it (with Ctrl where the page scrolls), "
+    "to look closer; double-click to return"
+)
 
 
 class PlotHeader(QWidget):
@@ -196,35 +186,29 @@ class PlotHeader(QWidget):
         self, title: str, unit: str, smooths: bool, can_log: bool, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self._title = label(title, "panelTitle")
-        self._unit = ElidedLabel(unit, "unit")
-        self._row = row = QHBoxLayout(self)
-        row.setContentsMargins(11, 0, 11, 0)
-        row.setSpacing(4)
+        self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")
         self.others.setProperty("small", "true")
         self.others.setToolTip("Show another plot in this place")
         self.others.hide()
         self.others.activated.connect(self.other_chosen)
-        row.addWidget(self._title)
-        row.addWidget(self.others)
-        row.addSpacing(4)
-        row.addWidget(self._unit, 1)
-        self.set_compact(False)
         self.log = Button("Log", "toggle", "Show the values on a logarithmic axis")
-        self.follow = Button(
-            "Follow",
-            "toggle",
-            "Keep the whole run in view. Drag a plot, or turn the wheel over it (with Ctrl where the page "
-            "scrolls), to look closer; double-click to return",
-        )
+        self.follow = Button("Follow", "toggle", _FOLLOW)
         for button in (self.log, self.follow):
             button.setAccessibleName(f"{title}: {button.text()}")
-        row.addWidget(self.log)
-        if smooths:
-            row.addWidget(SmoothButton())
-        row.addWidget(self.follow)
+        smooth = [SmoothButton()] if smooths else []
+        parts: tuple[Part, ...] = (
+            self._title,
+            self.others,
+            4,
+            wide(self._unit),
+            self.log,
+            *smooth,
+            self.follow,
+        )
+        self._row = in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
+        self.set_compact(False)
         self.log.setVisible(can_log)
         self.follow.setChecked(True)
         self.log.toggled.connect(self.changed)
@@ -258,6 +242,5 @@ class PlotHeader(QWidget):
 
     def set_follow(self, follow: bool) -> None:
         """Sets the toggle without emitting `follow_switched`."""
-        self.follow.blockSignals(True)
-        self.follow.setChecked(follow)
-        self.follow.blockSignals(False)
+        with QSignalBlocker(self.follow):
+            self.follow.setChecked(follow)

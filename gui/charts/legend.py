@@ -1,20 +1,19 @@
-"""The legend of a plot, which is also its readout: line sample, name and value at the crosshair.
-
-It takes as many rows as its entries need.
-"""
+"""The legend of a plot, which is also its readout: line sample, name and value at the crosshair."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.boxes import in_column
 from gui.widgets.markers import draw_marker, precision_pen
 from resources.looks import MarkFill
 
@@ -42,8 +41,7 @@ class Entry:
     colour: str | None = None
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     """The detail at which entries are shown, with `name` pixels for a name; values are the last to go."""
 
     sample: int
@@ -53,17 +51,10 @@ class _Fit:
 
 
 _FITS = (
-    _Fit(28, 24, extras=True, name=_WHOLE),
-    _Fit(12, 14, extras=True, name=_WHOLE),
-    _Fit(28, 24, extras=False, name=_WHOLE),
-    _Fit(12, 14, extras=False, name=_WHOLE),
-    _Fit(12, 14, extras=False, name=160.0),
-    _Fit(12, 14, extras=False, name=110.0),
-    _Fit(12, 14, extras=False, name=72.0),
-    _Fit(12, 10, extras=False, name=44.0),
-    _Fit(12, 10, extras=False, name=0.0),
+    *(_Fit(*sizes, extras, _WHOLE) for extras in (True, False) for sizes in ((28, 24), (12, 14))),
+    *(_Fit(12, 14, False, name) for name in (160.0, 110.0, 72.0)),
+    *(_Fit(12, 10, False, name) for name in (44.0, 0.0)),
 )
-
 _READABLE = _FITS[5]
 
 
@@ -72,8 +63,8 @@ class LegendRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._entries: tuple[Entry, ...] = ()
-        self._place = ""
+        self.entries: tuple[Entry, ...] = ()
+        self.place = ""
         self._skip_color: str | None = None
         self.setFixedHeight(20)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -85,51 +76,30 @@ class LegendRow(QWidget):
         `skip_color` adds the sample of a skipped step in that colour.
         """
         shown = (tuple(entries), place, skip_color)
-        if shown != (self._entries, self._place, self._skip_color):
-            self._entries, self._place, self._skip_color = shown
+        if shown != (self.entries, self.place, self._skip_color):
+            self.entries, self.place, self._skip_color = shown
             spoken = ", ".join(f"{entry.name} {entry.value} {entry.extra}".strip() for entry in entries)
             self.setAccessibleName(f"Values, {place}: {spoken}")
-            tips = (
-                (_SKIPPED_TIP, skip_color is not None),
-                (_FAINT_TIP, any(entry.is_faint for entry in entries)),
-            )
-            self.setToolTip("\n".join(tip for tip, is_due in tips if is_due))
+            has_faint = any(entry.is_faint for entry in entries)
+            tips = (_SKIPPED_TIP if skip_color is not None else "", _FAINT_TIP if has_faint else "")
+            self.setToolTip("\n".join(filter(None, tips)))
             self.update()
-
-    def entries(self) -> tuple[Entry, ...]:
-        return self._entries
-
-    @staticmethod
-    def room_for(entries: Sequence[Entry], place: str) -> float:
-        """The pixels that these need with legible names."""
-        fit = _READABLE
-        widths = sum(_entry_width(entry, fit) for entry in entries) - fit.gap
-        return widths + 16 + _width(font(12), place)
-
-    def place(self) -> str:
-        return self._place
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         palette = theme().palette
         plain = font(12)
-        room = self.width() - _width(plain, self._place) - 8
-        fit = self._fit(room)
-        if self._needed(fit) <= room:
-            self._write(painter, room + 8, self._place, plain, palette.text3)
+        room = self.width() - _width(plain, self.place) - 8
+        fit = next((fit for fit in _FITS if _needed(self.entries, fit) <= room), _FITS[-1])
+        if _needed(self.entries, fit) <= room:
+            _write(painter, room + 8, self.place, plain, palette.text3)
         left = 0.0
-        for entry in self._entries:
+        for entry in self.entries:
             left = self._paint_entry(painter, entry, left, fit)
         if self._skip_color is not None and left + 10 + _width(plain, _SKIPPED) <= room:
             painter.fillRect(int(left), 5, 2, 10, QColor(self._skip_color))
-            self._write(painter, left + 10, _SKIPPED, plain, palette.text2)
+            _write(painter, left + 10, _SKIPPED, plain, palette.text2)
         painter.end()
-
-    def _fit(self, room: float) -> _Fit:
-        return next((fit for fit in _FITS if self._needed(fit) <= room), _FITS[-1])
-
-    def _needed(self, fit: _Fit) -> float:
-        return sum(_entry_width(entry, fit) for entry in self._entries) - fit.gap
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
@@ -146,26 +116,27 @@ class LegendRow(QWidget):
         left += fit.sample + 8
         name, value = (palette.text3,) * 2 if entry.is_faint else (palette.text2, look.color)
         if fit.name:
-            left = self._write(painter, left, _name(entry, fit), font(12), name) + 8
-        left = self._write(painter, left, entry.value, font(12, 400 if entry.is_faint else 600), value)
+            left = _write(painter, left, _name(entry, fit), font(12), name) + 8
+        left = _write(painter, left, entry.value, font(12, 400 if entry.is_faint else 600), value)
         if fit.extras and entry.extra:
-            left = self._write(painter, left + 8, entry.extra, font(12), palette.text3)
+            left = _write(painter, left + 8, entry.extra, font(12), palette.text3)
         return left + fit.gap
 
-    @staticmethod
-    def _write(painter: QPainter, left: float, text: str, face: QFont, color: str) -> float:
-        painter.setFont(face)
-        painter.setPen(QColor(color))
-        painter.drawText(QPointF(left, _BASELINE), text)
-        return left + _width(face, text)
+
+def _write(painter: QPainter, left: float, text: str, face: QFont, color: str) -> float:
+    painter.setFont(face)
+    painter.setPen(QColor(color))
+    painter.drawText(QPointF(left, _BASELINE), text)
+    return left + _width(face, text)
 
 
-def _entry_width(entry: Entry, fit: _Fit) -> float:
-    width = fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap
-    if fit.name:
-        width += _width(font(12), _name(entry, fit)) + 8
-    if fit.extras and entry.extra:
-        width += _width(font(12), entry.extra) + 8
+def _needed(entries: Sequence[Entry], fit: _Fit) -> float:
+    """The pixels that the entries need."""
+    width = -float(fit.gap)
+    for entry in entries:
+        width += fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap
+        width += _width(font(12), _name(entry, fit)) + 8 if fit.name else 0.0
+        width += _width(font(12), entry.extra) + 8 if fit.extras and entry.extra else 0.0
     return width
 
 
@@ -185,52 +156,43 @@ class LegendRows(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._entries: tuple[Entry, ...] = ()
-        self._place = ""
+        self.entries: tuple[Entry, ...] = ()
+        self.place = ""
+        self._skip_color: str | None = None
         self._rows: list[LegendRow] = []
         self._need: tuple[tuple[str, ...], int] = ((), 0)
         self._count = 1
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(12, 0, 12, 4)
-        self._column.setSpacing(0)
-        self._add_row()
-
-    def show_values(self, entries: Sequence[Entry], place: str) -> None:
-        """Shows the entries, and at the right of the first row where they were read off ("step 96")."""
-        self._entries, self._place = tuple(entries), place
+        self._column = in_column(parent=self, margins=(0, 0, 0, 4), spacing=0)
         self._share_out()
 
-    def entries(self) -> tuple[Entry, ...]:
-        return self._entries
+    def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
+        """Shows the entries as a row does, in as many rows as they need."""
+        self.entries, self.place, self._skip_color = tuple(entries), place, skip_color
+        self._share_out()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_out()
 
     def _share_out(self) -> None:
-        need = (tuple(entry.name for entry in self._entries), self.width())
+        need = (tuple(entry.name for entry in self.entries), self.width())
         if need != self._need:
             # not at every move of the pointer: rows that come and go would make the plot jump
             self._need = need
             self._count = next((rows for rows in range(1, _MOST_ROWS) if self._fits(rows)), _MOST_ROWS)
-        count = self._count
-        in_a_row = -(-len(self._entries) // count)
-        while len(self._rows) < count:
-            self._add_row()
+        while len(self._rows) < self._count:
+            self._rows.append(LegendRow())
+            self._column.addWidget(self._rows[-1])
+        parts = self._parts(self._count) or [()]
         for number, row in enumerate(self._rows):
-            row.setVisible(number < count)
-            part = self._entries[number * in_a_row : (number + 1) * in_a_row]
-            row.show_values(part, self._place if number == 0 else "")
+            row.setVisible(number < len(parts))
+            part = parts[number] if number < len(parts) else ()
+            row.show_values(part, *((self.place, self._skip_color) if number == 0 else ("", None)))
+
+    def _parts(self, rows: int) -> list[tuple[Entry, ...]]:
+        in_a_row = -(-len(self.entries) // rows) or 1
+        return [self.entries[first : first + in_a_row] for first in range(0, len(self.entries), in_a_row)]
 
     def _fits(self, rows: int) -> bool:
-        in_a_row = -(-len(self._entries) // rows)
-        parts = (
-            self._entries[first : first + in_a_row] for first in range(0, len(self._entries), in_a_row or 1)
-        )
-        room = self.width() - 24
-        return all(LegendRow.room_for(part, self._place) <= room for part in parts)
-
-    def _add_row(self) -> None:
-        row = LegendRow()
-        self._rows.append(row)
-        self._column.addWidget(row)
+        room = self.width() - 16 - _width(font(12), self.place)
+        return all(_needed(part, _READABLE) <= room for part in self._parts(rows))

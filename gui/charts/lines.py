@@ -1,18 +1,108 @@
-"""The lines and axes of an overlay: recorded quantities of runs, in as few points as a plot can show."""
+"""The axes of a plot and their ticks, and the lines of an overlay in as few points as a plot can show."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Literal
 
 import numpy as np
 
+from engine.drawing.chart_parts import log10_ticks
+from engine.drawing.curve_chart import Values, local_line, thinned
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values, local_line, thinned
 from engine.experiment.experiment import Precision
-from gui.charts.scales import nearest_row
+from engine.words.numbers import Tick, linear_ticks
 from resources.looks import MarkFill
+
+Range = tuple[float, float]
+_UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
+
+
+def x_ticks(x_range: Range, most: int, by: By) -> tuple[Tick, ...]:
+    """Ticks of which the last carries the unit."""
+    ticks = linear_ticks(*x_range, most, whole=by != "seconds")
+    if not ticks:
+        return ()
+    last = ticks[-1]
+    unit = "step" if by == "step" and last.text == "1" else _UNITS[by]
+    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
+
+
+def place_text(place: float, by: By) -> str:
+    """A place on the x axis, as the legend writes it."""
+    if by == "seconds":
+        return f"{place:,.1f} s"
+    return f"step {max(1, round(place)):,}" if by == "step" else f"{place:,.0f} samples"
+
+
+def nearest_row(x: Values, place: float | None) -> int | None:
+    """The row of rising `x` nearest to `place`, or the last for None; None where the curve does not reach."""
+    last = len(x) - 1
+    if place is None or last < 0:
+        return last if last >= 0 else None
+    right = int(np.searchsorted(x, place))
+    if right > last:
+        gap = float(x[-1] - x[-2]) if last else 0.5
+        return last if place - float(x[-1]) <= gap else None
+    return right - 1 if right and place - x[right - 1] < x[right] - place else right
+
+
+def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    """Ticks for a view whose coordinates are powers of two, labelled with the true numbers."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    stride = max(1, -(-(last - first) // max(1, most)))
+
+    def text(power: int) -> str:
+        if not -4 <= power <= 26:
+            return f"2^{power}"
+        return f"{2**power:,}" if power >= 0 else f"{2.0**power:g}"
+
+    return tuple(Tick(float(power), text(power)) for power in range(first, last + 1, stride))
+
+
+class Scale(StrEnum):
+    LINEAR = "linear"
+    LOG10 = "log10"
+    LOG2 = "log2"
+
+    def to_view(self, values: Values) -> Values:
+        """Values in the view's coordinates; NaN where there is no place for them (infinity, log of 0)."""
+        if self is Scale.LINEAR:
+            return np.where(np.isfinite(values), values, np.nan)
+        usable = np.isfinite(values) & (values > 0)
+        logarithm = np.log10 if self is Scale.LOG10 else np.log2
+        result = np.full(len(values), np.nan)
+        logarithm(values, out=result, where=usable)
+        return result
+
+    def range_of(self, low: float, high: float) -> Range:
+        """The range of the view that shows values from `low` to `high` (in view coordinates) with room."""
+        if self is Scale.LINEAR:
+            bottom = low * 1.08 if low < 0 else 0.0
+            return bottom, high * 1.08 if high > 0 else max(0.0, bottom) + 1.0
+        if self is Scale.LOG2:
+            return float(np.floor(low)) - 1.2, float(np.ceil(high)) + 1.2
+        room = max(0.06 * (high - low), 0.05)
+        return low - room, high + room
+
+    def ticks(self, low: float, high: float, most: int) -> tuple[Tick, ...]:
+        if self is Scale.LINEAR:
+            return linear_ticks(low, high, most)
+        return log10_ticks(low, high, most) if self is Scale.LOG10 else log2_ticks(low, high, most)
+
+
+def extent(pieces: Iterable[Values]) -> Range | None:
+    """The least and the largest finite value of all pieces, or None where there is none."""
+    bounds: list[float] = []
+    for piece in pieces:
+        finite = piece[np.isfinite(piece)]
+        if len(finite):
+            bounds += (float(finite.min()), float(finite.max()))
+    return (min(bounds), max(bounds)) if bounds else None
+
 
 _MOST_POINTS = 256
 """A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
@@ -55,7 +145,7 @@ class Trace:
         """Where it ends; 0 without a row."""
         return float(self._x[by][-1]) if len(self) else 0.0
 
-    def rows_within(self, by: By, x_range: tuple[float, float]) -> int:
+    def rows_within(self, by: By, x_range: Range) -> int:
         """The number of rows in a part of x."""
         first, last = np.searchsorted(self._x[by], x_range)
         return int(last - first)
@@ -63,7 +153,8 @@ class Trace:
     def blocks(self, rows: int) -> Level:
         """The means of blocks of `rows`."""
         if rows not in self._levels:
-            self._levels[rows] = self._made(rows)
+            places, means = thinned(tuple(self._x.values()), self._values, rows)
+            self._levels[rows] = Level(dict(zip(self._x, places, strict=True)), means)
         return self._levels[rows]
 
     def level(self, rows: int, smooth: int) -> Level:
@@ -74,7 +165,8 @@ class Trace:
         known = self._smoothed.get(rows)
         if known is None or known[0] != smooth:
             blocks = self.blocks(rows)
-            known = (smooth, Level(blocks.x, local_line(blocks.y, _window(rows * self.steps_a_row, smooth))))
+            window = max(_SMOOTHING_POINTS, -(-smooth // (rows * self.steps_a_row)))
+            known = (smooth, Level(blocks.x, local_line(blocks.y, window)))
             self._smoothed[rows] = known
         return known[1]
 
@@ -83,10 +175,6 @@ class Trace:
         level = self.level(rows, smooth)
         row = nearest_row(level.x[by], place)
         return None if row is None else float(level.y[row])
-
-    def _made(self, rows: int) -> Level:
-        places, means = thinned(tuple(self._x.values()), self._values, rows)
-        return Level(dict(zip(self._x, places, strict=True)), means)
 
 
 def rows_a_point(most_rows: int) -> int:
@@ -99,10 +187,6 @@ def smoothing_words(steps: int, smooth: int) -> str:
     if smooth:
         return f"smoothed over {max(smooth, _SMOOTHING_POINTS * steps):,} steps"
     return f"means of {steps:,} steps" if steps > 1 else ""
-
-
-def _window(steps: int, smooth: int) -> int:
-    return max(_SMOOTHING_POINTS, -(-smooth // steps))
 
 
 Quantity = Literal["loss", "accuracy"]
@@ -130,7 +214,7 @@ _FAR_OFF = 2.0
 """The rise of a loss above its start, in its own fall, from which the rest counts for more."""
 
 
-def y_range(pieces: Iterable[Values]) -> tuple[float, float] | None:
+def y_range(pieces: Iterable[Values]) -> Range | None:
     """The range that shows these, from zero where that is near; None where there is nothing.
 
     A curve that shot up out of all proportion leaves through the top, or it would flatten all the rest.

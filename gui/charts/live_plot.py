@@ -2,59 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
-from gui.charts.legend import Entry, LegendRow
-from gui.charts.scales import Scale, extent, place_text, x_ticks
+from gui.charts.legend import Entry, LegendRow, LegendRows
+from gui.charts.lines import Range, Scale, extent, nearest_row, place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
-
-Range = tuple[float, float]
+from gui.widgets.boxes import in_column, in_row, wide
 
 _ROOM_RIGHT = 1.065
 _CAPACITY_IN_SCALE = 1.6
 _CAPACITY_HEADROOM = 0.18
-
-
-def whole_range(curves: Iterable[Curve], total: float | None) -> Range:
-    """x from zero to the end of the longest curve, or to the `total` to come."""
-    ends = [float(curve.x[-1]) for curve in curves if len(curve.x)]
-    reach = max([*ends, total or 0.0])
-    return (0.0, reach * _ROOM_RIGHT) if reach > 0 else (0.0, 1.0)
-
-
-def visible_extent(shown: Iterable[Shown], x_range: Range) -> Range | None:
-    """The least and the largest value in view; None without any."""
-    return extent(piece for curve in shown for piece in curve.visible(x_range))
-
-
-def with_capacity(
-    y_range: Range, scale: Scale, capacity: tuple[float, str] | None
-) -> tuple[Range, Capacity | None]:
-    """Makes room for a limit: for its line where it is near, else for its words under the top edge."""
-    if capacity is None:
-        return y_range, None
-    value, text = capacity
-    low, high = y_range
-    place = float(scale.to_view(np.array([value]))[0])
-    if place <= high * (_CAPACITY_IN_SCALE if scale is Scale.LINEAR else 1.0):
-        return (low, max(high, place + (place - low) * 0.08)), Capacity(text, place)
-    return (low, high + (high - low) * _CAPACITY_HEADROOM), Capacity(text)
-
-
 LEAST_HEIGHT, MOST_HEIGHT = 150, 480
 """Lower, its curves could not be read; higher, they would look steeper than they are."""
 _COMPACT_BELOW = 170
@@ -78,7 +49,7 @@ class PlotSpec:
 
 
 class LivePlot(QFrame):
-    """One plot panel. Setters only fill buffers; `refresh()`, called by one timer, draws what changed.
+    """One plot panel. What is set only fills buffers; `refresh()`, called by one timer, draws what changed.
 
     `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
     the user dragged or scrolled to, or None when Follow is switched on again.
@@ -86,6 +57,7 @@ class LivePlot(QFrame):
 
     hovered = Signal(object)
     x_range_chosen = Signal(object)
+    legend_class: type[LegendRow | LegendRows] = LegendRow
 
     def __init__(self, spec: PlotSpec, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -95,41 +67,33 @@ class LivePlot(QFrame):
         self.setMaximumHeight(MOST_HEIGHT)
         self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
-        self.legend = LegendRow()
+        self.legend = self.legend_class()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
         self._items: dict[str, CurveItems] = {}
         self._shown: dict[str, Shown] = {}
         self._curves: tuple[Curve, ...] = ()
         self._by: By = "step"
-        self._chosen: tuple[float, float] | None = None
-        self._total: float | None = None
-        self._warmup: float | None = None
         self._capacity: tuple[float, str] | None = None
-        self._hint = ""
         self._stale, self._is_final = True, False
-        self._lay_out()
-        self._connect()
-
-    def _lay_out(self) -> None:
-        legend_row = QHBoxLayout()
-        legend_row.setContentsMargins(11, 0, 11, 0)
-        legend_row.addWidget(self.legend)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(1, 1, 1, 4)
-        column.setSpacing(0)
-        column.addWidget(self.header)
-        column.addLayout(legend_row)
-        column.addWidget(self.canvas, 1)
-
-    def _connect(self) -> None:
+        self.chosen: Range | None = None
+        """The part of x that is shown; None where it follows the whole run."""
+        self.total: float | None = None
+        """How far x will reach at the end of the runs, if that is known; taken over with the next curves, as
+        are the end of the warm-up and the words in the middle of an empty plot."""
+        self.warmup: float | None = None
+        self.hint = ""
+        legend = in_row(self.legend, margins=(11, 0, 11, 0))
+        in_column(self.header, legend, wide(self.canvas), parent=self, margins=(1, 1, 1, 4), spacing=0)
         self.header.changed.connect(self._redraw)
-        self.header.follow_switched.connect(self._switch_follow)
+        self.header.follow_switched.connect(
+            lambda follow: self.x_range_chosen.emit(None if follow else self._x_range())
+        )
         self.canvas.hovered.connect(self.hovered)
         self.canvas.x_range_chosen.connect(self.x_range_chosen)
         self.canvas.whole_asked.connect(lambda: self.x_range_chosen.emit(None))
         self.canvas.resized.connect(self._mark)
         theme().changed.connect(self._restyle)
-        if self.spec.smooths:
+        if spec.smooths:
             smoothing().changed.connect(self._redraw)
 
     def set_curves(self, curves: Sequence[Curve]) -> None:
@@ -146,36 +110,12 @@ class LivePlot(QFrame):
             self._show_follow()
             self._redraw()
 
-    def set_total(self, total: float | None) -> None:
-        """Sets how far x will reach at the end of the runs; None where that is unknown."""
-        if total != self._total:
-            self._total = total
-            self._mark()
-
-    def set_warmup(self, place: float | None) -> None:
-        """Sets where the warm-up ends, in x units."""
-        if place != self._warmup:
-            self._warmup = place
-            self._mark()
-
     def set_capacity(self, value: float | None, text: str = "") -> None:
         """A limit in the plot's unit; far off scale it is pinned to the top edge."""
-        capacity = None if value is None else (value, text)
-        if capacity != self._capacity:
-            self._capacity = capacity
-            # on the plot the words are left out where the curves leave no room
-            dashed = f". The dashed line: {text}" if text else ""
-            self.header.setToolTip(self.spec.about + dashed)
-            self._mark()
-
-    def set_hint(self, text: str) -> None:
-        """Sets the words in the middle of an empty plot."""
-        if text != self._hint:
-            self._hint = text
-            self._mark()
-
-    def set_title(self, title: str, unit: str) -> None:
-        self.header.set_title(title, unit)
+        self._capacity = None if value is None else (value, text)
+        # on the plot the words are left out where the curves leave no room
+        self.header.setToolTip(self.spec.about + (f". The dashed line: {text}" if text else ""))
+        self._mark()
 
     def set_by(self, by: By) -> None:
         """The meaning of the curves' x, for the unit at the axis and in the readout."""
@@ -184,16 +124,11 @@ class LivePlot(QFrame):
             self._redraw()
             self._show_values()
 
-    @property
-    def chosen_x_range(self) -> tuple[float, float] | None:
-        """The part of x that is shown; None where it follows the whole run."""
-        return self._chosen
-
-    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+    def set_x_range(self, chosen: Range | None) -> None:
         """Shows a part of x; None follows the whole run."""
         self.header.set_follow(chosen is None)
-        if chosen != self._chosen:
-            self._chosen = chosen
+        if chosen != self.chosen:
+            self.chosen = chosen
             self._show_follow()
             self._mark()
 
@@ -207,13 +142,16 @@ class LivePlot(QFrame):
         if not self._stale:
             return
         self._stale = False
-        self._drop_gone()
+        keys = {curve.key for curve in self._curves}
+        for key in self._items.keys() - keys:
+            self._items.pop(key).remove()
+            self._shown.pop(key, None)
         x_range = self._x_range()
         scale, smooth = self._scale(), smoothing().steps if self.spec.smooths else 0
         for curve in self._curves:
             before = self._shown.get(curve.key)
             shown = prepared(curve, scale, smooth, before, has_trace=not self._is_final)
-            if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
+            if shown is not before or x_range != self.canvas.frame.x_range:
                 self._shown[curve.key] = shown
                 self._draw(shown, x_range)
         self.canvas.show_frame(self._frame(x_range), self._drawn())
@@ -244,33 +182,22 @@ class LivePlot(QFrame):
     def _restyle(self) -> None:
         for items in self._items.values():
             items.restyle()
-        frame = self.canvas.frame
-        self.canvas.show_frame(replace(frame, skips=self._skips(frame.x_range)), self._drawn())
+        self.canvas.show_frame(self._frame(self.canvas.frame.x_range), self._drawn())
         self.legend.update()
 
     def _show_follow(self) -> None:
         # there is nothing to follow at the end, but the whole run to come back to
-        self.header.follow.setVisible(not self._is_final or self._chosen is not None)
-
-    def _switch_follow(self, follow: bool) -> None:
-        self.x_range_chosen.emit(None if follow else self._x_range())
-
-    def _drop_gone(self) -> None:
-        keys = {curve.key for curve in self._curves}
-        for key in [key for key in self._items if key not in keys]:
-            self._items.pop(key).remove()
-            self._shown.pop(key, None)
+        self.header.follow.setVisible(not self._is_final or self.chosen is not None)
 
     def _scale(self) -> Scale:
         if self.spec.powers_of_two:
             return Scale.LOG2
         return Scale.LOG10 if self.header.log.isChecked() else Scale.LINEAR
 
-    def _draw(self, shown: Shown, x_range: tuple[float, float]) -> None:
+    def _draw(self, shown: Shown, x_range: Range) -> None:
         curve = shown.curve
         if curve.key not in self._items:
-            item = self.canvas.getPlotItem()
-            self._items[curve.key] = CurveItems(item, curve)
+            self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve)
             self._items[curve.key].set_final(self._is_final)
         elif self._items[curve.key].colour != curve.colour:
             self._items[curve.key].colour = curve.colour
@@ -279,10 +206,12 @@ class LivePlot(QFrame):
         markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
         self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
 
-    def _x_range(self) -> tuple[float, float]:
-        if self._chosen is not None:
-            return self._chosen
-        return whole_range((curve for curve in self._curves if not curve.is_beneath), self._total)
+    def _x_range(self) -> Range:
+        if self.chosen is not None:
+            return self.chosen
+        ends = [float(curve.x[-1]) for curve in self._curves if len(curve.x) and not curve.is_beneath]
+        reach = max([*ends, self.total or 0.0])
+        return (0.0, reach * _ROOM_RIGHT) if reach > 0 else (0.0, 1.0)
 
     def _drawn(self) -> list[tuple[Values, Values]]:
         return [
@@ -292,25 +221,37 @@ class LivePlot(QFrame):
             if values is not None
         ]
 
-    def _frame(self, x_range: tuple[float, float]) -> Frame:
+    def _frame(self, x_range: Range) -> Frame:
         scale, area = self._scale(), self.canvas.area()
-        bounds = visible_extent(self._shown.values(), x_range)
-        y_range = scale.range_of(*bounds) if bounds else scale.range_of(0.0, 1.0)
-        y_range, capacity = with_capacity(y_range, scale, self._capacity)
-        shade = self._warmup if self.spec.shows_warmup and bounds else None
+        bounds = extent(piece for curve in self._shown.values() for piece in curve.visible(x_range))
+        x_axis = x_ticks(x_range, max(2, int(area.width() // 85)), self._by)
+        skips = self._skips(x_range)
+        if bounds is None:
+            return Frame(x_range, scale.range_of(0.0, 1.0), x_axis, skips=skips, hint=self.hint)
+        y_range, capacity = self._with_capacity(scale.range_of(*bounds), scale)
+        shade = self.warmup if self.spec.shows_warmup else None
         return Frame(
-            x_range=x_range,
-            y_range=y_range,
-            x_ticks=x_ticks(x_range, max(2, int(area.width() // 85)), self._by),
-            y_ticks=scale.ticks(*y_range, max(2, int(area.height() // 26))) if bounds else (),
+            x_range,
+            y_range,
+            x_axis,
+            scale.ticks(*y_range, max(2, int(area.height() // 26))),
             shade_until=shade,
             shade_text="warm-up, not counted" if shade else "",
-            skips=self._skips(x_range),
-            capacity=capacity if bounds else None,
-            hint="" if bounds else self._hint,
+            skips=skips,
+            capacity=capacity,
         )
 
-    def _skips(self, x_range: tuple[float, float]) -> tuple[tuple[float, str], ...]:
+    def _with_capacity(self, y_range: Range, scale: Scale) -> tuple[Range, Capacity | None]:
+        """Makes room for the limit: for its line where it is near, else for its words under the top edge."""
+        if self._capacity is None:
+            return y_range, None
+        (value, text), (low, high) = self._capacity, y_range
+        place = float(scale.to_view(np.array([value]))[0])
+        if place <= high * (_CAPACITY_IN_SCALE if scale is Scale.LINEAR else 1.0):
+            return (low, max(high, place + (place - low) * 0.08)), Capacity(text, place)
+        return (low, high + (high - low) * _CAPACITY_HEADROOM), Capacity(text)
+
+    def _skips(self, x_range: Range) -> tuple[tuple[float, str], ...]:
         # thousands of skips in one pixel are one tick
         palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
@@ -320,15 +261,17 @@ class LivePlot(QFrame):
         )
 
     def _show_values(self) -> None:
-        place = self.canvas.crosshair()
+        place = self.canvas.crosshair
         drawn = [(curve, self._shown[curve.key]) for curve in self._curves if curve.key in self._shown]
-        rows = [(curve, shown, shown.row_at(place)) for curve, shown in drawn]
+        rows = [
+            (curve, shown, nearest_row(shown.curve.x[: len(shown.values)], place)) for curve, shown in drawn
+        ]
         decimals = decimals_for(float(shown.values[row]) for _, shown, row in rows if row is not None)
         entries = [
             Entry(
                 curve.precision,
                 curve.name,
-                self._text(float(shown.values[row]) if row is not None else None, decimals),
+                self._text(None if row is None else float(shown.values[row]), decimals),
                 _extra(shown.curve, row, decimals),
                 is_faint=curve.is_beneath,
                 colour=curve.colour,
@@ -337,18 +280,14 @@ class LivePlot(QFrame):
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
         ink = theme().palette.look(skipping.precision, skipping.colour).color if skipping else None
-        self.legend.show_values(entries, self._place_text(place), ink)
+        latest = ("at the end" if self._is_final else "latest") if self._curves else ""
+        at = place_text(place, self._by) if self._curves and place is not None else latest
+        self.legend.show_values(entries, at, ink)
 
     def _text(self, value: float | None, decimals: int) -> str:
         if self.spec.powers_of_two and value is not None and np.isfinite(value):
             return f"{value:,.0f}" if value >= 1 else f"{value:g}"
         return number(value, decimals)
-
-    def _place_text(self, place: float | None) -> str:
-        if not self._curves:
-            return ""
-        latest = "at the end" if self._is_final else "latest"
-        return latest if place is None else place_text(place, self._by)
 
 
 def _extra(curve: Curve, row: int | None, decimals: int) -> str:

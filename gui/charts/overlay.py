@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import NDArray
 from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QPen
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.drawing.curve_chart import Values
 from engine.drawing.shapes import DOT
-from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, linear_ticks, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems
@@ -22,14 +21,17 @@ from gui.charts.legend import Entry, LegendRows
 from gui.charts.lines import (
     Line,
     Quantity,
+    Range,
     Trace,
+    place_text,
     rows_a_point,
     smoothing_words,
+    x_ticks,
     y_range,
 )
-from gui.charts.scales import place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
+from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.markers import precision_pen
 
 MOST_WIDE = 4
@@ -70,7 +72,10 @@ class LineItems(PlotItems):
         self._curve.setData(x, y)
         if self._line.is_repeat:
             return
-        rows = _marked_rows(y)
+        rows = np.flatnonzero(np.isfinite(y))
+        if len(rows) > 1:
+            # five of them, with the last
+            rows = rows[np.unique(np.linspace(0, len(rows) - 1, _MARKERS + 1).astype(int))[1:]]
         sizes = np.full(len(rows), _MARKER_SIZE)
         sizes[-1:] = _LAST_MARKER_SIZE
         self._markers.setData(x[rows], y[rows], size=sizes)
@@ -78,15 +83,7 @@ class LineItems(PlotItems):
             self._dots.setData(x[rows], y[rows], size=sizes * DOT)
 
 
-def _marked_rows(values: Values) -> NDArray[np.intp]:
-    """Five finite rows with the last among them, or all where there are fewer than two."""
-    rows: NDArray[np.intp] = np.flatnonzero(np.isfinite(values))
-    chosen = np.unique(np.linspace(0, max(0, len(rows) - 1), _MARKERS + 1).astype(int))
-    return rows if len(rows) < 2 else rows.take(chosen[1:])
-
-
 _TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
-_ENDED_ONE, _ENDED = "this run ended before its first step", "these runs ended before their first step"
 _MOST_NOTES = 6
 _CLOSEST = 1e-6
 _SETTLES_MS = 150
@@ -100,16 +97,15 @@ class OverlayPlot(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setMinimumWidth(320)
-        self._lines: tuple[Line, ...] = ()
+        self.lines: tuple[Line, ...] = ()
         self._items: list[LineItems] = []
         self._units: Mapping[Quantity, str] = {}
-        self._chosen: tuple[float, float] | None = None
+        self._chosen: Range | None = None
         self._rows = 1
         self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._settling.timeout.connect(self._restyle)
-        self.header = OverlayHeader()
+        self.header, self.legend = OverlayHeader(), LegendRows()
         self.header.changed.connect(self._show_other)
-        self._legend = LegendRows()
         self.canvas = PlotCanvas("Curves of the compared runs")
         self.canvas.setToolTip(
             "Drag, or turn the wheel (with Ctrl where the page scrolls), to look closer; double-click to see "
@@ -119,37 +115,23 @@ class OverlayPlot(QFrame):
         self.canvas.resized.connect(self._draw)
         self.canvas.x_range_chosen.connect(self.set_x_range)
         self.canvas.whole_asked.connect(lambda: self.set_x_range(None))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 4)
-        column.setSpacing(0)
-        column.addWidget(self.header)
-        column.addWidget(self._legend)
-        column.addWidget(self.canvas, 1)
+        legend = in_row(self.legend, margins=(12, 0, 12, 0))
+        in_column(self.header, legend, wide(self.canvas), parent=self, margins=(0, 0, 0, 4), spacing=0)
         theme().changed.connect(self._restyle)
         smoothing().changed.connect(self._draw)
 
     def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
         """Shows these runs; `units` are of what is on the y axis."""
-        keys = [line.key for line in self._lines]
-        self._lines, self._units = tuple(lines), units
-        if [line.key for line in lines] != keys:
+        if [line.key for line in lines] != [line.key for line in self.lines]:
             self._chosen = None
+        self.lines, self._units = tuple(lines), units
         for item in self._items:
             item.remove()
         self._items = [LineItems(self.canvas.getPlotItem(), line) for line in lines]
-        for quantity in _TITLES:
-            is_known = any(line.traces[quantity].has_values for line in lines)
-            self.header.set_quantity_known(quantity, is_known or quantity == "loss")
-        if self.header.quantity == "accuracy" and not any(
-            line.traces["accuracy"].has_values for line in lines
-        ):
-            self.header.choose(quantity="loss")
+        self.header.set_accuracy_known(any(line.traces["accuracy"].has_values for line in lines))
         self._restyle()
 
-    def lines(self) -> tuple[Line, ...]:
-        return self._lines
-
-    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+    def set_x_range(self, chosen: Range | None) -> None:
         """Looks at a part of x; None shows all."""
         whole = self._whole()
         if chosen is not None:
@@ -170,12 +152,8 @@ class OverlayPlot(QFrame):
     def sizeHint(self) -> QSize:
         return QSize(560, 260)
 
-    def entries(self) -> tuple[Entry, ...]:
-        """The legend's entries now."""
-        return self._legend.entries()
-
     def _traces(self) -> list[Trace]:
-        return [line.traces[self.header.quantity] for line in self._lines]
+        return [line.traces[self.header.quantity] for line in self.lines]
 
     def _whole(self) -> float:
         return max((trace.end(self.header.by) for trace in self._traces()), default=0.0) * 1.02 or 1.0
@@ -190,13 +168,16 @@ class OverlayPlot(QFrame):
         self._draw()
 
     def _set_pens(self) -> None:
-        """Wide pens cost half a frame, so pens are thin while the curves move."""
-        are_few = sum(not line.is_repeat for line in self._lines) <= MOST_WIDE
+        # wide ones cost half a frame, so pens are thin while the curves move
+        are_few = len(self._sides()) <= MOST_WIDE
         for items in self._items:
             items.restyle(is_wide=are_few and not self._settling.isActive())
 
+    def _sides(self) -> list[Line]:
+        return [line for line in self.lines if not line.is_repeat]
+
     def _draw(self) -> None:
-        by, traces = self.header.by, self._traces()
+        by, quantity, traces = self.header.by, self.header.quantity, self._traces()
         x_range = self._chosen or (0.0, self._whole())
         self._rows = rows_a_point(max((trace.rows_within(by, x_range) for trace in traces), default=0))
         drawn: list[tuple[np.ndarray, np.ndarray]] = []
@@ -207,37 +188,33 @@ class OverlayPlot(QFrame):
             seen = slice(max(0, int(first) - 1), int(last) + 1)
             items.show(level.x[by][seen], level.y[seen])
             drawn.append((level.x[by][seen], level.y[seen]))
-        self._show_words()
-        self.canvas.show_frame(self._frame(x_range, [y for _, y in drawn]), drawn)
-        self._read_at(self.canvas.crosshair())
-
-    def _show_words(self) -> None:
-        quantity = self.header.quantity
-        unit = self._units.get(quantity, "")
-        steps = self._rows * max((trace.steps_a_row for trace in self._traces()), default=1)
+        steps = self._rows * max((trace.steps_a_row for trace in traces), default=1)
         smoothed = smoothing_words(steps, smoothing().steps) if quantity == "loss" else ""
         self.header.smooth.setEnabled(quantity == "loss")
-        self.header.set_words(_TITLES[quantity], ", ".join(part for part in (unit, smoothed) if part))
+        unit = ", ".join(filter(None, (self._units.get(quantity, ""), smoothed)))
+        self.header.set_words(_TITLES[quantity], unit)
+        self.canvas.show_frame(self._frame(x_range, [y for _, y in drawn]), drawn)
+        self._read_at(self.canvas.crosshair)
 
-    def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
+    def _frame(self, x_range: Range, pieces: list[np.ndarray]) -> Frame:
         bounds = y_range(pieces)
         if bounds is None:
-            return Frame(hint=f"No curve: {_ENDED_ONE if len(self._lines) == 1 else _ENDED}.")
+            ended = "this run ended before its" if len(self.lines) == 1 else "these runs ended before their"
+            return Frame(hint=f"No curve: {ended} first step.")
         area = self.canvas.area()
         return Frame(
-            x_range=x_range,
-            y_range=bounds,
-            x_ticks=x_ticks(x_range, max(2, int(area.width() / _X_TICK)), self.header.by),
-            y_ticks=linear_ticks(*bounds, max(2, int(area.height() / _Y_TICK))),
+            x_range,
+            bounds,
+            x_ticks(x_range, max(2, int(area.width() / _X_TICK)), self.header.by),
+            linear_ticks(*bounds, max(2, int(area.height() / _Y_TICK))),
             notes=self._notes(),
         )
 
     def _notes(self) -> tuple[Note, ...]:
         """The time of each side, at the end of its line."""
-        full = [line for line in self._lines if not line.is_repeat]
+        full = self._sides()
         if self._chosen is not None or self.header.by != "seconds" or len(full) > _MOST_NOTES:
             return ()
-        palette = theme().palette
         notes = []
         for line in full:
             level = line.traces[self.header.quantity].level(self._rows, smoothing().steps)
@@ -245,13 +222,12 @@ class OverlayPlot(QFrame):
             if len(known):
                 x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
                 words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
-                notes.append(Note(x, y, words, palette.look(line.precision, line.colour).color))
+                notes.append(Note(x, y, words, theme().palette.look(line.precision, line.colour).color))
         return tuple(notes)
 
     def _read_at(self, place: float | None) -> None:
         self.canvas.set_crosshair(place)
-        by, quantity = self.header.by, self.header.quantity
-        full = [line for line in self._lines if not line.is_repeat]
+        by, quantity, full = self.header.by, self.header.quantity, self._sides()
         # many names have no room: the note is enough where the marker shows the precision
         are_many = len(full) > MOST_WIDE
         smooth = smoothing().steps
@@ -267,4 +243,4 @@ class OverlayPlot(QFrame):
             )
             for line, value in zip(full, values, strict=True)
         ]
-        self._legend.show_values(entries, "at the end" if place is None else place_text(place, by))
+        self.legend.show_values(entries, "at the end" if place is None else place_text(place, by))

@@ -37,8 +37,11 @@ from resources.looks import Palette
 _EDGE = 1.5
 _BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}
 """The share of a text before its place."""
-
 _DISPLAY_FROM = 18
+_HINT_LINE = 17.0
+_LEAST_WIDTH = 420
+_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
+_PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 def words_width(text: str, size: float, weight: int = 400) -> float:
@@ -62,7 +65,7 @@ def paint(painter: QPainter, drawing: Drawing) -> None:
 
 
 def _style(shape: Shape) -> object:
-    """Equal for bars and for a hatching, which are painted at once: a race has no time for one by one."""
+    # equal for bars and for a hatching, which are painted at once: a race has no time for one by one
     if isinstance(shape, Box):
         return shape.ink
     if not isinstance(shape, Stroke) or shape.dash:
@@ -71,7 +74,6 @@ def _style(shape: Shape) -> object:
 
 
 def _is_straight(line: Stroke) -> bool:
-    """True if it runs straight across or down."""
     left, top = line.points[0]
     return all(x == left for x, _ in line.points) or all(y == top for _, y in line.points)
 
@@ -136,28 +138,25 @@ class BarChart(Painted):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._bars: tuple[Bar, ...] = ()
+        self.bars: tuple[Bar, ...] = ()
         self._hint = ""
         self.setMinimumSize(240, 100)
 
     def set_bars(self, bars: Sequence[Bar], hint: str = "") -> None:
         """Shows these; `hint` is said instead where none of them has a length."""
-        self._bars, self._hint = tuple(bars), hint
+        self.bars, self._hint = tuple(bars), hint
         self.setMinimumHeight(int(least_height(len(bars))))
         values = ", ".join(f"{bar.title} {bar.note} {number(bar.value)}" for bar in bars)
-        self.setAccessibleName(values if axis_end(self._bars) > 0 else hint)
+        self.setAccessibleName(values if axis_end(self.bars) > 0 else hint)
         self.update()
-
-    def bars(self) -> tuple[Bar, ...]:
-        return self._bars
 
     def sizeHint(self) -> QSize:
         return QSize(420, self.minimumHeight())
 
     def drawing(self) -> Drawing:
         width, height = self.width(), self.height()
-        if axis_end(self._bars) > 0:
-            return bar_chart(self._bars, width, self.accessibleName(), height)
+        if axis_end(self.bars) > 0:
+            return bar_chart(self.bars, width, self.accessibleName(), height)
         lines = wrapped(self._hint, width - 24, 13, most=4)
         top = (height - _HINT_LINE * len(lines)) / 2
         words = (
@@ -167,18 +166,10 @@ class BarChart(Painted):
         return Drawing(width, height, tuple(words))
 
 
-_HINT_LINE = 17.0
-_LEAST_WIDTH = 420
-_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
-_PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
-
-
 class Spot(Protocol):
     """A part of a picture."""
 
-    def holds(self, x: float, y: float) -> bool:
-        """True if the point is in it."""
-        ...
+    def holds(self, x: float, y: float) -> bool: ...
 
 
 S = TypeVar("S", bound=Spot)
@@ -199,7 +190,8 @@ class Picture(QWidget, Generic[S]):
         super().__init__()
         self._drawing = Drawing(0, 0, ())
         self._spots: Sequence[S] = ()
-        self._current: S | None = None
+        self.current: S | None = None
+        """The spot that is pointed at, or that the keys have come to."""
         self._is_stale = False
         self._painted: QPixmap | None = None
         self.setMouseTracking(True)
@@ -235,10 +227,6 @@ class Picture(QWidget, Generic[S]):
         self._draw_if_stale()
         return self._spots
 
-    def current(self) -> S | None:
-        """The spot that is pointed at, or that the keys have come to."""
-        return self._current
-
     def marked(self) -> Iterable[S]:
         """Spots that have a frame beside the current one."""
         return ()
@@ -248,7 +236,7 @@ class Picture(QWidget, Generic[S]):
         step, stops = _STEPS.get(key), self.stops()
         if step is None or not stops:
             return None
-        start = stops.index(self._current) if self._current in stops else min(0, -step)
+        start = stops.index(self.current) if self.current in stops else min(0, -step)
         return stops[(start + step) % len(stops)]
 
     def press(self, spot: S, *, adds: bool) -> None:
@@ -267,12 +255,13 @@ class Picture(QWidget, Generic[S]):
         if self._is_stale:
             self._is_stale = False
             self._drawing, self._spots = self.drawn(max(_LEAST_WIDTH, self.width()))
-            if self._current not in self._spots:
-                self._current = None
-            self.setAccessibleDescription(self._description())
+            if self.current not in self._spots:
+                self.current = None
+            self._describe()
 
-    def _description(self) -> str:
-        return self._drawing.description if self._current is None else self.tip(self._current)
+    def _describe(self) -> None:
+        told = self._drawing.description if self.current is None else self.tip(self.current)
+        self.setAccessibleDescription(told)
 
     def sizeHint(self) -> QSize:
         return QSize(_LEAST_WIDTH, round(self._drawing.height))
@@ -289,18 +278,17 @@ class Picture(QWidget, Generic[S]):
         painter.setPen(QPen(QColor(theme().palette.text), 2))
         for spot in self.marked():
             self.draw_frame(painter, spot)
-        if self._current is not None:
+        if self.current is not None:
             painter.setPen(QPen(QColor(theme().palette.text), 1))
-            self.draw_frame(painter, self._current)
+            self.draw_frame(painter, self.current)
         painter.end()
 
     def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            spot = self._spot_at(QPointF(event.pos()))
-            tip = plain_tip(self.tip(spot)) if spot is not None else ""
-            QToolTip.showText(event.globalPos(), tip, self)
-            return True
-        return super().event(event)
+        if not isinstance(event, QHelpEvent) or event.type() is not QEvent.Type.ToolTip:
+            return super().event(event)
+        spot = self._spot_at(QPointF(event.pos()))
+        QToolTip.showText(event.globalPos(), plain_tip(self.tip(spot)) if spot is not None else "", self)
+        return True
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -322,8 +310,8 @@ class Picture(QWidget, Generic[S]):
         stop = self.next_stop(Qt.Key(event.key()))
         if stop is not None:
             self._mark(stop)
-        elif Qt.Key(event.key()) in _PRESSES and self._current is not None:
-            self.press(self._current, adds=bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier))
+        elif event.key() in _PRESSES and self.current is not None:
+            self.press(self.current, adds=bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier))
         else:
             super().keyPressEvent(event)
 
@@ -335,9 +323,9 @@ class Picture(QWidget, Generic[S]):
         return next((spot for spot in self.spots() if spot.holds(position.x(), position.y())), None)
 
     def _mark(self, spot: S | None) -> None:
-        if spot != self._current:
-            self._current = spot
-            self.setAccessibleDescription(self._description())
+        if spot != self.current:
+            self.current = spot
+            self._describe()
             self.update()
 
     def _repaint(self) -> None:

@@ -1,4 +1,4 @@
-"""Smoothing of a noisy curve: over how many steps, chosen once for all plots, and the fit of a report."""
+"""Smoothing of noisy curves: over how many steps, chosen once for all plots."""
 
 from __future__ import annotations
 
@@ -30,9 +30,6 @@ class Smoothing(QObject):
         if steps != self._steps:
             self._steps = steps
             self.changed.emit()
-
-    def words(self) -> str:
-        return f"Smooth {self._steps}" if self._steps else "Raw"
 
 
 def smoothing() -> Smoothing:

@@ -13,12 +13,11 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QTabWidget, QTool
 
 from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED, FigureRow
-from engine.compare.published import PublishedRow, published_beside
 from engine.drawing.bar_chart import Bar
 from engine.drawing.looks import side_fills, side_looks
 from engine.experiment.experiment import Experiment
 from engine.export.document import Cell, Section
-from engine.export.kinds.published import published_section
+from engine.export.report.published import PublishedRow, published_beside, published_section
 from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
 from gui.charts.painter import BarChart

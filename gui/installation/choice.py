@@ -10,8 +10,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QFrame, QGridLayout, QLabel, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem
-from engine.installation.machine.builds import Build, automatic_backend, build_title
-from engine.installation.place import engines_folder
+from engine.installation.builds import Build, automatic_backend, build_title
+from engine.installation.installed import engines_folder
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted
 from gui.installation.setup import Found
 from gui.installation.words import (

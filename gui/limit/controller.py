@@ -27,11 +27,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     kind = LIMIT
 
     def __init__(
-        self,
-        setup: SetupPanel,
-        panel: LimitPanel,
-        experiments: Experiments,
-        parent: QObject | None = None,
+        self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
         super().__init__(
             experiments,

@@ -11,7 +11,7 @@ from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
 from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
-from gui.numerics.map.view import KEY
+from gui.numerics.map_view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView

@@ -6,15 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QScrollArea,
-    QStackedLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QStackedLayout, QWidget
 
-from engine.compare.energy import step_energy_text
+from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
@@ -254,11 +248,7 @@ class ProfileAnswer(QWidget):
         return "\n".join([self.large.text(), *self._texts])
 
     def _show_sides(
-        self,
-        profiles: Profiles,
-        verdicts: Sequence[Verdict | None],
-        gains: Sequence[Gain | None],
-        told: str,
+        self, profiles: Profiles, verdicts: Sequence[Verdict | None], gains: Sequence[Gain | None], told: str
     ) -> None:
         """Shows each side's gain, its bound unless `told` above, and its remedy."""
         sides, self._texts = QWidget(), []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QDragEnterEvent, QResizeEvent
-from PySide6.QtWidgets import QMenu, QStackedLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QStackedWidget, QToolButton, QWidget
 
 from engine.experiment.value import shortened
 from engine.words.numbers import counted
 from gui.runs.table.line import has_runs
-from gui.runs.table.lines import TIP
-from gui.runs.table.rows import KINDS, ItemKind
+from gui.runs.table.rows import KINDS, TIP, ItemKind
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton
@@ -19,75 +20,49 @@ from gui.widgets.buttons import FilterEdit
 from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 
+BAR_HEIGHT, FOOT_HEIGHT = 56, 48
 _NOT_FOUND = (
     "Use other words, or look in one place alone, as in tag:paper or status:failed.",
     "Show everything",
     "Empty the filter (Escape in it)",
 )
-_DELETED = "All runs are deleted."
-_UNTIL = "They can be brought back until Ammeter is closed."
-
-
-def _nothing(looked_for: str) -> str:
-    return (
-        f"Nothing matches “{shortened(looked_for)}”." if looked_for else "There is nothing of this kind yet."
-    )
-
-
-class NoRuns(QWidget):
-    """`all_wanted` asks to empty the filter, `undo_wanted` to undo a deletion.
-
-    `welcome` stands here where nothing was trained yet.
-    """
-
-    all_wanted = Signal()
-    undo_wanted = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.welcome = Welcome(is_large=False)
-        self._not_found = EmptyState("", *_NOT_FOUND)
-        tip = f"Bring back the runs that were deleted last ({keys_of('undo')})"
-        self._deleted = EmptyState(_DELETED, _UNTIL, "Bring them back", tip)
-        self._not_found.pressed.connect(self.all_wanted)
-        self._deleted.pressed.connect(self.undo_wanted)
-        self._pages = QStackedLayout(self)
-        for page in (self.welcome, self._not_found, self._deleted):
-            self._pages.addWidget(page)
-
-    def tell_none(self) -> None:
-        """Says that there are no runs yet, and what to begin with."""
-        self._pages.setCurrentWidget(self.welcome)
-
-    def tell_not_found(self, looked_for: str) -> None:
-        """Says that the filter finds nothing."""
-        self._not_found.tell(_nothing(looked_for), *_NOT_FOUND)
-        self._pages.setCurrentWidget(self._not_found)
-
-    def tell_deleted(self) -> None:
-        """Says that all runs have just been deleted."""
-        self._pages.setCurrentWidget(self._deleted)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, 0)
-
-
-BAR_HEIGHT, FOOT_HEIGHT = 56, 48
+_DELETED = ("All runs are deleted.", "They can be brought back until Ammeter is closed.", "Bring them back")
 _LEAST_FILTER, _WIDEST_FILTER, _CONTROL = 80, 16_777_215, 32
 _EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
 _LEAST, _NARROWEST, _NARROW = 280, 400, 560
 """The least width, that of a bar with the columns' button, and that of one that names the folders."""
 
 
-class FilterBar(QWidget):
-    """The line above the table. The panel connects its controls.
+class NoRuns(QStackedWidget):
+    """Stands in the place of a table without rows: `welcome` where nothing was trained yet."""
 
-    `kind_chosen` carries the kind to show, None for everything; `runs_over_folders` says that dragged runs
-    are over the chooser of folders.
-    """
+    def __init__(self, show_everything: Callable[[], object], undo: Callable[[], object]) -> None:
+        super().__init__()
+        self.welcome = Welcome(is_large=False)
+        self._not_found = EmptyState("", *_NOT_FOUND)
+        tip = f"Bring back the runs that were deleted last ({keys_of('undo')})"
+        self._deleted = EmptyState(*_DELETED, tip)
+        self._not_found.pressed.connect(show_everything)
+        self._deleted.pressed.connect(undo)
+        for page in (self.welcome, self._not_found, self._deleted):
+            self.addWidget(page)
+
+    def tell(self, looked_for: str, *, has_any: bool, can_undo: bool) -> None:
+        """Says why there are no rows, and what to do."""
+        if has_any:
+            nothing = "There is nothing of this kind yet."
+            words = f"Nothing matches “{shortened(looked_for)}”." if looked_for else nothing
+            self._not_found.tell(words, *_NOT_FOUND)
+        self.setCurrentWidget(self._not_found if has_any else self._deleted if can_undo else self.welcome)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+
+class FilterBar(QWidget):
+    """The line above the table. `kind_chosen` carries the kind to show, None for everything."""
 
     kind_chosen = Signal(object)
-    runs_over_folders = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,8 +74,7 @@ class FilterBar(QWidget):
         self.filter.setFixedHeight(_CONTROL)
         self.kind = Button(_EVERYTHING, "middle", "Show everything, or what is of one kind")
         self.kind.setMenu(self._kinds())
-        self.folders = FolderButton(_ALL_FOLDERS)
-        self.folders.runs_over.connect(self.runs_over_folders)
+        self.folders = _FolderButton()
         self.columns = IconButton("columns", "Columns and views", "Columns, saved views, and importing runs")
         self.columns.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         row = (wide(self.filter), self.kind, self.folders, self.columns)
@@ -133,13 +107,10 @@ class FilterBar(QWidget):
         return menu
 
 
-class FolderButton(Button):
-    """Opens the list of folders, also when runs are dragged over it: `runs_over`."""
-
-    runs_over = Signal()
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, "middle", "Show the folders; drop runs on one to move them there", "folder")
+class _FolderButton(Button):
+    def __init__(self) -> None:
+        tip = "Show the folders; drop runs on one to move them there"
+        super().__init__(_ALL_FOLDERS, "middle", tip, "folder")
         self.setAccessibleName("Folders")
         self.setCheckable(True)
         self.setAcceptDrops(True)
@@ -147,7 +118,7 @@ class FolderButton(Button):
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         event.setAccepted(has_runs(event.mimeData()))
         if event.isAccepted():
-            self.runs_over.emit()
+            self.setChecked(True)
 
 
 class TableFoot(QWidget):
@@ -168,9 +139,8 @@ class TableFoot(QWidget):
         for button in (self.untick, self.move_to, self.delete):
             button.setVisible(ticked > 0)
         if ticked > 1:
-            self.words.set_whole_text(
-                f"{counted(ticked, 'run')} ticked, compared at the right", f"{ticked:,} ticked"
-            )
+            whole = f"{counted(ticked, 'run')} ticked, compared at the right"
+            self.words.set_whole_text(whole, f"{ticked:,} ticked")
         elif ticked:
             self.words.set_whole_text("1 run ticked: tick another to compare", "1 ticked")
         else:

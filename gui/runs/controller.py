@@ -15,9 +15,9 @@ from PySide6.QtCore import QObject, Signal
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
 from engine.experiment.value import MIB_PER_GIB, shortened
-from engine.runner import fitting_batch, with_accumulation, with_smaller_batch
-from engine.store.forecasts import Forecasts
+from engine.runner import fitting_batch, with_accumulation
 from engine.store.record import RunRecord, UnreadableRun
+from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.session.request import Request
@@ -45,7 +45,7 @@ def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> t
     size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
     if size is None:
         return ()
-    offers = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
+    offers = [Retry(f"Try batch {size:,}", experiment.model_copy(update={"batch_size": size}))]
     accumulated = with_accumulation(experiment, size)
     if accumulated is not None:
         times = accumulated.step.gradient_accumulation
@@ -73,35 +73,21 @@ class RunsController(QObject):
 
     def __init__(self, table: RunsPanel, experiments: Experiments, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
-        self._table, self._experiments, self._notice = table, experiments, notice
-        self._runs = experiments.runs
+        self._table, self._notice = table, notice
+        self.experiments, self.runs = experiments, experiments.runs
         self._from_last_time: list[Do] = []
         self._stands: Message | None = None
         self._deletions: dict[_Deletion, Message] = {}
-        table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))
-        table.tags_requested.connect(self._runs.set_tags)
-        table.note_requested.connect(self._runs.set_note)
-        table.pin_requested.connect(self._runs.set_pinned)
-        table.colour_requested.connect(self._runs.set_colour)
-        table.folders_requested.connect(self._runs.set_folders)
-        table.folder_deleted.connect(self._delete_folder)
-        table.delete_requested.connect(self.delete)
-        table.undo_wanted.connect(self.undo)
-        table.stop_requested.connect(experiments.stop)
-        table.take_out_requested.connect(experiments.take_out)
-        table.begin_requested.connect(lambda run_id: experiments.resume_waiting((run_id,)))
-        table.set_begin_obstacle(experiments.why_not_begun)
-        table.set_resume_obstacle(experiments.why_not_resumed)
-        table.set_profile_obstacle(experiments.why_not_profiled)
+        table.edits = self
         notice.dismissed.connect(self._next)
-        self._runs.list_changed.connect(self._look_at_store)
-        self._runs.run_changed.connect(self._look_at_store)
+        self.runs.list_changed.connect(self._look_at_store)
+        self.runs.run_changed.connect(self._look_at_store)
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
         """Deletes runs, and offers to undo it."""
-        names = {run_id: self._runs.name(run_id) for run_id in run_ids if self._runs.is_there(run_id)}
+        names = {run_id: self.runs.name(run_id) for run_id in run_ids if self.runs.is_there(run_id)}
         ticked = set(self._table.checked())
-        deleted = self._experiments.delete(run_ids)
+        deleted = self.experiments.delete(run_ids)
         if not deleted:
             return
         deletion = _Deletion(deleted, tuple(run_id for run_id in deleted if run_id in ticked))
@@ -110,9 +96,10 @@ class RunsController(QObject):
         self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
         self._table.set_can_undo(True)
 
-    def _delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
-        if self._runs.set_folders(dict.fromkeys(run_ids, "")):
-            back = partial(self._runs.set_folders, dict.fromkeys(run_ids, folder))
+    def delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
+        """Takes all runs out of a folder, and offers to undo it."""
+        if self.runs.set_folders(dict.fromkeys(run_ids, "")):
+            back = partial(self.runs.set_folders, dict.fromkeys(run_ids, folder))
             text = f"Deleted the folder “{folder}”; its runs stay."
             self._notice.tell(text, action="Undo", do=back, asks=False)
 
@@ -132,7 +119,7 @@ class RunsController(QObject):
 
     def _forget(self, deletion: _Deletion) -> None:
         self._take_back(deletion)
-        self._runs.purge(deletion.run_ids)
+        self.runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
         """Undoes the last deletion, if there is one."""
@@ -141,7 +128,7 @@ class RunsController(QObject):
 
     def _restore(self, deletion: _Deletion) -> None:
         self._take_back(deletion)
-        if self._runs.restore(deletion.run_ids):
+        if self.runs.restore(deletion.run_ids):
             self._table.set_checked((*self._table.checked(), *deletion.ticked))
 
     def _take_back(self, deletion: _Deletion) -> None:
@@ -150,13 +137,13 @@ class RunsController(QObject):
 
     def begin(self, offer_queue: Do) -> None:
         """Offers in turn to go on with the queue, to bring back deleted runs, and to delete damaged ones."""
-        deleted = self._runs.deleted()
+        deleted = self.runs.deleted()
         self._from_last_time = [offer_queue, partial(self.offer, deleted), self._unreadable]
         self._next()
 
     def _look_at_store(self) -> None:
         """Says that nothing can be saved, for as long as that is so."""
-        problem = self._runs.unwritable
+        problem = self.runs.unwritable
         if problem is None:
             self._notice.take_back(self._stands)
             self._stands = None
@@ -166,7 +153,7 @@ class RunsController(QObject):
 
     def _try_again(self) -> None:
         self._stands = None
-        self._runs.try_to_write()
+        self.runs.try_to_write()
         self._look_at_store()
 
     def _next(self) -> None:
@@ -174,7 +161,7 @@ class RunsController(QObject):
             self._from_last_time.pop(0)()
 
     def _unreadable(self) -> None:
-        left = self._runs.unreadable()
+        left = self.runs.unreadable()
         if not left:
             return
         they = "it" if len(left) == 1 else "them"
@@ -189,14 +176,14 @@ class RunsController(QObject):
 
     def retry(self, run_id: str) -> None:
         """Offers settings that fit after a run is out of memory, if a forecast knows any."""
-        record = self._runs.record(run_id)
+        record = self.runs.record(run_id)
         # a sweep goes on with its next cell
         if record is None or record.problem is None or record.sweep is not None:
             return
-        catalog = self._experiments.catalog
+        catalog = self.experiments.catalog
         device = catalog.device(record.experiment.device) if catalog else None
         device_mib = None if device is None else device.memory_mib
-        fitting = retries(record, self._experiments.forecasts(), device_mib)
+        fitting = retries(record, self.experiments.forecasts(), device_mib)
         offers = [(retry.words, partial(self._accept, retry)) for retry in fitting]
         if offers:
             words, do = offers[0]

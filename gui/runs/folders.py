@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QWidget
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu
 
 from engine.experiment.problem import ProblemError, request_problem
 from engine.store.edits import cleaned_folder
@@ -18,6 +19,9 @@ from gui.setup.saving import TitleDialog
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
+
+if TYPE_CHECKING:
+    from gui.runs.panel import RunsPanel
 
 _ROW, _MOST_ROWS = 26, 8
 _NAME = Qt.ItemDataRole.UserRole
@@ -31,19 +35,11 @@ def in_folder(text: str, folder: str) -> str:
 
 
 class FolderList(QListWidget):
-    """Hidden until it is asked for. Folders that were made here stay when their last run has left.
+    """Hidden until it is asked for. Folders that were made here stay when their last run has left."""
 
-    `chosen` carries the folder to filter by, "" for all runs; `runs_dropped` run ids and their new folder;
-    `rename_requested` a folder and its new name; `delete_requested` a folder.
-    """
-
-    chosen = Signal(str)
-    runs_dropped = Signal(object, str)  # tuple[str, ...], folder
-    rename_requested = Signal(str, str)
-    delete_requested = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, panel: RunsPanel) -> None:
+        super().__init__(panel)
+        self._panel = panel
         self._counts: dict[str, int] = {}
         self._made: set[str] = set()
         self._named = ""
@@ -104,7 +100,7 @@ class FolderList(QListWidget):
             if folder in self._made:
                 self._made = {*self._made - {folder}, name}
                 self._fill()
-            self.rename_requested.emit(folder, name)
+            self._panel.rename_folder(folder, name)
 
         about = "Its runs stay in it."
         return ask_for_name(self, "Rename the folder", about, rename, lambda _name: "Rename", folder)
@@ -113,7 +109,7 @@ class FolderList(QListWidget):
         """Deletes a folder; its runs stay, in no folder."""
         self._made.discard(folder)
         self._fill()
-        self.delete_requested.emit(folder)
+        self._panel.delete_folder(folder)
 
     def _free(self, name: str, own: str = "") -> str:
         try:
@@ -136,24 +132,21 @@ class FolderList(QListWidget):
             super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        self._accept(event)
-
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        self._accept(event)
+        self.dragMoveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        item = self._at(event.position())
+        item = self.itemAt(event.position().toPoint())
         if item is not None and has_runs(event.mimeData()):
             event.acceptProposedAction()
-            self.runs_dropped.emit(dropped_runs(event.mimeData()), self._folder(item))
+            self._panel.move_runs(dropped_runs(event.mimeData()), self._folder(item))
         self._highlight()
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
         super().dragLeaveEvent(event)
         self._highlight()
 
-    def _accept(self, event: QDragMoveEvent) -> None:
-        item = self._at(event.position())
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        item = self.itemAt(event.position().toPoint())
         if item is None or not has_runs(event.mimeData()):
             # entering must be accepted, or no move would follow
             event.setAccepted(isinstance(event, QDragEnterEvent) and has_runs(event.mimeData()))
@@ -161,15 +154,13 @@ class FolderList(QListWidget):
         self.setCurrentItem(item)
         event.acceptProposedAction()
 
-    def _at(self, place: QPointF) -> QListWidgetItem | None:
-        return self.itemAt(place.toPoint())
-
     @staticmethod
     def _folder(item: QListWidgetItem | None) -> str:
         return str(item.data(_NAME)) if item is not None else ""
 
     def _choose(self, item: QListWidgetItem) -> None:
-        self.chosen.emit(self._folder(item))
+        search = self._panel.filter
+        search.setText(in_folder(search.text(), self._folder(item)))
 
     def _show_menu(self, place: QPoint) -> None:
         folder, menu = self._folder(self.itemAt(place)), QMenu(self)
@@ -182,10 +173,8 @@ class FolderList(QListWidget):
         menu.popup(self.viewport().mapToGlobal(place))
 
     def _highlight(self) -> None:
-        places = (
-            row for row in range(self.count()) if self._folder(self.item(row)).casefold() == self._named
-        )
-        self.setCurrentRow(next(places, -1))
+        names = [self._folder(self.item(row)).casefold() for row in range(self.count())]
+        self.setCurrentRow(names.index(self._named) if self._named in names else -1)
 
     def _fill(self) -> None:
         self.clear()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QStackedWidget, QWidget
@@ -32,66 +32,73 @@ from gui.widgets import divider
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.shortcuts import keys_of
 
-_NOT_RESUMED = "Runs cannot be resumed here."
-_NOT_BEGUN = "Runs cannot be begun here."
-_NOT_PROFILED = "Runs cannot be profiled here."
+if TYPE_CHECKING:
+    from gui.runs.controller import RunsController
 
 
 class RunsPanel(QFrame):
-    """The left of Results. It shows what is saved and emits requests; controllers carry them out."""
+    """The left of Results. What changes saved runs and the queue its `edits` do; the signals ask for what
+    other parts of the window show.
+    """
 
-    checked_changed = Signal(object)  # tuple[str, ...]
+    edits: RunsController
     opened = Signal(object)  # Item or Line: what was clicked or moved to
     race_requested = Signal(object)  # tuple[str, ...]: a single run means its whole comparison
-    delete_requested = Signal(object)  # tuple[str, ...]
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
     ranges_requested = Signal(object)  # RunRecord
     profile_requested = Signal(object)  # tuple[str, ...]
-    rename_requested = Signal(object, str)  # RunRecord, the new name
-    tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
-    note_requested = Signal(str, str)  # run id, the note
-    pin_requested = Signal(object, bool)  # tuple[str, ...], whether they are to be pinned
-    colour_requested = Signal(object, object)  # tuple[str, ...], one of OWN_COLOURS or None
-    folders_requested = Signal(object)  # Mapping[str, str]: the folder of each run by its id, "" for none
-    folder_deleted = Signal(str, object)  # the folder, tuple[str, ...]: its runs
     sweep_requested = Signal(str)  # sweep id
-    stop_requested = Signal()
-    take_out_requested = Signal(str)
-    begin_requested = Signal(str)
     resume_requested = Signal(str)
     open_requested = Signal(str)
     details_requested = Signal(str)
     study_deleted = Signal(object)  # StudyRow
     import_wanted = Signal()
-    show_me_wanted = Signal()
-    experiment_wanted = Signal()
-    limit_wanted = Signal()
-    undo_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "dock")
         self.model = RunsModel(self)
-        self.table = RunsTable(self.model)
+        self.checked_changed = self.model.checked_changed
+        self.table = RunsTable(self)
         self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
-        self.folders = FolderList()
-        self.views = Views(self.table, self.model, self.filter, self)
+        self.folders = FolderList(self)
+        self.views = Views(self)
         self.columns = QMenu("Columns", self)
         self._can_undo = False
-        self._kind: ItemKind | None = None
-        self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
-        self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
-        self._profile_obstacle: Callable[[Sequence[str]], str | None] = lambda _run_ids: _NOT_PROFILED
-        self._empty = NoRuns()
+        self._empty = NoRuns(self._show_everything, lambda: self.edits.undo())
+        self.welcome = self._empty.welcome
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self._empty)
         in_column(self.bar, self.folders, wide(self.pages), divider(), self.foot, parent=self, spacing=0)
         self._connect()
         self._refresh()
+
+    def _connect(self) -> None:
+        table, bar, foot = self.table, self.bar, self.foot
+        self.model.checked_changed.connect(self._refresh)
+        self.model.rename_requested.connect(self._rename)
+        table.customContextMenuRequested.connect(self._show_menu)
+        header = table.horizontalHeader()
+        header.customContextMenuRequested.connect(lambda at: self.columns.popup(header.mapToGlobal(at)))
+        self.columns.aboutToShow.connect(lambda: fill_columns(self.columns, table, self.model))
+        menu = QMenu(self)
+        menu.setAccessibleName("Columns and views")
+        menu.addMenu(self.views)
+        menu.addMenu(self.columns)
+        menu.addSeparator()
+        importing = menu.addAction(f"Import runs from an archive…\t{keys_of('import')}")
+        importing.triggered.connect(lambda _=False: self.import_wanted.emit())
+        bar.columns.setMenu(menu)
+        bar.kind_chosen.connect(self.choose_kind)
+        bar.folders.toggled.connect(self.folders.setVisible)
+        self.filter.textChanged.connect(self._filter)
+        foot.untick.clicked.connect(lambda: self.set_checked(()))
+        foot.delete.clicked.connect(lambda: self._delete(self._ticked()))
+        foot.move_to.clicked.connect(self._open_folders)
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
         """Shows these runs and no others; what is ticked and highlighted stays so."""
@@ -105,7 +112,6 @@ class RunsPanel(QFrame):
 
     def choose_kind(self, kind: ItemKind | None) -> None:
         """Shows what is of one kind; None for everything."""
-        self._kind = kind
         self.bar.show_kind(kind)
         self.model.choose_kind(kind)
         self._refresh()
@@ -116,7 +122,7 @@ class RunsPanel(QFrame):
         self._refresh()
 
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """How far a running run is, 0 to 1, and whether it is paused."""
+        """Sets how far a running run is, 0 to 1, and whether it is paused."""
         self.model.set_progress(run_id, fraction, is_paused)
 
     def set_checked(self, ids: Iterable[str]) -> None:
@@ -128,25 +134,9 @@ class RunsPanel(QFrame):
         return self.model.checked()
 
     def set_can_undo(self, can_undo: bool) -> None:
-        """Whether deleted runs can be brought back, which an empty table offers."""
+        """Sets whether deleted runs can be brought back, which an empty table offers."""
         self._can_undo = can_undo
         self._refresh()
-
-    def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
-        """Sets what says why a run that is over cannot be resumed; None if it can."""
-        self._resume_obstacle = obstacle
-
-    def offer_beginnings(self, offered: bool) -> None:
-        """Offers, in place of an empty table, ways to begin, or none while nothing can be trained."""
-        self._empty.welcome.show_offers(offered)
-
-    def set_begin_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
-        """Sets what says why this window cannot begin a queued run; None if it can."""
-        self._begin_obstacle = obstacle
-
-    def set_profile_obstacle(self, obstacle: Callable[[Sequence[str]], str | None]) -> None:
-        """Sets what says why runs cannot be profiled side by side; None if they can."""
-        self._profile_obstacle = obstacle
 
     def state(self) -> dict[str, Any]:
         """What survives a restart: how the table looks, the saved views, and the folders made here."""
@@ -167,10 +157,27 @@ class RunsPanel(QFrame):
     def _delete(self, runs: Sequence[RunRecord]) -> None:
         for run in runs:
             if run.status is Status.QUEUED:
-                self.take_out_requested.emit(run.id)
-        over = tuple(run.id for run in runs if run.status.is_over)
-        if over:
-            self.delete_requested.emit(over)
+                self.edits.experiments.take_out(run.id)
+        if over := tuple(run.id for run in runs if run.status.is_over):
+            self.edits.delete(over)
+
+    def pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
+        """Pins runs to the top, or unpins them where `run` is pinned."""
+        self.edits.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
+
+    def move_runs(self, run_ids: Iterable[str], folder: str) -> None:
+        """Moves runs to a folder; "" for none."""
+        self.edits.runs.set_folders(dict.fromkeys(run_ids, folder))
+
+    def edit_note(self, run: RunRecord) -> None:
+        """Opens the dialog for the tags and the note of a run, at the note."""
+        self.edit_marks((run,)).note.setFocus()
+
+    def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
+        """Opens the dialog for the tags of runs, and for the note of a single run."""
+        dialog = MarksDialog(runs, self.edits.runs, self)
+        dialog.open()
+        return dialog
 
     def item_menu(self, item: Item) -> QMenu:
         """The context menu of a study without runs, or else that of the runs below an item."""
@@ -178,67 +185,67 @@ class RunsPanel(QFrame):
             return self.menu_for(item.lines[0].run, tuple(line.run for line in item.lines), item.key)
         menu = QMenu(self)
         menu.setAccessibleName(f"What to do with {item.title}")
-        study = item.study
-        if study is not None:
+        if (study := item.study) is not None:
             unfinished = "It has not ended yet." if study.is_unfinished else None
+            delete = "Delete…" if study.kind == "sweep" else "Delete"
             entries = [
-                Entry(
-                    "Delete…" if study.kind == "sweep" else "Delete",
-                    lambda: self.study_deleted.emit(study),
-                    unfinished,
-                )
+                Entry("Open", lambda: self.opened.emit(item)),
+                Entry(delete, lambda: self.study_deleted.emit(study), unfinished),
             ]
-            add_entries(menu, [Entry("Open", lambda: self.opened.emit(item)), *entries])
+            add_entries(menu, entries)
         return menu
 
     def menu_for(self, run: RunRecord, runs: tuple[RunRecord, ...] = (), key: str | None = None) -> QMenu:
         """The context menu of a run, or of the `runs` of an item of that `key`."""
         menu = QMenu(self)
         menu.setAccessibleName(f"What to do with {run.name}")
-        marked = runs or self._marked(run)
+        highlighted = self.table.highlighted()
+        marked = runs or (highlighted if run.id in {chosen.id for chosen in highlighted} else (run,))
+        ids, saved = tuple(chosen.id for chosen in marked), self.edits.runs
         add_entries(menu, self._entries(run, marked, key or run.id))
         add_tags(
             menu,
             marked,
-            self.model.tags(),
-            lambda tag: self.tags_requested.emit(toggled(marked, tag)),
+            self.model.tags,
+            lambda tag: saved.set_tags(toggled(marked, tag)),
             lambda: self.edit_marks(marked).tags.setFocus(),
         )
-        ids = tuple(chosen.id for chosen in marked)
-        add_folders(
-            menu,
-            marked,
-            self.folders.names(),
-            lambda folder: self._move(ids, folder),
-            lambda: self.folders.ask_for_new(lambda folder: self._move(ids, folder)),
-        )
-        add_colours(menu, marked, lambda colour: self.colour_requested.emit(ids, colour))
-        add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
+        self._add_folders(menu, marked)
+        add_colours(menu, marked, lambda colour: saved.set_colour(ids, colour))
+        add_entries(menu, [Entry("Note…", lambda: self.edit_note(run))])
         menu.addSeparator()
         add_entries(menu, self._place_entries(run, marked))
         menu.addSeparator()
         add_entries(menu, self._last_entries(run, marked))
         return menu
 
-    def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
-        """Opens the dialog for the tags of runs, and for the note of a single run."""
-        dialog = MarksDialog(runs, self)
-        dialog.tags_chosen.connect(self.tags_requested)
-        dialog.note_written.connect(self.note_requested)
-        dialog.open()
-        return dialog
+    def _add_folders(self, menu: QMenu, runs: Sequence[RunRecord]) -> QMenu:
+        ids = tuple(run.id for run in runs)
+        return add_folders(
+            menu,
+            runs,
+            self.folders.names(),
+            lambda folder: self.move_runs(ids, folder),
+            lambda: self.folders.ask_for_new(lambda folder: self.move_runs(ids, folder)),
+        )
 
     def _entries(self, run: RunRecord, marked: Sequence[RunRecord], key: str) -> list[Entry]:
         unborn = "It has not begun yet." if run.status is Status.QUEUED else None
-        ids = tuple(chosen.id for chosen in marked)
+        ids, ticked = tuple(chosen.id for chosen in marked), self.checked()
+        # a run that is not ticked is meant by itself
+        raced = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
+        is_alone = len(raced) == 1 and run.comparison is None
+        alone = "Tick two or more runs to show them side by side." if is_alone else None
+        profiled = tuple(run.id for run in baseline_first(marked))
+        unprofiled = self.edits.experiments.why_not_profiled(profiled)
         return [
             Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
             Entry("Compare these alone", lambda: self.set_checked(ids), unborn),
-            self._race_entry(run, unborn),
+            Entry("Show side by side", lambda: self.race_requested.emit(raced), unborn or alone),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
-            self._profile_entry(marked),
+            Entry("Profile", lambda: self.profile_requested.emit(profiled), unprofiled),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
             Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(key)),
@@ -246,7 +253,7 @@ class RunsPanel(QFrame):
 
     def _place_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         pin = "Unpin\tP" if run.is_pinned else "Pin to the top\tP"
-        entries = [Entry(pin, lambda: self._pin(run, marked))]
+        entries = [Entry(pin, lambda: self.pin(run, marked))]
         if self.model.baseline != run.id:
             unborn = None if run.status.is_over else "It has no figures yet."
             entries.append(Entry("Use as baseline", lambda: self.model.set_baseline(run.id), unborn))
@@ -256,17 +263,31 @@ class RunsPanel(QFrame):
             entries.append(Entry("Show its sweep", lambda: self.sweep_requested.emit(sweep)))
         return entries
 
-    def _move(self, run_ids: Iterable[str], folder: str) -> None:
-        self.folders_requested.emit(dict.fromkeys(run_ids, folder))
+    def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
+        experiments = self.edits.experiments
+        if run.status is Status.RUNNING:
+            return [Entry("Stop", experiments.stop)]
+        if run.status is Status.QUEUED:
+            held = experiments.why_not_begun(run)
+            return [
+                Entry("Run", lambda: experiments.resume_waiting((run.id,)), held),
+                Entry("Take out of the queue", lambda: self._delete(marked)),
+            ]
+        ended = experiments.why_not_resumed(run)
+        return [
+            Entry("Resume", lambda: self.resume_requested.emit(run.id), ended),
+            Entry("Delete", lambda: self._delete(marked)),
+        ]
 
-    def _rename_folder(self, folder: str, name: str) -> None:
-        self._move(self.model.in_folder(folder), name)
+    def rename_folder(self, folder: str, name: str) -> None:
+        """Moves the runs of a folder to one of another name."""
+        self.move_runs(self.model.in_folder(folder), name)
         self._filter_by(folder, name)
 
-    def _delete_folder(self, folder: str) -> None:
-        run_ids = self.model.in_folder(folder)
-        if run_ids:
-            self.folder_deleted.emit(folder, run_ids)
+    def delete_folder(self, folder: str) -> None:
+        """Takes the runs of a folder out of it."""
+        if run_ids := self.model.in_folder(folder):
+            self.edits.delete_folder(folder, run_ids)
         self._filter_by(folder, "")
 
     def _filter_by(self, folder: str, other: str) -> None:
@@ -275,98 +296,13 @@ class RunsPanel(QFrame):
         if f'folder:"{folder}"'.casefold() in text.casefold():
             self.filter.setText(in_folder(text, other))
 
-    def _pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
-        self.pin_requested.emit(tuple(chosen.id for chosen in runs), not run.is_pinned)
-
-    def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
-        ticked = self.checked()
-        # a run that is not ticked is meant by itself
-        run_ids = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
-        is_alone = len(run_ids) == 1 and run.comparison is None
-        alone = "Tick two or more runs to show them side by side." if is_alone else None
-        return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)
-
-    def _profile_entry(self, marked: Sequence[RunRecord]) -> Entry:
-        run_ids = tuple(run.id for run in baseline_first(marked))
-        against = self._profile_obstacle(run_ids)
-        return Entry("Profile", lambda: self.profile_requested.emit(run_ids), against)
-
-    def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
-        if run.status is Status.RUNNING:
-            return [Entry("Stop", self.stop_requested.emit)]
-        if run.status is Status.QUEUED:
-            waits = self._begin_obstacle(run)
-            return [
-                Entry("Run", lambda: self.begin_requested.emit(run.id), waits),
-                Entry("Take out of the queue", lambda: self._delete(marked)),
-            ]
-        obstacle = self._resume_obstacle(run)
-        return [
-            Entry("Resume", lambda: self.resume_requested.emit(run.id), obstacle),
-            Entry("Delete", lambda: self._delete(marked)),
-        ]
-
-    def _marked(self, run: RunRecord) -> tuple[RunRecord, ...]:
-        """The highlighted runs if `run` is among them, else only `run`."""
-        marked = self.table.highlighted()
-        return marked if run.id in {chosen.id for chosen in marked} else (run,)
-
-    def _connect(self) -> None:
-        self.model.checked_changed.connect(self.checked_changed)
-        self.model.checked_changed.connect(self._refresh)
-        self.model.rename_requested.connect(self._rename)
-        table, bar, foot = self.table, self.bar, self.foot
-        table.stop_requested.connect(self.stop_requested)
-        table.take_out_requested.connect(self.take_out_requested)
-        table.open_requested.connect(self.open_requested)
-        table.opened.connect(self.opened)
-        table.delete_pressed.connect(self.delete_highlighted)
-        table.note_pressed.connect(self._edit_note)
-        table.pin_pressed.connect(lambda: self._pin(table.highlighted()[0], table.highlighted()))
-        table.customContextMenuRequested.connect(self._show_menu)
-        header = table.horizontalHeader()
-        header.customContextMenuRequested.connect(lambda at: self.columns.popup(header.mapToGlobal(at)))
-        self.columns.aboutToShow.connect(lambda: fill_columns(self.columns, table, self.model))
-        menu = QMenu(self)
-        menu.setAccessibleName("Columns and views")
-        menu.addMenu(self.views)
-        menu.addMenu(self.columns)
-        menu.addSeparator()
-        importing = menu.addAction(f"Import runs from an archive…\t{keys_of('import')}")
-        importing.triggered.connect(lambda _=False: self.import_wanted.emit())
-        bar.columns.setMenu(menu)
-        bar.kind_chosen.connect(self.choose_kind)
-        bar.folders.toggled.connect(self.folders.setVisible)
-        bar.runs_over_folders.connect(lambda: bar.folders.setChecked(True))
-        self.folders.chosen.connect(lambda name: self.filter.setText(in_folder(self.filter.text(), name)))
-        self.folders.runs_dropped.connect(self._move)
-        self.folders.rename_requested.connect(self._rename_folder)
-        self.folders.delete_requested.connect(self._delete_folder)
-        self._empty.all_wanted.connect(self._show_everything)
-        self._empty.undo_wanted.connect(self.undo_wanted)
-        welcome = self._empty.welcome
-        welcome.show_me_wanted.connect(self.show_me_wanted)
-        welcome.experiment_wanted.connect(self.experiment_wanted)
-        welcome.limit_wanted.connect(self.limit_wanted)
-        self.filter.textChanged.connect(self._filter)
-        foot.untick.clicked.connect(lambda: self.set_checked(()))
-        foot.delete.clicked.connect(lambda: self._delete(self._ticked()))
-        foot.move_to.clicked.connect(self._open_folders)
-
     def _ticked(self) -> tuple[RunRecord, ...]:
-        return tuple(run for run_id in self.checked() if (run := self.model.known(run_id)) is not None)
+        return tuple(self.model.lines[run_id].run for run_id in self.checked())
 
     def _open_folders(self) -> None:
-        ids, menu = self.checked(), QMenu(self)
+        menu, button = QMenu(self), self.foot.move_to
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        folders = add_folders(
-            menu,
-            self._ticked(),
-            self.folders.names(),
-            lambda folder: self._move(ids, folder),
-            lambda: self.folders.ask_for_new(lambda folder: self._move(ids, folder)),
-        )
-        button = self.foot.move_to
+        folders = self._add_folders(menu, self._ticked())
         folders.popup(button.mapToGlobal(button.rect().topLeft() - QPoint(0, folders.sizeHint().height())))
 
     def _show_everything(self) -> None:
@@ -379,31 +315,25 @@ class RunsPanel(QFrame):
         self._refresh()
 
     def _rename(self, row: Item | Line, name: str) -> None:
-        runs = [row.run] if isinstance(row, Line) else [line.run for line in row.lines]
-        for run in runs:
-            self.rename_requested.emit(run, name if isinstance(row, Line) else name_of_side(run, name))
-
-    def _edit_note(self, run_id: str) -> None:
-        run = self.model.known(run_id)
-        if run is not None:
-            self.edit_marks((run,)).note.setFocus()
+        if isinstance(row, Line):
+            self.edits.runs.rename(row.key, name)
+            return
+        for line in row.lines:
+            self.edits.runs.rename(line.key, name_of_side(line.run, name))
 
     def _show_menu(self, place: QPoint) -> None:
         index = self.table.indexAt(place)
-        row = self.model.row(index.row()) if index.isValid() else None
+        row = self.model.shown[index.row()] if index.isValid() else None
         if isinstance(row, Item | Line):
             menu = self.menu_for(row.run) if isinstance(row, Line) else self.item_menu(row)
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _refresh(self) -> None:
-        total, studies = self.model.total, self.model.studies()
-        self.foot.show_counts(self.model.shown_runs(), total, studies, len(self.checked()))
-        self.folders.show_counts(self.model.folders())
-        if total or studies:
-            self._empty.tell_not_found(self.filter.text().strip())
-        elif self._can_undo:
-            self._empty.tell_deleted()
-        else:
-            self._empty.tell_none()
+        total = len(self.model.lines)
+        studies = sum(item.kind != "comparison" for item in self.model.items)
+        self.foot.show_counts(len(self.model.found), total, studies, len(self.checked()))
+        self.folders.show_counts(self.model.folders)
+        looked_for = self.filter.text().strip()
+        self._empty.tell(looked_for, has_any=bool(total or studies), can_undo=self._can_undo)
         self.pages.setCurrentIndex(0 if self.model.rowCount() else 1)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import one_line
 from gui.runs.table.columns import Column
-from gui.runs.table.model import RunsModel
-from gui.runs.table.view import RunsTable
 from gui.setup.saving import TitleDialog
 from gui.widgets.labels import plain_tip
 
+if TYPE_CHECKING:
+    from gui.runs.panel import RunsPanel
+
 ALL_RUNS = "All runs"
-
-
-def _usual_columns() -> dict[str, Any]:
-    return {"chosen": {}, "order": [], "widths": {}}
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class View:
 
     name: str = ALL_RUNS
     filter: str = ""
-    columns: Mapping[str, Any] = field(default_factory=_usual_columns)
+    columns: Mapping[str, Any] = field(default_factory=lambda: {"chosen": {}, "order": [], "widths": {}})
     column: str = Column.WHEN.name
     descending: bool = True
     baseline: str | None = None
@@ -39,11 +36,11 @@ class View:
 class Views(QMenu):
     """The menu of the saved views, filled whenever it opens; its title names the shown one."""
 
-    def __init__(self, table: RunsTable, model: RunsModel, filter_edit: QLineEdit, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, panel: RunsPanel) -> None:
+        super().__init__(panel)
         self.setAccessibleName("Views of the table")
         self.setToolTipsVisible(True)
-        self._table, self._model, self._filter = table, model, filter_edit
+        self._table, self._model, self._filter = panel.table, panel.model, panel.filter
         self._views: dict[str, View] = {}
         self._set_shown(ALL_RUNS)
         self.aboutToShow.connect(self._fill)
@@ -96,7 +93,7 @@ class Views(QMenu):
         """Gives the shown view another name. Raises ProblemError for a name that it cannot have."""
         name = _allowed(name)
         if name != self._shown and name in self._views:
-            raise ProblemError(_title_problem(f"There is a view “{name}”."))
+            raise _title_problem(f"There is a view “{name}”.")
         self._views[name] = replace(self._views.pop(self._shown), name=name)
         self._set_shown(name)
 
@@ -124,13 +121,10 @@ class Views(QMenu):
     def _show(self, view: View) -> None:
         self._model.set_baseline(view.baseline)
         self._table.set_columns(view.columns)
-        self._sort(Column[view.column], view.descending)
+        order = Qt.SortOrder.DescendingOrder if view.descending else Qt.SortOrder.AscendingOrder
+        self._table.sortByColumn(Column[view.column], order)
         self._filter.setText(view.filter)
         self._set_shown(view.name)
-
-    def _sort(self, column: Column, is_descending: bool) -> None:
-        orders = Qt.SortOrder
-        self._table.sortByColumn(column, orders.DescendingOrder if is_descending else orders.AscendingOrder)
 
     def _set_shown(self, name: str) -> None:
         self._shown = name
@@ -177,9 +171,9 @@ def _allowed(name: str) -> str:
     name = one_line(name).strip()
     if not name or name.casefold() == ALL_RUNS.casefold():
         message = f"A view cannot be called “{name}”." if name else "A view needs a name."
-        raise ProblemError(_title_problem(message))
+        raise _title_problem(message)
     return name
 
 
-def _title_problem(message: str) -> Problem:
-    return request_problem(message, "Choose another name.", key="title")
+def _title_problem(message: str) -> ProblemError:
+    return ProblemError(request_problem(message, "Choose another name.", key="title"))

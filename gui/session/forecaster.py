@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, needed_mib
-from engine.store.forecasts import forecast_key
+from engine.store.saved.forecasts import forecast_key
 from gui.session.engine_thread import EngineThread
 
 _TYPING_MS = 600

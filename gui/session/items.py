@@ -11,7 +11,7 @@ from typing import Any
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.store.queue.waiting import RUN
+from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import dataset_words, listed

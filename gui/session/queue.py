@@ -13,7 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.repeats import check_seeds
 from engine.protocol.events import Failed
-from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.queue import RUN, WaitingItem
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread

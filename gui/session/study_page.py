@@ -1,4 +1,4 @@
-"""The base of the controllers of studies and sweeps."""
+"""The base of the pages of studies and sweeps, and of their controllers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.formats import Kind
+from engine.words.numbers import date_text, share_text
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
@@ -61,6 +62,7 @@ class StudyController(QObject, Generic[View]):
         self._ordered, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
+        self.stop_button = head.stop
         head.stop.clicked.connect(self._stop_work)
         head.menu.delete_asked.connect(self._delete)
         head.export.asked.connect(self.export)
@@ -182,11 +184,11 @@ class StudyHead(QWidget):
     def show_view(
         self,
         view: OrderView | None,
-        note: str,
-        fraction: float,
-        precision: Precision | None,
+        note: str = "",
+        fraction: float = 0.0,
+        precision: Precision | None = None,
         *,
-        is_known: bool,
+        is_known: bool = False,
     ) -> None:
         """Shows work so far, None for none; what is known of it can be exported."""
         is_busy = view is not None and view.is_unfinished
@@ -199,3 +201,40 @@ class StudyHead(QWidget):
         set_text(self.problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
         self.problem.setVisible(problem is not None)
         self.export_button.setEnabled(is_known)
+
+
+class StudyPage(QFrame, Generic[View]):
+    """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
+
+    guide_wanted = Signal(str)
+
+    def __init__(self, head: StudyHead, parent: QWidget | None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.head = head
+        self._view: View | None = None
+        self._pages = QStackedLayout()
+
+    def view(self) -> View | None:
+        """The work that is shown."""
+        return self._view
+
+    def lay_out(self, *pages: QWidget) -> None:
+        """Puts these below the head."""
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        for page in pages:
+            self._pages.addWidget(page)
+        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+
+
+def state_words(view: OrderView, what: str, doing: str) -> str:
+    """How far the work on `doing` is, in words; once it is over `what` it was, on which device and when."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if not view.is_live:
+        return ", ".join(part for part in (what, view.device_name, date_text(view.created)) if part)
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
+    return f"{doing}: {view.doing or 'starting a process'}{share}"

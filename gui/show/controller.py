@@ -60,9 +60,8 @@ class ShowController(QObject):
 
     def offer(self, runs: RunsPanel, head: ItemHead) -> None:
         """Connects the requests of the runs table and of the head of Results."""
-        self._panel.show_me_wanted.connect(self.begin)
-        runs.show_me_wanted.connect(self.begin)
-        for source in (self._panel, runs):
+        for source in (self._panel, runs.welcome):
+            source.show_me_wanted.connect(self.begin)
             source.experiment_wanted.connect(self.experiment_wanted)
             source.limit_wanted.connect(lambda: self.page_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)

@@ -74,7 +74,7 @@ def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
 
 
 def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
-    from engine.race.replay import race_of  # the window's start does without it
+    from engine.race.race import race_of  # the window's start does without it
 
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.curves(run.id).bins() for run in runs}
@@ -82,7 +82,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     # as in Compare: other saved runs may show how much of the gain is the recipe's
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
-    sheet = store.pictures.of_any(race.pictured)
+    sheet = store.pictures(race.pictured)
     return RaceToShow(choice, race, None if sheet is None else brightened(sheet.tiles()))
 
 

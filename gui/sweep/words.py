@@ -67,8 +67,8 @@ def facts_of(cell: CellResult, results: Results) -> str:
         unclean = ", not clean" if cell.is_ratio_disturbed else ""
         parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}{unclean}")
     for figure in results.figures:
-        if (value := cell.value(figure.name)) is not None and figure.name in _ON_CARD:
-            interval = (cell.intervals or {}).get(figure.name)
+        if (value := cell.value(figure)) is not None and figure.name in _ON_CARD:
+            interval = cell.intervals.get(figure.name)
             parts.append(_figure_text(figure, value, interval))
     return "  ·  ".join(parts)
 

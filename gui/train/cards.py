@@ -1,7 +1,7 @@
 """The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
 
 If no run has a loss scaler, the last three are loss, accuracy, and waiting for data. A seventh tells how busy
-the Tensor Cores are where the card knows it.
+the Tensor Cores are, where the card knows it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from engine.compare.figures import ACCURACY, LOSS, Figure
 from engine.compare.sides import differing_work
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
-from gui.train import figures as figures
-from gui.train.gauges import SMS, TENSOR_CORES, activities, clock_words, data_wait_percent, gauge
+from gui.train import figures
 from gui.widgets import Button, StatCard, StatRow
 
 # what a card needs for its title, unit and ratio: six of them ask for a window some 1,350 px wide
 _LEAST_WIDTH = 170
 _MOST_COLUMNS = 7
-_NOT_USED = "not used"
 _ABOUT_TENSOR_CORES = (
     "The share of the time in which the Tensor Cores compute, and beside it that in which the SMs have work, "
     "as the card tells them. The figures' tooltips also have how much of its bandwidth memory delivers."
@@ -96,25 +94,21 @@ class LiveCards(QWidget):
         """
         self._runs, self._alike = runs, alike
         has_scaler = not runs or any(map(figures.uses_scaler, runs))
-        self._choose(has_scaler, any(gauge(run, TENSOR_CORES) is not None for run in runs))
-        self._show_speed(runs)
-        self._show_memory(runs)
-        self._show_quality(runs)
-        if self._has_scaler:
-            self._show_scaler(runs)
-        else:
-            self._show_accuracy(self.accuracy, runs)
-            self._show_waiting(runs)
-
-        if self._has_activity:
-            self._show_activity(runs)
-
-    def _choose(self, has_scaler: bool, has_activity: bool) -> None:
-        """Shows the cards of the loss scaler or of others, and that of the Tensor Cores."""
+        has_activity = any(figures.gauge(run, figures.TENSOR_CORES) is not None for run in runs)
         if (has_scaler, has_activity) != (self._has_scaler, self._has_activity):
             self._has_scaler, self._has_activity = has_scaler, has_activity
             self.loss_switch.setVisible(has_scaler)
             self._place(self._fitting())
+        self._show_speed(runs)
+        self._show_memory(runs)
+        self._show_quality(runs)
+        if has_scaler:
+            self._show_scaler(runs)
+        else:
+            self._show_accuracy(self.accuracy, runs)
+            self.waiting.set_rows([_number_row(run, figures.data_wait_percent(run), 1) for run in runs])
+        if has_activity:
+            self.tensor_cores.set_rows([_activity_row(run) for run in runs])
 
     def _fitting(self) -> int:
         """How many cards there are in a row."""
@@ -128,28 +122,27 @@ class LiveCards(QWidget):
                 self._grid.removeWidget(card)
                 card.setParent(self)
                 card.hide()
-        for number_, card in enumerate(self.cards):
-            self._grid.addWidget(card, number_ // columns, number_ % columns)
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // columns, place % columns)
             card.show()
         for column in range(_MOST_COLUMNS):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
-        rates = [figures.samples_per_second(run) for run in runs]
         unit = runs[0].unit if runs else "img/s"
         # the longer unit has no room beside a ratio; the plot below shows it in full
         self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
         notes = [_notes(run) for run in runs]
-        _fill(self.throughput, runs, rates, notes, facts=[_clock(run) for run in runs])
+        clocks = [f"SM clock: {words}" if (words := figures.clock_words(run)) else "" for run in runs]
+        _fill(self.throughput, runs, [figures.samples_per_second(run) for run in runs], notes, facts=clocks)
         _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         peaks = [figures.peak_memory_mib(run) for run in runs]
         unit, scale = memory_unit(peaks)
-        on_cpu = any(figures.is_on_cpu(run) for run in runs)
         # before the first sample of memory its kind is unknown
-        known = any(peak is not None for peak in peaks)
-        self.memory.set_title("Peak VRAM" if known and not on_cpu else "Peak memory", unit)
+        is_vram = any(peak is not None for peak in peaks) and not any(map(figures.is_on_cpu, runs))
+        self.memory.set_title("Peak VRAM" if is_vram else "Peak memory", unit)
         _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
 
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
@@ -163,63 +156,47 @@ class LiveCards(QWidget):
             self._show_accuracy(self.quality, runs)
 
     def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:
-        shares = [figures.accuracy(run) for run in runs]
-        rows = [
-            _row(run, number(None if share is None else share * 100.0, ACCURACY.digits), share is None)
-            for run, share in zip(runs, shares, strict=True)
-        ]
-        card.set_rows(rows)
-        self._show_difference(card, [None if share is None else share * 100.0 for share in shares], ACCURACY)
+        shares = [None if (share := figures.accuracy(run)) is None else share * 100.0 for run in runs]
+        rows = zip(runs, shares, strict=True)
+        card.set_rows([_number_row(run, share, ACCURACY.digits) for run, share in rows])
+        self._show_difference(card, shares, ACCURACY)
 
     def _show_difference(self, card: StatCard, values: Sequence[float | None], figure: Figure) -> None:
         """Shows how far the second of two runs that are over is above the first, or "same"."""
         is_over = len(values) == 2 and all(run.is_over for run in self._runs)
         if not is_over or values[0] is None or values[1] is None:
             card.set_ratio("")
-            return
-        if figure.name in self._alike:
+        elif figure.name in self._alike:
             card.set_ratio("same", "The runs differ by no more than repeats of one of them", is_sound=False)
-            return
-        text = figure.difference_text(values[1], values[1] - values[0])
-        first, second = (run.label for run in self._runs)
-        card.set_ratio(text, f"{second} against {first}", is_sound=False)
-
-    def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
-        shares = [data_wait_percent(run) for run in runs]
-        self.waiting.set_rows(
-            [_row(run, number(share, 1), share is None) for run, share in zip(runs, shares, strict=True)]
-        )
+        else:
+            text = figure.difference_text(values[1], values[1] - values[0])
+            first, second = (run.label for run in self._runs)
+            card.set_ratio(text, f"{second} against {first}", is_sound=False)
 
     def _show_scaler(self, runs: Sequence[LiveRun]) -> None:
-        scales = [figures.grad_scale(run) for run in runs]
-        self.scale.set_rows(
-            [_row(run, *_scale_text(run, scale)) for run, scale in zip(runs, scales, strict=True)]
-        )
-        rows = []
+        scales, skipped = [], []
         for run in runs:
-            count = figures.skipped_steps(run)
+            absent = NONE if run.step == 0 and not run.is_over else "not used"
+            scale, count = figures.grad_scale(run), figures.skipped_steps(run)
+            if scale is None:
+                scales.append(_row(run, absent, True))
+            else:
+                scales.append(_row(run, f"{scale:,.0f}" if scale >= 1 else f"{scale:.3g}", False))
             steps = run.summary.steps if run.summary is not None else run.step
-            text, absent = (
-                (NONE if _is_waiting(run) else _NOT_USED, True) if count is None else (f"{count:,}", False)
+            known = count is not None
+            skipped.append(
+                _row(run, f"{count:,}" if known else absent, not known, f"of {steps:,}" if known else "")
             )
-            rows.append(_row(run, text, absent, "" if absent else f"of {steps:,}"))
-        self.skipped.set_rows(rows)
-
-    def _show_activity(self, runs: Sequence[LiveRun]) -> None:
-        rows = []
-        for run in runs:
-            share, sms = gauge(run, TENSOR_CORES), gauge(run, SMS)
-            after = "" if share is None or sms is None else f"SMs {sms:.0f}"
-            detail = ", ".join(f"{name} {percent:.0f} %" for name, percent in activities(run))
-            rows.append(_row(run, number(share, 0), share is None, after, detail))
-        self.tensor_cores.set_rows(rows)
+        self.scale.set_rows(scales)
+        self.skipped.set_rows(skipped)
 
     def _switch_quality(self) -> None:
         self._shows_loss = not self._shows_loss
         other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
+        words = f"Show the {other.lower()} instead of the {shown}"
         self.loss_switch.setText(other)
-        self.loss_switch.setAccessibleName(f"Show the {other.lower()} instead of the {shown}")
-        self.loss_switch.setToolTip(f"Show the {other.lower()} instead of the {shown}")
+        self.loss_switch.setAccessibleName(words)
+        self.loss_switch.setToolTip(words)
         self._show_quality(self._runs)
 
 
@@ -246,8 +223,7 @@ def _fill(
     for place, (run, value) in enumerate(zip(runs, values, strict=True)):
         against = f"{ratios[place]} {runs[0].label}" if place and ratios[place] else ""
         words = (against, notes[place] if notes else "", facts[place] if facts else "")
-        detail = ". ".join(part for part in words if part)
-        rows.append(_row(run, number(value, digits), value is None, detail=detail))
+        rows.append(_number_row(run, value, digits, detail=". ".join(filter(None, words))))
     card.set_rows(rows)
     text = ratios[1] if len(runs) == 2 else ""
     tip = f"{runs[1].label} over {runs[0].label}" if text else ""
@@ -269,21 +245,19 @@ def _notes(run: LiveRun) -> str:
     return "; ".join(sentences) or run.summary.speed_note or ""
 
 
-def _clock(run: LiveRun) -> str:
-    words = clock_words(run)
-    return f"SM clock: {words}" if words else ""
+def _activity_row(run: LiveRun) -> StatRow:
+    share, sms = figures.gauge(run, figures.TENSOR_CORES), figures.gauge(run, figures.SMS)
+    after = "" if share is None or sms is None else f"SMs {sms:.0f}"
+    detail = ", ".join(f"{name} {percent:.0f} %" for name, percent in figures.activities(run))
+    return _number_row(run, share, 0, after, detail)
+
+
+def _number_row(
+    run: LiveRun, value: float | None, digits: int | None, after: str = "", detail: str = ""
+) -> StatRow:
+    return _row(run, number(value, digits), value is None, after, detail)
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:
     hollow = run.status == "queued"
     return StatRow(run.precision, run.label, text, after, absent, hollow, detail, run.colour)
-
-
-def _scale_text(run: LiveRun, scale: float | None) -> tuple[str, bool]:
-    if scale is None:
-        return (NONE if _is_waiting(run) else _NOT_USED), True
-    return (f"{scale:,.0f}" if scale >= 1 else f"{scale:.3g}"), False
-
-
-def _is_waiting(run: LiveRun) -> bool:
-    return run.step == 0 and not run.is_over

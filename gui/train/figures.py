@@ -1,4 +1,4 @@
-"""A run's figures on the stat cards: from its summary, or from its samples while there is none."""
+"""A run's figures on cards and gauges: from its summary, or from its samples while there is none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine import Later
 from engine.protocol.events import Epoch
+from engine.protocol.summary import Slowdown
+from engine.words.numbers import memory_text, number
 from gui.session.live_run import LiveRun
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 else:
     np = Later("numpy")
 
-_LAST_BLOCKS = 50
+_LAST_BLOCKS, _RECENT = 50, 50
 
 
 def samples_per_second(run: LiveRun) -> float | None:
@@ -93,7 +95,7 @@ def grad_scale(run: LiveRun) -> float | None:
 
 
 def uses_scaler(run: LiveRun) -> bool:
-    """Whether the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
+    """True if the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
     settings = run.experiment
     return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
 
@@ -108,3 +110,82 @@ def skipped_steps(run: LiveRun) -> int | None:
     if run.summary is not None:
         return run.summary.skipped_steps
     return len(run.skipped) if len(run.column("grad_scale")) else None
+
+
+def gauge_words(run: LiveRun) -> str:
+    """How busy and warm the card is, and how much it waits for data; empty on a CPU."""
+    busy, power = gauge(run, "gpu_utilization_percent"), gauge(run, "power_watts")
+    celsius, clock = gauge(run, "temperature_celsius"), clock_words(run)
+    if not clock and all(value is None for value in (busy, power, celsius)):
+        return ""
+    others, wait = gauge(run, "other_programs_mib"), data_wait_percent(run)
+    parts = [
+        f"GPU busy {busy:.0f} %" if busy is not None else "",
+        *(f"{name} {share:.0f} %" for name, share in activities(run)),
+        f"{number(power, 0)} W" if power is not None else "",
+        f"{celsius:.0f} °C" if celsius is not None else "",
+        clock,
+        f"waiting for data {wait:.0f} %" if wait is not None else "",
+        f"other programs {memory_text(others)}" if others else "",
+    ]
+    return "  ·  ".join(part for part in parts if part)
+
+
+TENSOR_CORES, SMS = "tensor_activity_percent", "sm_activity_percent"
+"""The columns of the activity of Tensor Cores and SMs."""
+_ACTIVITIES = (("Tensor Cores", TENSOR_CORES), ("SMs", SMS), ("memory", "memory_activity_percent"))
+"""The parts of a card whose activity it tells, with their columns."""
+
+
+def activities(run: LiveRun) -> tuple[tuple[str, float], ...]:
+    """How active the parts of the card are, in per cent; those that it does not tell are absent."""
+    shares = ((name, gauge(run, column)) for name, column in _ACTIVITIES)
+    return tuple((name, share) for name, share in shares if share is not None)
+
+
+def clock_words(run: LiveRun) -> str:
+    """The clock of the SMs, and what holds it down; empty where the card does not tell it."""
+    clock = gauge(run, "clock_mhz")
+    if clock is None:
+        return ""
+    if run.summary is not None:
+        reasons = run.summary.slowed_by
+    else:
+        reasons = Slowdown(int(gauge(run, "slowdown") or 0)).words
+    held = f" (held down by {' and '.join(reasons)})" if reasons else ""
+    return f"{number(clock, 0)} MHz{held}"
+
+
+def data_wait_percent(run: LiveRun) -> float | None:
+    """The share of the steps' time in which the device waited for data; None if it was not measured."""
+    if run.summary is not None:
+        share = run.summary.data_wait_fraction
+        return None if share is None else share * 100.0
+    waits, rates = run.column("data_wait_ms")[-_RECENT:], run.column("samples_per_second")[-_RECENT:]
+    usable = np.isfinite(waits) & np.isfinite(rates) & (rates > 0) if len(waits) == len(rates) else None
+    if usable is None or not usable.any():
+        return None
+    milliseconds = run.batch_size / rates[usable] * 1000.0
+    return float(min(waits[usable].sum() / milliseconds.sum(), 1.0) * 100.0)
+
+
+def waiting_percent(run: LiveRun) -> NDArray[np.float64]:
+    """The share of each step's time in which the device waited for data; empty if it was not measured."""
+    waits, rates = run.curves.means("data_wait_ms"), run.curves.means("samples_per_second")
+    count = min(len(waits), len(rates))
+    if not np.isfinite(waits[:count]).any():
+        return np.empty(0)
+    # NaN before the first speed is known
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = waits[:count] * rates[:count] / (10.0 * run.batch_size)
+    return np.minimum(share, 100.0)
+
+
+def gauge(run: LiveRun, name: str) -> float | None:
+    """The summary's figure, or the latest value of the column."""
+    if run.summary is not None:
+        figure = getattr(run.summary, name)
+        return None if figure is None else float(figure)
+    values = run.column(name)
+    known = values[np.isfinite(values)][-1:] if len(values) else values
+    return float(known[0]) if len(known) else None

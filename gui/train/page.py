@@ -11,9 +11,8 @@ from gui.train.answer import AnswerView
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
 from gui.train.failure import FailureCard
-from gui.train.gauges import LiveGauges
 from gui.train.plots import LivePlots
-from gui.train.strip import LiveStrip
+from gui.train.strip import LiveGauges, LiveStrip
 from gui.widgets.boxes import Stretch, in_column, wide
 
 _COMPACT_BELOW, _LOW_BELOW = 560, 748

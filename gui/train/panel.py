@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from gui.train.answer import Answer
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
-    from gui.train.gauges import LiveGauges
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
+    from gui.train.strip import LiveGauges
 
 
 __all__ = ["LivePanel", "LiveRun"]
@@ -262,7 +262,7 @@ class LivePanel(QFrame):
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
-            self.plots.set_beneath(self._beneath)
+            self.plots.beneath = self._beneath
             self.plots.show_runs(self._runs)
             self._want_answer()
         if self._runs:

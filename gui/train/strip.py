@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QWidget
 from engine.protocol.events import PhaseName
 from engine.words.numbers import duration
 from gui.session.live_run import LiveRun
-from gui.train import figures as figures
+from gui.train import figures
 from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
 from gui.widgets.labels import plain_tip
@@ -282,3 +282,35 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
         if current is not None:
             return current
     return runs[-1] if runs else None
+
+
+class LiveGauges(QWidget):
+    """A line 20 px high with the card's gauges; hidden on a CPU, which has none."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedHeight(20)
+        self._has_room = True
+        self._marker: Marker | None = None
+        self.words = ElidedLabel("", "legend")
+        self._row = in_row(wide(self.words), parent=self, margins=(4, 0, 4, 0), spacing=8)
+        self.hide()
+
+    def set_room(self, has_room: bool) -> None:
+        """Hides the gauges in a low window, where the plots need the height."""
+        self._has_room = has_room
+        self.setVisible(has_room and bool(self.words.whole_text()))
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Shows the gauges of the run in progress, or of the last one."""
+        run = current_run([run for run in runs if run.status != "queued"])
+        words = figures.gauge_words(run) if run is not None else ""
+        self.setVisible(self._has_room and bool(words))
+        if run is None or not words:
+            self.words.set_whole_text("")
+            return
+        if self._marker is None:
+            self._marker = Marker(run.precision)
+            self._row.insertWidget(0, self._marker)
+        self._marker.set_precision(run.precision, colour=run.colour)
+        self.words.set_whole_text(f"{run.label}   {words}")

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
-from engine.store.backup import remove_backups
+from engine.store.database import remove_backups
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.theme.icons import pixmap

@@ -43,7 +43,7 @@ def mapped(experiment: Experiment) -> PrecisionMap:
     for event in study_numerics(job, Control()):
         if isinstance(event, PartMeasured) and isinstance(event.result, PrecisionMap):
             return event.result
-    raise AssertionError("a diagnosis that nobody stops gives its parts")
+    raise AssertionError("numerics that nobody stops gives its parts")
 
 
 def floating(rows: Iterable[Operation], direction: Direction) -> list[Operation]:

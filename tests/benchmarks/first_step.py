@@ -39,7 +39,7 @@ class Cold(Launcher):
     """Never keeps a spare."""
 
     def prepare(self) -> None:
-        self._close_light()
+        self._end("light")
 
 
 ARMS = {"ready": Launcher, "cold": Cold}

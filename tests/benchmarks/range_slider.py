@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import SCALE_EXPONENTS, ModuleRange, Ranges
-from gui.numerics.ranges.view import RangeView
+from gui.numerics.range_view import RangeView
 from gui.theme.theme import theme
 from gui.window.app import make_application
 

@@ -25,8 +25,8 @@ from PySide6.QtCore import Qt
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
+from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
-from engine.store.whole_runs import WholeRun
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.session.saved_runs import SavedRuns
@@ -54,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ammeter.sqlite"
         with Store(path) as store:
-            store.whole_runs.add(WholeRun(record, (), {}) for record in _records(count))
+            store.add_whole(WholeRun(record, (), {}) for record in _records(count))
             _mark(store)
         _measure(path)
 
@@ -70,7 +70,8 @@ def _measure(path: Path) -> None:
         panel.resize(*_SIZE)
         panel.grab()
         shown = time.perf_counter()
-        print(f"{panel.model.total:,} runs: {_ms(shown - began)} to show, of it {_ms(read - began)} to read")
+        count, took = len(panel.model.lines), shown - began
+        print(f"{count:,} runs: {_ms(took)} to show, of it {_ms(read - began)} to read")
         _print("filter, a key at a time", _typing(panel, "resnet50 tag:paper"))
         _print("filter emptied", [_timed(panel, lambda: panel.filter.clear())])
         for column in (Column.MODEL, Column.SPEED, Column.RATIO, Column.WHEN):
@@ -79,7 +80,7 @@ def _measure(path: Path) -> None:
         _print("read anew, one changed", [_timed(panel, lambda: _change(store, runs, panel))])
         for column in _MORE:
             panel.table.choose(column, True)
-        against = panel.model.run(0).id
+        against = next(iter(panel.model.lines))
         _print("a baseline chosen", [_timed(panel, lambda: panel.model.set_baseline(against))])
         for column in _MORE:
             times = [_timed(panel, _sorting(panel, column, order)) for order in Qt.SortOrder]
@@ -106,7 +107,7 @@ def _change(store: Store, runs: SavedRuns, panel: RunsPanel) -> None:
 
 
 def _pin(runs: SavedRuns, panel: RunsPanel) -> None:
-    run_id = panel.model.run(panel.model.rowCount() - 1).id
+    run_id = panel.model.runs_at(panel.model.rowCount() - 1)[-1].id
     runs.set_pinned((run_id,), True)
     panel.update_run(next(run for run in runs.records() if run.id == run_id))
 

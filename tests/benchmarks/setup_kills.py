@@ -26,12 +26,15 @@ from unittest.mock import patch
 
 from engine.experiment.paths import part_path
 from engine.installation import installed
-from engine.installation.events import StageBegan
-from engine.installation.installed import State, engine_here
+from engine.installation.installed import (
+    State,
+    downloads_folder,
+    engine_here,
+    installations_folder,
+    whole_problem,
+)
 from engine.installation.installer import Installer
-from engine.installation.place import downloads_folder, installations_folder
-from engine.installation.wanted import Source, Wanted
-from engine.installation.wholeness import whole_problem
+from engine.installation.wanted import Source, StageBegan, Wanted
 from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
 
 _BYTES_PER_SECOND = 8e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.trials import MemoryLine
-from engine.runner import fitting_batch, with_accumulation, with_remedy, with_smaller_batch
+from engine.runner import fitting_batch, with_accumulation, with_remedy
 
 LINES = [MemoryLine(fixed_mib=500, per_sample_mib=10)]
 EXPERIMENT = experiment_from({"batch_size": 96, "step": {"gradient_accumulation": 2}})
@@ -25,12 +25,6 @@ def test_a_forecast_that_promised_the_failed_batch_is_not_believed():
 def test_nothing_is_promised_where_not_one_sample_fits():
     assert fitting_batch(LINES, 500, failed_batch=96) is None
     assert fitting_batch(LINES, 5_000, failed_batch=1) is None
-
-
-def test_a_smaller_batch_changes_nothing_else():
-    smaller = with_smaller_batch(EXPERIMENT, 40)
-    assert smaller.batch_size == 40
-    assert smaller.model_copy(update={"batch_size": 96}) == EXPERIMENT
 
 
 def test_accumulation_keeps_the_samples_of_a_step():

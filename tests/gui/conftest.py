@@ -21,8 +21,8 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import preset
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.runner import Runner
-from engine.store import forecasts
 from engine.store.record import RunRecord
+from engine.store.saved import forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.charts.smoothing import smoothing

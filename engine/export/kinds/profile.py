@@ -27,8 +27,8 @@ from engine.profile.verdict import MFU, mfu_sentence
 from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.profile import Bar, StepPart, StepProfile
 from engine.protocol.profiles import Profiles
+from engine.store.saved.studies import traces_of
 from engine.store.saved.study import Study
-from engine.store.saved.traces import traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"

@@ -1,23 +1,140 @@
-"""The saved studies."""
+"""The saved studies, the files of their profiles' traces, and what their table shares with that of sweeps."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.paths import file_name_of, traces_folder
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.value import one_line
 from engine.protocol.answer import Answer, StudyKind
+from engine.protocol.profiles import Profiles
 from engine.store.connection import Connection
-from engine.store.queue import claims
+from engine.store.queue import leave, may_take, me
 from engine.store.saved.study import ANSWERS, Study, StudyEntry, columns_of
-from engine.store.saved.table import SavedTable, me, moment
-from engine.store.saved.traces import Traces
+from engine.store.schema import insert
 
 A = TypeVar("A", bound=Answer)
+_TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
+
+
+class SavedTable:
+    """A numbered table of work that one process at a time carries on.
+
+    It has `owner`, the process that carries a row's work on, and `ended`, when it was over.
+
+    Every method raises ProblemError of kind STORE when the file fails, and of kind REQUEST for an id that is
+    not there.
+    """
+
+    _table: ClassVar[str]
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def starting(self, start: str) -> tuple[str, ...]:
+        """The ids that start so, as a user writes them; none for an empty start."""
+        start = one_line(start).strip().lower()
+        if not start:
+            return ()
+        statement = f"SELECT id FROM {self._table} WHERE substr(id, 1, ?) = ?"
+        return tuple(row["id"] for row in self._connection.read(statement, (len(start), start)))
+
+    def release(self, work_id: str) -> None:
+        """Lets other processes carry the work on."""
+        self._set(work_id, owner=None)
+
+    def _row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
+        statement = f"SELECT * FROM {self._table} WHERE id = ?"
+        row: sqlite3.Row | None = connection.execute(statement, (work_id,)).fetchone()
+        if row is None:
+            raise ProblemError(self._missing(work_id))
+        return row
+
+    def _free_row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
+        """The row. Raises ProblemError where a process that lives, or that of another machine, has it."""
+        row = self._row(connection, work_id)
+        if row["owner"] is not None and not may_take(row["owner"]):
+            message = f"{row['name']} is carried on by another Ammeter."
+            problem = request_problem(message, "Stop it there first.", key=self._table, value=work_id)
+            raise ProblemError(problem)
+        return row
+
+    def _set(self, work_id: str, **columns: object) -> None:
+        with self._connection.writing() as connection:
+            self._change(connection, work_id, **columns)
+
+    def _change(self, connection: sqlite3.Connection, work_id: str, **columns: object) -> None:
+        changes = ", ".join(f"{name} = ?" for name in columns)
+        values = (*columns.values(), work_id)
+        connection.execute(f"UPDATE {self._table} SET {changes} WHERE id = ?", values)
+
+    def _missing(self, work_id: str) -> Problem:
+        noun = self._table.removesuffix("s").replace("studie", "study")
+        message = f"There is no {noun} with the id '{work_id}'."
+        return request_problem(message, "Start it again.", key=noun, value=work_id)
+
+
+def moment(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)
+
+
+class Traces:
+    """The traces by the ids of their studies and the places of the sides."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def folder(self) -> Path:
+        return traces_folder(self._connection.path)
+
+    def path(self, study_id: str, place: int) -> Path:
+        """The file for the trace of a side; its worker makes the folder."""
+        return self.folder / f"{file_name_of(study_id)}-{place + 1}.json.gz"
+
+    def delete(self, study_id: str, place: int | None = None) -> None:
+        """Deletes the traces of a study or of one side, and what a killed worker wrote of them."""
+        if place is None:
+            _remove(path for path in self._all() if _stem(path) == file_name_of(study_id))
+        else:
+            _remove(self.folder.glob(f"*{self.path(study_id, place).name}*"))
+
+    def keep_only(self, study_ids: Iterable[str]) -> None:
+        """Deletes the traces of all other studies."""
+        kept = set(map(file_name_of, study_ids))
+        _remove(path for path in self._all() if _stem(path) not in kept)
+
+    def _all(self) -> list[Path]:
+        """The traces, also half-written ones; the folder may be a link to one that holds other files, too."""
+        return [path for path in self.folder.glob("*-*") if _TRACE.fullmatch(path.name)]
+
+
+def traces_of(profiles: Profiles, folder: Path) -> tuple[Path, ...]:
+    """The files of the profiles' traces, as far as they are there."""
+    paths = (folder / Path(profile.trace).name for profile in profiles.measured() if profile.trace)
+    # in a folder from elsewhere a link would bring any file of this disk
+    return tuple(path for path in paths if path.is_file() and not path.is_symlink())
+
+
+def _stem(trace: Path) -> str:
+    """The id of a trace's study."""
+    return trace.name.lstrip(".").split("-")[0]
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        # the system may refuse it for as long as another program has it open
+        with suppress(OSError):
+            path.unlink()
 
 
 class Studies(SavedTable):
@@ -42,18 +159,18 @@ class Studies(SavedTable):
         """
         study = replace(study, is_over=False, problem=None, folder=self.traces.folder)
         with self._connection.writing() as connection:
-            if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone():
+            if _has(connection, study.id):
                 row = self._free_row(connection, study.id)
                 study = replace(study, number=row["number"], created=moment(row["created"]))
             study = self._put(connection, study, owner=me())
             if not keeps_place:
-                claims.leave(connection, study.id)
+                leave(connection, study.id)
         return study
 
     def add(self, study: Study[A]) -> Study[A]:
         """Saves a study that nobody carries on yet; returns it with its number."""
         with self._connection.writing() as connection:
-            return self._added(connection, study, owner=None)
+            return self._put(connection, study, owner=None)
 
     def end(self, study: Study[A]) -> Study[A]:
         """Marks a study as over, and lets it be carried on elsewhere."""
@@ -101,17 +218,17 @@ class Studies(SavedTable):
         Refused while another process carries it on.
         """
         with self._connection.writing() as connection:
-            if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study_id,)).fetchone():
+            if _has(connection, study_id):
                 self._free_row(connection, study_id)
                 connection.execute("DELETE FROM studies WHERE id = ?", (study_id,))
-            claims.leave(connection, study_id)
+            leave(connection, study_id)
         if not keeps_traces:
             self.traces.delete(study_id)
 
     def restore(self, study: Study[A]) -> None:
         """Puts back a study that was deleted, under its number. Nothing happens if it is there."""
         with self._connection.writing() as connection:
-            if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone() is None:
+            if not _has(connection, study.id):
                 self._write_new(connection, study, owner=None)
 
     def clean_up(self) -> None:
@@ -119,19 +236,19 @@ class Studies(SavedTable):
         self.traces.keep_only(row["id"] for row in self._connection.read("SELECT id FROM studies"))
 
     def _put(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
-        if connection.execute("SELECT 1 FROM studies WHERE id = ?", (study.id,)).fetchone() is None:
-            return self._added(connection, study, owner)
-        self._change(connection, study.id, **columns_of(study), owner=owner)
-        return study
-
-    def _added(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
-        study = replace(study, number=next_number(connection, study.kind))
-        self._write_new(connection, study, owner)
+        if _has(connection, study.id):
+            self._change(connection, study.id, **columns_of(study), owner=owner)
+        else:
+            statement = "SELECT coalesce(max(number), 0) + 1 FROM studies WHERE kind = ?"
+            study = replace(study, number=connection.execute(statement, (study.kind,)).fetchone()[0])
+            self._write_new(connection, study, owner)
         return study
 
     def _write_new(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> None:
         head = {"id": study.id, "kind": study.kind, "number": study.number, "ammeter": study.ammeter}
-        self._insert(connection, **head, created=study.created.timestamp(), owner=owner, **columns_of(study))
+        insert(
+            connection, "studies", **head, created=study.created.timestamp(), owner=owner, **columns_of(study)
+        )
 
     def _study(self, row: sqlite3.Row) -> Study[Any]:
         return Study(
@@ -147,10 +264,8 @@ class Studies(SavedTable):
         )
 
 
-def next_number(connection: sqlite3.Connection, kind: str) -> int:
-    """The number of the next study of a kind."""
-    statement = "SELECT coalesce(max(number), 0) + 1 FROM studies WHERE kind = ?"
-    return int(connection.execute(statement, (kind,)).fetchone()[0])
+def _has(connection: sqlite3.Connection, study_id: str) -> bool:
+    return connection.execute("SELECT 1 FROM studies WHERE id = ?", (study_id,)).fetchone() is not None
 
 
 def _entry(row: sqlite3.Row) -> StudyEntry:

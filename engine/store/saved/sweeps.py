@@ -15,13 +15,13 @@ from engine import __version__
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import Grid
-from engine.store import edits
 from engine.store.connection import Connection
-from engine.store.queue import claims
-from engine.store.queue.owner import owner_from
+from engine.store.edits import add_comparison, cleaned_name, drop_comparison
+from engine.store.queue import leave, me, owner_from
 from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
+from engine.store.saved.studies import SavedTable, moment
 from engine.store.saved.study import new_id
-from engine.store.saved.table import SavedTable, me, moment
+from engine.store.schema import insert
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,11 @@ class Sweeps(SavedTable):
         sweep_id, comparison, reasons = new_id(), new_id(), left_out or {}
         with self._connection.writing() as connection:
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM sweeps").fetchone()[0]
-            title = edits.cleaned_name(name) or f"Sweep {number}"
-            edits.add_comparison(connection, comparison, title)
-            self._insert(
+            title = cleaned_name(name) or f"Sweep {number}"
+            add_comparison(connection, comparison, title)
+            insert(
                 connection,
+                "sweeps",
                 id=sweep_id,
                 number=number,
                 created=time.time(),
@@ -158,39 +159,35 @@ class Sweeps(SavedTable):
 
     def rename(self, sweep_id: str, name: str) -> None:
         """Gives a sweep, and the comparison of its runs, another name; an empty one changes nothing."""
-        if not (title := edits.cleaned_name(name)):
+        if not (title := cleaned_name(name)):
             return
         with self._connection.writing() as connection:
-            connection.execute("UPDATE sweeps SET name = ? WHERE id = ?", (title, sweep_id))
-            connection.execute(
-                "UPDATE comparisons SET title = ? WHERE id = (SELECT comparison FROM sweeps WHERE id = ?)",
-                (title, sweep_id),
+            self._change(connection, sweep_id, name=title)
+            statement = (
+                "UPDATE comparisons SET title = ? WHERE id = (SELECT comparison FROM sweeps WHERE id = ?)"
             )
+            connection.execute(statement, (title, sweep_id))
 
     def spend(self, sweep_id: str, seconds: float) -> None:
         """Adds to the time that was spent on a sweep; a pause is taken off again."""
+        statement = "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?"
         with self._connection.writing() as connection:
-            connection.execute(
-                "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?",
-                (seconds, sweep_id),
-            )
+            connection.execute(statement, (seconds, sweep_id))
 
     def end(self, sweep_id: str, problem: Problem | None = None) -> None:
         """Marks a sweep as over, which takes it out of the queue; `problem` ended it early."""
         text = None if problem is None else problem.model_dump_json()
         with self._connection.writing() as connection:
-            connection.execute(
-                "UPDATE sweeps SET ended = ?, problem = ? WHERE id = ?", (time.time(), text, sweep_id)
-            )
-            claims.leave(connection, sweep_id)
+            self._change(connection, sweep_id, ended=time.time(), problem=text)
+            leave(connection, sweep_id)
 
     def delete(self, work_id: str) -> None:
         """Deletes a sweep; its runs stay. Refused while another process carries it on."""
         with self._connection.writing() as connection:
             row = self._free_row(connection, work_id)
             connection.execute("DELETE FROM sweeps WHERE id = ?", (work_id,))
-            claims.leave(connection, work_id)
-            edits.drop_comparison(connection, row["comparison"])
+            leave(connection, work_id)
+            drop_comparison(connection, row["comparison"])
 
     def _set_cell(self, sweep_id: str, cell: int, **columns: object) -> None:
         changes = ", ".join(f"{name} = ?" for name in columns)
@@ -209,10 +206,18 @@ class Sweeps(SavedTable):
             # one run must not hide the others
             with suppress(ProblemError, ValueError, TypeError, OverflowError, OSError):
                 runs[run["cell"]].append(self._run(run))
-        cells = connection.execute(
-            "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position", (sweep_id,)
-        ).fetchall()
-        return tuple(_cell(cell, tuple(runs[cell["position"]])) for cell in cells)
+        statement = "SELECT * FROM sweep_cells WHERE sweep = ? ORDER BY position"
+        return tuple(
+            CellRecord(
+                index=row["position"],
+                left_out=row["left_out"] or "",
+                is_held=bool(row["is_held"]),
+                pilot=Pilot.model_validate_json(row["pilot"]) if row["pilot"] else None,
+                problem=_problem(row["problem"]),
+                runs=tuple(runs[row["position"]]),
+            )
+            for row in connection.execute(statement, (sweep_id,)).fetchall()
+        )
 
     def _run(self, row: sqlite3.Row) -> RunRecord:
         # a sweep is read after every turn; an unchanged run keeps what was parsed of it
@@ -249,17 +254,6 @@ class Sweeps(SavedTable):
 def _grid(text: str) -> Grid:
     # a sweep is read after every turn, and thousands of cells take a second to validate
     return Grid.model_validate_json(text)
-
-
-def _cell(row: sqlite3.Row, runs: tuple[RunRecord, ...]) -> CellRecord:
-    return CellRecord(
-        index=row["position"],
-        left_out=row["left_out"] or "",
-        is_held=bool(row["is_held"]),
-        pilot=Pilot.model_validate_json(row["pilot"]) if row["pilot"] else None,
-        problem=_problem(row["problem"]),
-        runs=runs,
-    )
 
 
 def _problem(text: str | None) -> Problem | None:

@@ -91,7 +91,7 @@ def conditions(plan: RunPlan) -> Iterator[None]:
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
         float32_mode(settings.precision, settings.step.autocast_tf32),
-        cudnn_search(settings),
+        cudnn_search(bool(settings.step.parts)),
     ):
         yield
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
-from engine.store.queue.waiting import WaitingItem
+from engine.store.queue import WaitingItem
 from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue.schedule import Schedule
 from gui.runs.queue.table import HOLD, RELEASE, QueueTable, actions_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from engine.store.queue.waiting import WaitingItem
+from engine.store.queue import WaitingItem
 from engine.words.numbers import NONE, clock_text, duration, share_text
 from gui.runs.queue.schedule import Schedule, Slot
 from gui.session.items import QueueItem, counted_work

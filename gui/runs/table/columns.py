@@ -1,26 +1,40 @@
-"""The columns of the runs table: those of every run, differences to the baseline, figures and settings."""
+"""The columns of the runs table: how a run is written, sorted and explained in each. No Qt."""
 
 from __future__ import annotations
 
+import textwrap
 from enum import IntEnum
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, ENERGY, FIGURES, LOSS, PEAK_MEMORY, SPEED, Figure
-from engine.experiment.experiment import Experiment, all_settings, flattened
+from engine.experiment.catalog import DataRef
+from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
+from engine.experiment.value import MIB_PER_GIB
+from engine.store.record import Status
+from engine.words.names import left_out_words, recipe_title, setting_text, speed_unit
+from engine.words.numbers import NONE, duration, number, times
+from gui.runs.table.line import STATUS_WORDS, Line, begun, sized_dataset, status_words
+from gui.widgets.table import Column as Shown
+
+if TYPE_CHECKING:
+    from gui.runs.table.lines import RunsList
 
 _IN_COLUMNS = ("model", "dataset", "precision", "step.recipe", "batch_size")
 _DEFAULTS = {key: value for key, value in flattened(Experiment()).items() if key not in _IN_COLUMNS}
-SETTINGS = tuple(_DEFAULTS)
-"""The keys of the settings that have a column named after them."""
+_TICK = "Tick runs to see and compare their curves; this box ticks all shown, or none"
+_LONGEST = 600
+_LEAST_GIB = 0.01
+"""With two decimals less would be nothing."""
+_PRECISION_ORDER, _STATUS_ORDER = list(Precision), list(STATUS_WORDS)
 
 
 class Column(IntEnum):
-    """The columns in their usual order. The numbers are the sections of this version's table: what is saved
-    of a column is its `name`.
+    """The columns in their usual order, then the settings, whose names are their dotted keys.
 
-    Those below are followed by the settings, whose names are their dotted keys.
+    The numbers are the sections of this version's table: what is saved of a column is its `name`.
     """
 
     _ignore_ = "place key"
@@ -50,7 +64,7 @@ class Column(IntEnum):
     SKIPPED_STEPS = 22
     DURATION = 23
     FOLDER = 24
-    for place, key in enumerate(SETTINGS, FOLDER + 1):
+    for place, key in enumerate(_DEFAULTS, FOLDER + 1):
         vars()[key] = place
 
     @property
@@ -63,87 +77,256 @@ USUAL = tuple(column for column in Column if column <= Column.RATIO)
 """The columns that are shown until the user chooses others."""
 FIXED = (Column.TICK, Column.NAME)
 """The columns that cannot be hidden."""
-
 _BY_NAME = {figure.name: figure for figure in FIGURES}
-STEP_TIME = _BY_NAME["step_ms"]
 COMPARED = MappingProxyType(
     {
         Column.RATIO: SPEED,
-        Column.STEP_RATIO: STEP_TIME,
+        Column.STEP_RATIO: _BY_NAME["step_ms"],
         Column.PEAK_RATIO: PEAK_MEMORY,
         Column.ACCURACY_GAIN: ACCURACY,
         Column.LOSS_GAIN: LOSS,
     }
 )
 """The figures that these columns compare with the baseline's: their ratio, or their difference."""
-RECORDED: MappingProxyType[Column, Figure] = MappingProxyType(
-    {
-        Column.STEP_MS: STEP_TIME,
-        Column.LOSS: LOSS,
-        Column.ENERGY: ENERGY,
-        Column.SKIPPED_STEPS: _BY_NAME["skipped_steps"],
-    }
-)
-"""The figures of a run's summary that these columns show."""
 
-HEADINGS = {
-    Column.TICK: (
-        "",
-        "Tick runs to see and compare their curves; this box ticks all shown, or none",
-    ),
-    Column.NAME: ("Name", "What it is called; F2 renames it"),
-    Column.TAGS: ("Tags", "What the run was tagged with; right-click a run to tag it"),
-    Column.WHEN: ("When", "When it was started; press it to see runs below their comparisons again"),
-    Column.MODEL: ("Model", "The network that was trained"),
-    Column.DATASET: ("Dataset", "What it was trained on"),
-    Column.PRECISION: ("Precision", "The number format it was trained in"),
-    Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
-    Column.BATCH: ("Batch", "Samples that go through the network at once"),
-    Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
-    Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
-    Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
-    Column.RATIO: ("vs {}", "Speed as a multiple of that of {}"),
-    Column.STATUS: ("Status", "The state of the run"),
-    Column.STEP_RATIO: ("Step vs {}", "Time of a step as a multiple of that of {}"),
-    Column.PEAK_RATIO: ("Peak vs {}", "Peak memory as a multiple of that of {}"),
-    Column.ACCURACY_GAIN: ("Acc. vs {}", "Validation accuracy, in percentage points above that of {}"),
-    Column.LOSS_GAIN: ("Loss vs {}", "Mean training loss of the last epoch, less that of {}"),
-    Column.STEP_MS: ("Step ms", "Time of a step in milliseconds, warm-up not counted"),
-    Column.LOSS: ("Loss", "Mean training loss of the last epoch"),
-    Column.ENERGY: ("J/1,000", "Energy for 1,000 samples in joules, warm-up not counted"),
-    Column.GRAD_SCALE: ("Grad scale", "The loss scale at the end of the run"),
-    Column.SKIPPED_STEPS: ("Skipped", "Steps that were skipped because a gradient overflowed"),
-    Column.DURATION: ("Duration", "How long training took, validation not counted"),
-    Column.FOLDER: ("Folder", "The folder that the run is in"),
-    **{
-        Column[key]: (
-            ", ".join(filter(None, (all_settings()[key].title, all_settings()[key].unit))),
-            all_settings()[key].about,
+
+def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
+    """The columns of a list of runs; titles of those that compare have a place for the baseline's name."""
+
+    def compared(column: Column, title: str, tip: str) -> Shown[Line]:
+        figure = COMPARED[column]
+
+        def text(line: Line) -> str:
+            value, change = line.figure(figure), runs.baselines.change(line, figure)
+            if value is None or change is None:
+                return NONE
+            return f"{times(change)}×" if figure.has_ratio else figure.difference_text(value, change)
+
+        return Shown(
+            title,
+            text,
+            lambda line: runs.baselines.change(line, figure),
+            tip,
+            is_number=True,
+            about=lambda line: _about_change(runs, line, figure),
         )
-        for key in SETTINGS
-    },
-}
-PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")
-"""The heading of the speed where all runs train on pictures."""
 
-NUMBERS = frozenset(
-    {
-        Column.BATCH,
-        Column.SPEED,
-        Column.PEAK,
-        Column.ACCURACY,
-        Column.GRAD_SCALE,
-        Column.DURATION,
-        *COMPARED,
-        *RECORDED,
-        *(Column[key] for key, value in _DEFAULTS.items() if type(value) in (int, float)),
+    def recorded(figure: Figure, title: str, tip: str) -> Shown[Line]:
+        def value(line: Line) -> float | None:
+            return figure.value(line.run)
+
+        return Shown(title, lambda line: figure.text(value(line)), value, tip, is_number=True)
+
+    return {
+        Column.TICK: Shown(
+            "",
+            lambda _line: "",
+            tip=_TICK,
+            about=lambda line: "This run has not begun yet" if line.run.status is Status.QUEUED else _TICK,
+        ),
+        Column.NAME: Shown(
+            "Name", lambda line: line.run.name, None, "What it is called; F2 renames it", about=_whole
+        ),
+        Column.TAGS: Shown(
+            "Tags",
+            lambda line: ", ".join(line.run.tags),
+            lambda line: "\n".join(line.run.tags).casefold() or None,
+            "What the run was tagged with; right-click a run to tag it",
+            about=lambda line: "\n".join(line.run.tags),
+        ),
+        Column.WHEN: Shown(
+            "When",
+            lambda _line: "",
+            _when,
+            "When it was started; press it to see runs below their comparisons again",
+        ),
+        Column.SPEED: Shown(
+            "samples/s",
+            lambda line: SPEED.text(line.overview.samples_per_second),
+            lambda line: line.overview.samples_per_second,
+            "Samples trained in a second, warm-up not counted",
+            is_number=True,
+            about=_speed,
+        ),
+        Column.PEAK: Shown(
+            "Peak GiB",
+            lambda line: _memory(line.overview.peak_mib),
+            lambda line: line.overview.peak_mib,
+            "The most memory that training took, warm-up not counted",
+            is_number=True,
+        ),
+        Column.ACCURACY: Shown(
+            "Acc. %",
+            lambda line: number(_percent(line.overview.accuracy), ACCURACY.digits),
+            lambda line: line.overview.accuracy,
+            "Validation accuracy at the end of the run",
+            is_number=True,
+        ),
+        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed as a multiple of that of {}"),
+        Column.MODEL: Shown("Model", lambda line: line.overview.model, None, "The network that was trained"),
+        Column.DATASET: Shown(
+            "Dataset",
+            lambda line: sized_dataset(line.overview.dataset, line.overview.image_size),
+            None,
+            "What it was trained on",
+        ),
+        Column.PRECISION: Shown(
+            "Precision",
+            lambda line: line.overview.precision.label,
+            lambda line: _PRECISION_ORDER.index(line.overview.precision),
+            "The number format it was trained in",
+        ),
+        Column.RECIPE: Shown(
+            "Recipe",
+            lambda line: recipe_title(line.overview.recipe),
+            None,
+            "How a step is made: plain, fast, or some parts of that",
+            about=_recipe,
+        ),
+        Column.BATCH: Shown(
+            "Batch",
+            lambda line: f"{line.overview.batch_size:,}",
+            lambda line: line.overview.batch_size,
+            "Samples that go through the network at once",
+            is_number=True,
+        ),
+        Column.STATUS: Shown(
+            "Status",
+            lambda line: status_words(line.run),
+            lambda line: _STATUS_ORDER.index(line.run.status),
+            "The state of the run",
+            about=lambda line: (
+                f"{line.run.problem.message} {line.run.problem.remedy}" if line.run.problem else ""
+            ),
+        ),
+        Column.STEP_RATIO: compared(
+            Column.STEP_RATIO, "Step vs {}", "Time of a step as a multiple of that of {}"
+        ),
+        Column.PEAK_RATIO: compared(
+            Column.PEAK_RATIO, "Peak vs {}", "Peak memory as a multiple of that of {}"
+        ),
+        Column.ACCURACY_GAIN: compared(
+            Column.ACCURACY_GAIN, "Acc. vs {}", "Validation accuracy, in percentage points above that of {}"
+        ),
+        Column.LOSS_GAIN: compared(
+            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, less that of {}"
+        ),
+        Column.STEP_MS: recorded(
+            _BY_NAME["step_ms"], "Step ms", "Time of a step in milliseconds, warm-up not counted"
+        ),
+        Column.LOSS: recorded(LOSS, "Loss", "Mean training loss of the last epoch"),
+        Column.ENERGY: recorded(ENERGY, "J/1,000", "Energy for 1,000 samples in joules, warm-up not counted"),
+        Column.GRAD_SCALE: Shown(
+            "Grad scale",
+            lambda line: number(_grad_scale(line)),
+            _grad_scale,
+            "The loss scale at the end of the run",
+            is_number=True,
+        ),
+        Column.SKIPPED_STEPS: recorded(
+            _BY_NAME["skipped_steps"], "Skipped", "Steps that were skipped because a gradient overflowed"
+        ),
+        Column.DURATION: Shown(
+            "Duration",
+            lambda line: NONE if (seconds := _duration(line)) is None else duration(seconds),
+            _duration,
+            "How long training took, validation not counted",
+            is_number=True,
+        ),
+        Column.FOLDER: Shown(
+            "Folder",
+            lambda line: line.run.folder,
+            lambda line: line.run.folder.casefold() or None,
+            "The folder that the run is in",
+        ),
+        **{Column[key]: _setting(key) for key in _DEFAULTS},
     }
-)
-"""The columns of figures."""
-RIGHT = NUMBERS | {Column.WHEN}
-"""The columns that are aligned to the right."""
 
 
-def setting_of(experiment: Experiment, key: str) -> Any:
-    """The experiment's value of a dotted key."""
-    return reduce(getattr, key.split("."), experiment)
+def _setting(key: str) -> Shown[Line]:
+    about = all_settings()[key]
+
+    def setting_of(line: Line) -> Any:
+        return reduce(getattr, key.split("."), line.run.experiment)
+
+    def value(line: Line) -> tuple[bool, float | str] | None:
+        known = setting_of(line)
+        # a setting may be a number or a word, which do not compare
+        if known is None or isinstance(known, int | float):
+            return None if known is None else (False, known)
+        return True, setting_text(key, known).casefold()
+
+    return Shown(
+        ", ".join(filter(None, (about.title, about.unit))),
+        lambda line: setting_text(key, setting_of(line)),
+        value,
+        about.about,
+        is_number=type(_DEFAULTS[key]) in (int, float),
+    )
+
+
+def _whole(line: Line) -> str:
+    run, seen = line.run, line.overview
+    dataset = sized_dataset(seen.dataset, seen.image_size)
+    recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
+    tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
+    folder = f"Folder: {run.folder}" if run.folder else ""
+    note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
+    return "\n".join(filter(None, (run.name, f"{seen.model} · {dataset} · {recipe}", tags, folder, note)))
+
+
+def _recipe(line: Line) -> str:
+    summary, asked = line.run.summary, line.overview.recipe
+    left_out = left_out_words(summary.left_out) if summary else ""
+    is_whole = summary is None or summary.recipe in (None, asked)
+    in_force = (
+        "" if is_whole or not summary or not summary.recipe else f"\nIn force: {recipe_title(summary.recipe)}"
+    )
+    return f"{recipe_title(asked)}{in_force}" + (f"\nLeft out:\n{left_out}" if left_out else "")
+
+
+def _speed(line: Line) -> str:
+    run, speed = line.run, line.overview.samples_per_second
+    if speed is None:
+        return run.summary.speed_note or "" if run.summary else ""
+    text = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
+    if DataRef(line.overview.dataset).task != "language":
+        return text
+    length = run.experiment.sequence_length
+    return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
+
+
+def _about_change(runs: RunsList, line: Line, figure: Figure) -> str:
+    baselines = runs.baselines
+    if baselines.change(line, figure) is None:
+        baseline = baselines.of(line)
+        are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
+        return "The two runs' figures count different things" if are_known else ""
+    spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
+    reasons = [f"“{run.name}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
+    return "\n".join(["Not clean: nothing follows from this ratio.", *reasons]) if reasons else ""
+
+
+def _duration(line: Line) -> float | None:
+    return line.run.summary.seconds if line.run.summary else None
+
+
+def _grad_scale(line: Line) -> float | None:
+    return line.run.summary.final_grad_scale if line.run.summary else None
+
+
+def _percent(fraction: float | None) -> float | None:
+    return None if fraction is None else fraction * 100.0
+
+
+def _memory(mib: float | None) -> str:
+    gib = None if mib is None else mib / MIB_PER_GIB
+    return number(gib, 2 if gib is None or gib >= _LEAST_GIB else None)
+
+
+def _when(line: Line) -> tuple[int, float]:
+    # running, then queued with the next one on top, then over, the newest first
+    run = line.run
+    if run.status is Status.QUEUED:
+        return 1, -run.number
+    return (2 if run.status is Status.RUNNING else 0), begun(run).timestamp()

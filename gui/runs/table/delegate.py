@@ -1,26 +1,15 @@
-"""Paints the cells of the table: ticks, names with their icons, figures, results, tags as chips."""
+"""Paints the runs table: headings, ticks, names with their icons, figures, results, tags as chips."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import (
-    QAbstractItemModel,
-    QEvent,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QPoint,
-    QPointF,
-    QRect,
-    QRectF,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QHelpEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtCore import QAbstractItemModel, QEvent, QPoint, QPointF, QRect, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QHeaderView,
     QLineEdit,
     QStyle,
     QStyledItemDelegate,
@@ -33,59 +22,29 @@ from engine.experiment.settings import FAST
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from engine.words.numbers import NONE
-from gui.runs.table.columns import NUMBERS, RIGHT, Column
+from gui.runs.table.columns import Column
 from gui.runs.table.line import Line, status_words
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import KINDS, Heading, Item
-from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import Palette, theme
 from gui.widgets import draw_bar, draw_marker
-from resources.looks import MarkFill
+from gui.widgets.table import Look
+from gui.widgets.table.model import Index
+from gui.widgets.table.painting import cell_font, paint_words, text_width
 
-_HEIGHT, _INNER, _GAP = 18, 6, 4
-_LEAST = 24
-
-
-def draw_chips(painter: QPainter, room: QRect, tags: Sequence[str], face: QFont, palette: Palette) -> None:
-    """Draws the tags that fit, the last one perhaps elided, and how many more there are."""
-    metrics = QFontMetrics(face)
-    painter.setFont(face)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    left = room.left()
-    for place, tag in enumerate(tags):
-        later = len(tags) - place - 1
-        rest = metrics.horizontalAdvance(f"+{later + 1}")
-        reserved = metrics.horizontalAdvance(f"+{later}") + _GAP if later else 0
-        free = room.right() + 1 - left - reserved
-        if place and free < min(metrics.horizontalAdvance(tag), _LEAST) + 2 * _INNER:
-            more = QRect(left, room.top(), rest + _GAP, room.height())
-            painter.setPen(QColor(palette.text3))
-            painter.drawText(more, Qt.AlignmentFlag.AlignVCenter, f"+{later + 1}")
-            return
-        # an advance is rounded, and a tag that just fits would be elided
-        width = min(metrics.horizontalAdvance(tag) + 2 * _INNER + 2, free)
-        chip = QRect(left, room.center().y() - _HEIGHT // 2 + 1, width, _HEIGHT)
-        painter.setPen(QColor(palette.line2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(chip.toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
-        words = metrics.elidedText(tag, Qt.TextElideMode.ElideRight, width - 2 * _INNER)
-        painter.setPen(QColor(palette.text2))
-        painter.drawText(chip, Qt.AlignmentFlag.AlignCenter, words)
-        left += width + _GAP
-
+if TYPE_CHECKING:
+    from gui.runs.table.view import RunsTable
 
 ROW_HEIGHT = 28
-_PAD = 8
-_BOX = 16
+_PAD, _BOX, _ICON, _ARROW = 8, 16, 14, 12
+_CHIP, _CHIP_INNER, _CHIP_GAP, _LEAST_CHIP = 18, 6, 4, 24
 _BAR_WIDTH, _BAR_HEIGHT = 72, 4
 _BUTTON = 24
-_NOTE = 14
-_WIDEST_HEADING, _LEAST_MODEL = 200, 72
+_HEADING_WIDTH, _LEAST_MODEL = 800, 72
 _CHEVRON, _ICON_GAP, _BELOW = 20, 8, 32
 """Where the chevron ends, the gap after an icon, and where a run below an item begins."""
 _FAST = recipe_title(FAST)
-_WEIGHTS = dict.fromkeys(NUMBERS, 500) | {Column.NAME: 500, Column.RATIO: 600}
 _STATUS_ICONS = {
     Status.QUEUED: "ring",
     Status.FINISHED: "check",
@@ -99,7 +58,7 @@ _BUTTONS = {
 }
 
 
-def draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
+def _draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
     """The box of a row, or of the heading, which may be ticked in part."""
     box = QRect(cell.left() + 16, cell.center().y() - _BOX // 2 + 1, _BOX, _BOX).toRectF()
     is_ticked = state is not Qt.CheckState.Unchecked
@@ -114,65 +73,181 @@ def draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, 
         painter.drawLine(box.center() - QPointF(3.5, 0), box.center() + QPointF(3.5, 0))
 
 
-class Spans(Protocol):
-    """The view, as far as the delegate needs it."""
+def _draw_chips(painter: QPainter, room: QRect, tags: Sequence[str], palette: Palette) -> None:
+    """Draws the tags that fit, the last one perhaps elided, and how many more there are."""
+    face = cell_font(500, 11)
+    metrics = QFontMetrics(face)
+    painter.setFont(face)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    left = room.left()
+    for place, tag in enumerate(tags):
+        later = len(tags) - place - 1
+        reserved = metrics.horizontalAdvance(f"+{later}") + _CHIP_GAP if later else 0
+        free = room.right() + 1 - left - reserved
+        if place and free < min(metrics.horizontalAdvance(tag), _LEAST_CHIP) + 2 * _CHIP_INNER:
+            painter.setPen(QColor(palette.text3))
+            more = room.adjusted(left - room.left(), 0, 0, 0)
+            painter.drawText(more, Qt.AlignmentFlag.AlignVCenter, f"+{later + 1}")
+            return
+        # an advance is rounded, and a tag that just fits would be elided
+        width = min(metrics.horizontalAdvance(tag) + 2 * _CHIP_INNER + 2, free)
+        chip = QRect(left, room.center().y() - _CHIP // 2 + 1, width, _CHIP)
+        painter.setPen(QColor(palette.line2))
+        painter.drawRoundedRect(chip.toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        words = metrics.elidedText(tag, Qt.TextElideMode.ElideRight, width - 2 * _CHIP_INNER)
+        painter.setPen(QColor(palette.text2))
+        painter.drawText(chip, Qt.AlignmentFlag.AlignCenter, words)
+        left += width + _CHIP_GAP
 
-    marked: frozenset[str]
 
-    def figures_span(self) -> tuple[int, int]: ...
-    def name_inset(self) -> int: ...
+def _draw_sign(painter: QPainter, left: float, rect: QRect, name: str, ink: str, side: int = _ICON) -> None:
+    draw_icon(painter, QRectF(left, rect.center().y() + 1 - side / 2, side, side), name, ink)
 
 
 class RunsDelegate(QStyledItemDelegate):
     """Paints every cell from the theme's tokens; handles clicks on a tick, a chevron or a row's button."""
 
-    stop_requested = Signal()
-    take_out_requested = Signal(str)
-    note_pressed = Signal(str)
-
-    def __init__(self, model: RunsModel, view: Spans, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, model: RunsModel, view: RunsTable) -> None:
+        super().__init__(view)
         self._model, self._view = model, view
-        self._fonts: dict[int, QFont] = {weight: font(12, weight) for weight in (400, 500, 600)}
-        self._small, self._day = font(11, 500), font(11, 400)
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        palette, column, row = theme().palette, Column(index.column()), index.row()
-        rect, shown = _rect(option), self._model.row(row)
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        palette, row, rect = theme().palette, index.row(), QRect(option.rect)
+        shown, model = self._model.shown[row], self._model
         painter.save()
         if isinstance(shown, Heading):
-            self._paint_heading(painter, rect, shown, palette)
+            # every cell paints its part of what goes across all of them
+            painter.setClipRect(rect)
+            across = QRectF(16, rect.top(), _HEADING_WIDTH, rect.height())
+            paint_words(painter, across, shown.words, Look(ink="text3", size=11))
         else:
-            self._paint_ground(painter, rect, shown, column, row, _is_selected(option), palette)
-            self._paint_cell(painter, rect, shown, column, row, palette)
+            is_marked = shown.key in self._view.marked
+            is_selected = QStyle.StateFlag.State_Selected in option.state
+            if is_selected or is_marked or model.tick(row) is not Qt.CheckState.Unchecked:
+                painter.fillRect(rect, QColor(palette.bg2))
+            if is_marked and rect.left() <= 0:
+                painter.fillRect(0, rect.top(), 2, rect.height(), QColor(palette.pri))
+            self._paint_cell(painter, rect, shown, Column(index.column()), row, palette)
         painter.restore()
 
     def _paint_cell(
         self, painter: QPainter, rect: QRect, shown: Item | Line, column: Column, row: int, palette: Palette
     ) -> None:
+        model, (left, width) = self._model, self._view.figures_span()
         if column is Column.TICK:
-            if self._model.runs_at(row):
-                draw_tick(painter, rect, self._model.tick(row), self._model.can_tick(row), palette)
+            if model.runs_at(row):
+                _draw_tick(painter, rect, model.tick(row), model.can_tick(row), palette)
         elif column is Column.NAME:
             rect.setLeft(rect.left() + self._view.name_inset())
             if isinstance(shown, Item):
                 self._paint_item(painter, rect, shown, palette)
             else:
                 self._paint_run(painter, rect, row, shown, palette)
-        elif self._is_across(rect) and (result := self._model.result(row)):
-            self._paint_result(painter, rect, row, shown, result, palette)
+        elif left <= rect.left() < left + width and (result := model.result(row)):
+            self._paint_result(painter, rect, shown, result, palette)
         elif column is Column.TAGS and isinstance(shown, Line):
-            draw_chips(painter, rect.adjusted(_PAD, 0, -_PAD, 0), shown.run.tags, self._small, palette)
+            _draw_chips(painter, rect.adjusted(_PAD, 0, -_PAD, 0), shown.run.tags, palette)
         elif column is Column.STATUS and isinstance(shown, Line):
-            self._paint_status(painter, rect, shown.run, palette)
+            ink = "text3" if shown.run.status is Status.QUEUED else "text2"
+            name = _STATUS_ICONS.get(shown.run.status, "play")
+            _draw_sign(painter, rect.left() + _PAD, rect, name, getattr(palette, ink))
+            room = QRectF(rect).adjusted(_PAD + 20, 0, -_PAD, 0)
+            paint_words(painter, room, status_words(shown.run), Look(ink=ink))
         else:
             self._paint_words(painter, rect, row, column, palette)
 
-    def createEditor(
-        self, parent: QWidget, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QWidget:
+    def _paint_item(self, painter: QPainter, rect: QRect, item: Item, palette: Palette) -> None:
+        if item.lines:
+            name = "chevron-right" if self._model.is_folded(item) else "chevron-down"
+            _draw_sign(painter, rect.left(), rect, name, palette.text2)
+        kind = "cross-outline" if item.is_failed else KINDS[item.kind][1]
+        _draw_sign(painter, rect.left() + _CHEVRON, rect, kind, palette.text2)
+        inner = QRectF(rect).adjusted(_CHEVRON + _ICON + _ICON_GAP, 0, -_PAD, 0)
+        if item.is_pinned:
+            inner = self._paint_end(painter, inner, rect, "pin", palette.text2)
+        weight = 600 if item.lines and not item.is_failed else 500
+        paint_words(painter, inner, item.title, Look(weight))
+        rest = inner.adjusted(text_width(item.title, weight) + _ICON_GAP, 0, 0, 0)
+        if rest.width() >= min(text_width(item.model, 400), _LEAST_MODEL):
+            paint_words(painter, rest, item.model, Look(ink="text3"))
+
+    def _paint_run(self, painter: QPainter, rect: QRect, row: int, line: Line, palette: Palette) -> None:
+        run, left = line.run, rect.left() + (_BELOW if self._model.is_below(row) else _CHEVRON)
+        if run.status in (Status.FAILED, Status.INTERRUPTED):
+            _draw_sign(painter, left, rect, "cross-outline", palette.text2)
+        else:
+            precision, place = line.overview.precision, QPointF(left + 7, rect.center().y() + 1)
+            ink = palette.look(precision, run.colour).color
+            is_queued = run.status is Status.QUEUED
+            draw_marker(painter, place, precision, fill="hollow" if is_queued else "full", color=ink)
+        inner = QRectF(rect).adjusted(left + _ICON + _ICON_GAP - rect.left(), 0, -_PAD, 0)
+        # a note, which can be pressed, is the outermost
+        if run.note:
+            inner = self._paint_end(painter, inner, rect, "note", palette.text3)
+        if run.is_pinned:
+            inner = self._paint_end(painter, inner, rect, "pin", palette.text2)
+        if run.id == self._model.baseline:
+            inner = self._paint_end(painter, inner, rect, "flag", palette.text2)
+        text = self._model.text(row, Column.NAME)
+        paint_words(painter, inner, text, Look(500))
+        used = text_width(text, 500) + 2
+        if line.overview.recipe == FAST and used + _ICON <= inner.width():
+            _draw_sign(painter, inner.left() + used, rect, "bolt", palette.text)
+
+    def _paint_end(self, painter: QPainter, inner: QRectF, rect: QRect, name: str, ink: str) -> QRectF:
+        """Draws a sign at the end of a name's room, and returns the room that is left."""
+        _draw_sign(painter, inner.right() - _ICON, rect, name, ink)
+        return inner.adjusted(0, 0, -_ICON - 4, 0)
+
+    def _paint_result(
+        self, painter: QPainter, rect: QRect, shown: Item | Line, result: str, palette: Palette
+    ) -> None:
+        """Paints this cell's part of the result, which goes across all figures."""
+        left, width = self._view.figures_span()
+        across = QRectF(left + _PAD, rect.top(), width - 2 * _PAD, rect.height())
+        painter.setClipRect(rect)
+        if isinstance(shown, Line) and shown.run.status in _BUTTONS:
+            glyph = self._button_rect(rect).toRectF().adjusted(5, 5, -5, -5)
+            draw_icon(painter, glyph, _BUTTONS[shown.run.status][0], palette.text2)
+            across.adjust(0, 0, -_BUTTON, 0)
+            if shown.run.status is Status.RUNNING and shown.key != self._model.paused:
+                self._paint_progress(painter, across, shown.run, palette)
+                return
+        if text_width(result, 400) <= across.width():
+            paint_words(painter, across, result, Look(ink="text2"), is_right=True)
+
+    def _paint_progress(self, painter: QPainter, inner: QRectF, run: RunRecord, palette: Palette) -> None:
+        fraction = self._model.progress(run.id) or 0.0
+        most = text_width("100 %", 600)
+        width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
+        track = QRectF(inner.right() - most - 12 - width, round(inner.center().y()) - 2, width, _BAR_HEIGHT)
+        draw_bar(
+            painter,
+            track,
+            fraction,
+            palette.look(run.experiment.precision, run.colour).color,
+            palette.bg3,
+        )
+        paint_words(painter, inner, f"{fraction:.0%}".replace("%", " %"), Look(600), is_right=True)
+
+    def _paint_words(
+        self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette
+    ) -> None:
+        text, model = self._model.text(row, column), self._model
+        is_number, is_spoiled = model.columns[column].is_number, model.is_spoiled(row, column)
+        is_base = column is Column.RATIO and model.is_base(row)
+        is_pale = text == NONE or is_base or is_spoiled
+        weight = 400 if is_base or is_spoiled or not is_number else 600 if column is Column.RATIO else 500
+        ink = "text3" if is_pale else "text" if is_number else "text2"
+        if is_spoiled:
+            left = rect.right() - _PAD - text_width(text, 400) - 15
+            _draw_sign(painter, left, rect, "info", palette.text3, 12)
+        room = QRectF(rect).adjusted(_PAD, 0, -_PAD, 0)
+        paint_words(painter, room, text, Look(weight, ink), is_right=model.is_right(column))
+        if column is Column.RECIPE and text == _FAST:
+            _draw_sign(painter, room.left() + text_width(text, 400) + 2, rect, "bolt", palette.text2)
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
         editor.setMaxLength(200)
         editor.setAccessibleName("Name")
@@ -180,223 +255,118 @@ class RunsDelegate(QStyledItemDelegate):
         return editor
 
     def editorEvent(
-        self,
-        event: QEvent,
-        model: QAbstractItemModel,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
+        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
     ) -> bool:
-        if event.type() is not QEvent.Type.MouseButtonRelease or not isinstance(event, QMouseEvent):
+        is_click = isinstance(event, QMouseEvent) and event.button() is Qt.MouseButton.LeftButton
+        if event.type() is not QEvent.Type.MouseButtonRelease or not is_click:
             return False
-        if event.button() is not Qt.MouseButton.LeftButton:
-            return False
-        column, row, place = Column(index.column()), index.row(), event.position()
+        assert isinstance(event, QMouseEvent)
+        column, place, rect = Column(index.column()), event.position(), QRect(option.rect)
         if column is Column.TICK:
             return self._model.setData(index, None, Qt.ItemDataRole.CheckStateRole)
-        shown = self._model.row(row)
+        shown = self._model.shown[index.row()]
         if isinstance(shown, Item):
-            edge = _rect(option).left() + self._view.name_inset() + _CHEVRON
+            edge = rect.left() + self._view.name_inset() + _CHEVRON
             is_chevron = column is Column.NAME and place.x() < edge
             if is_chevron:
                 self._model.fold(shown, not self._model.is_folded(shown))
             return is_chevron
         if isinstance(shown, Heading):
             return False
-        if column is Column.NAME and shown.run.note and _note_rect(_rect(option)).contains(place):
-            self.note_pressed.emit(shown.run.id)
-            return True
-        if not self._is_on_button(_rect(option), shown.run, place.toPoint()):
+        note = QRectF(rect.right() - _PAD - _ICON + 1, rect.center().y() - _ICON / 2 + 1, _ICON, _ICON)
+        if column is Column.NAME and shown.run.note and note.contains(place):
+            self._view.panel.edit_note(shown.run)
+        elif not self._is_on_button(rect, shown.run, place.toPoint()):
             return False
-        if shown.run.status is Status.RUNNING:
-            self.stop_requested.emit()
+        elif shown.run.status is Status.RUNNING:
+            self._view.panel.edits.experiments.stop()
         else:
-            self.take_out_requested.emit(shown.run.id)
+            self._view.panel.edits.experiments.take_out(shown.key)
         return True
 
     def helpEvent(
-        self,
-        event: QHelpEvent,
-        view: QAbstractItemView,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
+        self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index
     ) -> bool:
-        shown = self._model.row(index.row()) if index.isValid() else None
-        if isinstance(shown, Line) and self._is_on_button(_rect(option), shown.run, event.pos()):
+        shown = self._model.shown[index.row()] if index.isValid() else None
+        if isinstance(shown, Line) and self._is_on_button(QRect(option.rect), shown.run, event.pos()):
             QToolTip.showText(event.globalPos(), _BUTTONS[shown.run.status][1], view)
             return True
         return super().helpEvent(event, view, option, index)
 
-    def button_rect(self, rect: QRect) -> QRect:
-        """Where a row in this rectangle has its button: at the end of the figures."""
+    def _button_rect(self, rect: QRect) -> QRect:
+        """The button of a row in this rectangle: at the end of the figures."""
         left, width = self._view.figures_span()
         return QRect(left + width - _BUTTON - 4, rect.center().y() - _BUTTON // 2 + 1, _BUTTON, _BUTTON)
 
     def _is_on_button(self, rect: QRect, run: RunRecord, place: QPoint) -> bool:
-        return run.status in _BUTTONS and self.button_rect(rect).contains(place)
+        return run.status in _BUTTONS and self._button_rect(rect).contains(place)
 
-    def _is_across(self, rect: QRect) -> bool:
-        left, width = self._view.figures_span()
-        return left <= rect.left() < left + width
 
-    def _paint_heading(self, painter: QPainter, rect: QRect, heading: Heading, palette: Palette) -> None:
-        # every cell paints its part of what goes across all of them
-        painter.setClipRect(rect)
-        painter.setFont(self._day)
-        painter.setPen(QColor(palette.text3))
-        across = QRect(16, rect.top(), 4 * _WIDEST_HEADING, rect.height())
-        painter.drawText(across, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, heading.words)
+class RunsHeader(QHeaderView):
+    """A box that ticks all, the arrow beside the sorted column's word, and figures' headings at the right.
 
-    def _paint_ground(
-        self,
-        painter: QPainter,
-        rect: QRect,
-        shown: Item | Line,
-        column: Column,
-        row: int,
-        selected: bool,
-        palette: Palette,
-    ) -> None:
-        is_marked = shown.key in self._view.marked
-        is_ticked = self._model.tick(row) is not Qt.CheckState.Unchecked
-        if selected or is_marked or is_ticked:
-            painter.fillRect(rect, QColor(palette.bg2))
-        if is_marked and rect.left() <= 0:
-            painter.fillRect(0, rect.top(), 2, rect.height(), QColor(palette.pri))
+    Headings can be dragged to another place, and their edges to another width.
+    """
 
-    def _paint_item(self, painter: QPainter, rect: QRect, item: Item, palette: Palette) -> None:
-        middle = rect.center().y() + 1
-        if item.lines:
-            name = "chevron-right" if self._model.is_folded(item) else "chevron-down"
-            draw_icon(painter, QRectF(rect.left(), middle - 7, 14, 14), name, palette.text2)
-        kind = "cross-outline" if item.is_failed else KINDS[item.kind][1]
-        draw_icon(painter, QRectF(rect.left() + _CHEVRON, middle - 7, 14, 14), kind, palette.text2)
-        inner = rect.adjusted(_CHEVRON + 14 + _ICON_GAP, 0, -_PAD, 0)
-        if item.is_pinned:
-            inner = self._paint_sign(painter, inner, "pin", palette.text2)
-        weight = 600 if item.lines and not item.is_failed else 500
-        self._draw_text(painter, inner, item.title, weight, palette.text, Qt.AlignmentFlag.AlignLeft)
-        used = QFontMetrics(self._fonts[weight]).horizontalAdvance(item.title) + _ICON_GAP
-        wanted = QFontMetrics(self._fonts[400]).horizontalAdvance(item.model)
-        if inner.width() - used >= min(wanted, _LEAST_MODEL):
-            rest = inner.adjusted(used, 0, 0, 0)
-            self._draw_text(painter, rest, item.model, 400, palette.text3, Qt.AlignmentFlag.AlignLeft)
+    width_chosen = Signal(int, int)  # section, width
 
-    def _paint_run(self, painter: QPainter, rect: QRect, row: int, line: Line, palette: Palette) -> None:
-        run, left = line.run, rect.left() + (_BELOW if self._model.is_below(row) else _CHEVRON)
-        fill: MarkFill = "hollow" if run.status is Status.QUEUED else "full"
-        place = QPointF(left + 7, rect.center().y() + 1)
-        precision = line.overview.precision
-        if run.status in (Status.FAILED, Status.INTERRUPTED):
-            draw_icon(painter, QRectF(left, place.y() - 7, 14, 14), "cross-outline", palette.text2)
+    def __init__(self, runs: RunsModel, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self._runs = runs
+        self._is_pressed = self._is_dragged = False
+        self.setSectionsClickable(True)
+        self.setHighlightSections(False)
+        self.setMinimumSectionSize(24)
+        self.setSectionsMovable(True)
+        self.setFirstSectionMovable(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setAccessibleName("Columns of the runs; press one to sort by it")
+        self.setToolTip("Press a heading to sort by it, drag it to move the column, right-click it for more")
+        self.sectionResized.connect(self._note_width)
+        theme().changed.connect(self.viewport().update)
+        runs.checked_changed.connect(lambda _ids: self.viewport().update())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._is_pressed, self._is_dragged = self._is_over_box(event), True
+        # a press on the box ticks, and does not sort
+        if not self._is_pressed:
+            super().mousePressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if not self._is_pressed:
+            super().mouseReleaseEvent(event)
+        elif self._is_over_box(event):
+            self._runs.toggle_all()
+        self._is_pressed = self._is_dragged = False
+
+    def _note_width(self, section: int, _old: int, width: int) -> None:
+        # what the table fits by itself is no choice of the user
+        if self._is_dragged and width:
+            self.width_chosen.emit(section, width)
+
+    def _is_over_box(self, event: QMouseEvent) -> bool:
+        is_left = event.button() == Qt.MouseButton.LeftButton
+        return is_left and self.logicalIndexAt(event.position().toPoint()) == Column.TICK
+
+    def paintSection(self, painter: QPainter, rect: QRect, logicalIndex: int) -> None:  # noqa: N803 - Qt's name
+        palette, column = theme().palette, Column(logicalIndex)
+        painter.fillRect(rect, QColor(palette.bg1))
+        painter.setPen(QColor(palette.line))
+        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
+        painter.save()
+        if column is Column.TICK:
+            _draw_tick(painter, rect, self._runs.ticks(), self._runs.rowCount() > 0, palette)
         else:
-            ink = palette.look(precision, run.colour).color
-            draw_marker(painter, place, precision, fill=fill, color=ink)
-        icons = (
-            ("note", bool(run.note)),
-            ("pin", run.is_pinned),
-            ("flag", run.id == self._model.baseline),
-        )
-        inner = rect.adjusted(left + 14 + _ICON_GAP - rect.left(), 0, -_PAD, 0)
-        for name in (name for name, is_due in icons if is_due):
-            # a note, which can be pressed, is the outermost
-            inner = self._paint_sign(painter, inner, name, palette.text3 if name == "note" else palette.text2)
-        text = self._model.text(row, Column.NAME)
-        # "Show me, FP32": the names of a comparison differ at their end
-        keeps_end = run.label is not None and run.label in run.name
-        elide = Qt.TextElideMode.ElideLeft if keeps_end else Qt.TextElideMode.ElideRight
-        self._draw_text(painter, inner, text, 500, palette.text, Qt.AlignmentFlag.AlignLeft, elide)
-        if line.overview.recipe == FAST:
-            used = QFontMetrics(self._fonts[500]).horizontalAdvance(text) + 3
-            if used + 14 <= inner.width():
-                bolt = QRectF(inner.left() + used, rect.center().y() - 6, 14, 14)
-                draw_icon(painter, bolt, "bolt", palette.text)
-
-    def _paint_sign(self, painter: QPainter, inner: QRect, name: str, ink: str) -> QRect:
-        """Draws a sign at the end of a name's room, and returns the room that is left."""
-        draw_icon(painter, QRectF(inner.right() - _NOTE + 1, inner.center().y() - 6, _NOTE, _NOTE), name, ink)
-        return inner.adjusted(0, 0, -_NOTE - 4, 0)
-
-    def _paint_result(
-        self, painter: QPainter, rect: QRect, row: int, shown: Item | Line, result: str, palette: Palette
-    ) -> None:
-        """Paints this cell's part of the result, which goes across all figures."""
-        left, width = self._view.figures_span()
-        across = QRect(left, rect.top(), width, rect.height()).adjusted(_PAD, 0, -_PAD, 0)
-        painter.setClipRect(rect)
-        if isinstance(shown, Line) and shown.run.status in _BUTTONS:
-            glyph = self.button_rect(rect).toRectF().adjusted(5, 5, -5, -5)
-            draw_icon(painter, glyph, _BUTTONS[shown.run.status][0], palette.text2)
-            across.adjust(0, 0, -_BUTTON, 0)
-            if shown.run.status is Status.RUNNING and not self._model.is_paused(shown.run.id):
-                self._paint_progress(painter, across, shown.run, palette)
-                return
-        if QFontMetrics(self._fonts[400]).horizontalAdvance(result) <= across.width():
-            self._draw_text(painter, across, result, 400, palette.text2, Qt.AlignmentFlag.AlignRight)
-
-    def _paint_words(
-        self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette
-    ) -> None:
-        text = self._model.text(row, column)
-        is_base = column is Column.RATIO and self._model.is_base(row)
-        ink = palette.text if column in NUMBERS and text != NONE and not is_base else palette.text2
-        ink = palette.text3 if text == NONE or is_base else ink
-        side = Qt.AlignmentFlag.AlignRight if column in RIGHT else Qt.AlignmentFlag.AlignLeft
-        weight = 400 if is_base else _WEIGHTS.get(column, 400)
-        if self._model.is_spoiled(row, column):
-            weight, ink = 400, palette.text3
-            right = rect.right() - _PAD - QFontMetrics(self._fonts[400]).horizontalAdvance(text) - 4
-            draw_icon(painter, QRectF(right - 12, rect.center().y() - 5, 12, 12), "info", ink)
-        self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, weight, ink, side)
-        if column is Column.RECIPE and text == _FAST:
-            left = rect.left() + _PAD + QFontMetrics(self._fonts[400]).horizontalAdvance(text) + 3
-            draw_icon(painter, QRectF(left, rect.center().y() - 6, 14, 14), "bolt", ink)
-
-    def _paint_status(self, painter: QPainter, rect: QRect, run: RunRecord, palette: Palette) -> None:
-        inner = rect.adjusted(_PAD, 0, -_PAD, 0)
-        ink = palette.text3 if run.status is Status.QUEUED else palette.text2
-        draw_icon(painter, _icon_rect(inner), _STATUS_ICONS.get(run.status, "play"), ink)
-        words = inner.adjusted(20, 0, 0, 0)
-        self._draw_text(painter, words, status_words(run), 400, ink, Qt.AlignmentFlag.AlignLeft)
-
-    def _paint_progress(self, painter: QPainter, inner: QRect, run: RunRecord, palette: Palette) -> None:
-        fraction = self._model.progress(run.id) or 0.0
-        most = QFontMetrics(self._fonts[600]).horizontalAdvance("100 %")
-        width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
-        left = inner.right() - most - 12 - width
-        ink = palette.look(run.experiment.precision, run.colour).color
-        track = QRectF(left, inner.center().y() - 1, width, _BAR_HEIGHT)
-        draw_bar(painter, track, fraction, ink, palette.bg3)
-        words = f"{fraction:.0%}".replace("%", " %")
-        self._draw_text(painter, inner, words, 600, palette.text, Qt.AlignmentFlag.AlignRight)
-
-    def _draw_text(
-        self,
-        painter: QPainter,
-        rect: QRect,
-        text: str,
-        weight: int,
-        ink: str,
-        side: Qt.AlignmentFlag,
-        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-    ) -> None:
-        face = self._fonts[weight]
-        painter.setFont(face)
-        painter.setPen(QColor(ink))
-        elided = QFontMetrics(face).elidedText(text, elide, max(rect.width(), 0))
-        painter.drawText(rect, side | Qt.AlignmentFlag.AlignVCenter, elided)
-
-
-def _rect(option: QStyleOptionViewItem) -> QRect:
-    return QRect(option.rect)
-
-
-def _is_selected(option: QStyleOptionViewItem) -> bool:
-    return bool(option.state & QStyle.StateFlag.State_Selected)
-
-
-def _icon_rect(inner: QRect) -> QRectF:
-    return QRectF(inner.left(), inner.center().y() - 6, 14, 14)
-
-
-def _note_rect(rect: QRect) -> QRectF:
-    return QRectF(rect.right() - _PAD - _NOTE + 1, rect.center().y() - _NOTE / 2 + 1, _NOTE, _NOTE)
+            words, is_right = self._runs.heading(column)[0], self._runs.is_right(column)
+            margin = 2 if is_right else _PAD if rect.left() > 0 else 2 * _PAD
+            inner = QRectF(rect).adjusted(margin, 0, -_PAD, 0)
+            is_sorted = self.sortIndicatorSection() == logicalIndex
+            look = Look(500, "text2" if is_sorted else "text3", size=11)
+            paint_words(painter, inner, words, look, is_right=is_right)
+            if is_sorted:
+                width = min(text_width(words, 500, 11), inner.width())
+                left = inner.right() - width - _ARROW - 2 if is_right else inner.left() + width + 3
+                is_falling = self.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
+                name = "chevron-down" if is_falling else "chevron-up"
+                _draw_sign(painter, left, rect, name, palette.text2, _ARROW)
+        painter.restore()

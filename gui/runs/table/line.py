@@ -1,16 +1,16 @@
-"""A line of the runs table: what it shows of a run, and dragging runs."""
+"""A line of the runs table: a run, what it is measured against, and dragging runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 
 from PySide6.QtCore import QMimeData
 
 from engine.compare.evidence import is_spoiled
-from engine.compare.figures import SPEED, Figure
+from engine.compare.figures import SPEED, Figure, count_alike
 from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Precision
 from engine.experiment.own.code import place_of
@@ -18,7 +18,9 @@ from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
 from engine.words.names import dataset_words, recipe_title
 
-_STATUS_WORDS = {
+RUNS_MIME_TYPE = "application/x-ammeter-runs"
+"""A JSON list of run ids."""
+STATUS_WORDS = {
     Status.QUEUED: "Queued",
     Status.RUNNING: "Running",
     Status.FINISHED: "Finished",
@@ -26,38 +28,32 @@ _STATUS_WORDS = {
     Status.FAILED: "Failed",
     Status.INTERRUPTED: "Interrupted",
 }
-STATUS_ORDER = tuple(_STATUS_WORDS)
 
 
 def status_words(run: RunRecord) -> str:
     """The status of a run: "Finished", "Out of memory"."""
     if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
         return "Out of memory"
-    return _STATUS_WORDS[run.status]
+    return STATUS_WORDS[run.status]
 
 
 def sized_dataset(dataset: str, image_size: int | None) -> str:
     """The dataset, with the picture size where the dataset has none of its own."""
-    if dataset == SYNTHETIC and image_size is not None:
-        return f"{dataset} {image_size}"
-    return dataset_words(dataset)
+    is_sized = dataset == SYNTHETIC and image_size is not None
+    return f"{dataset} {image_size}" if is_sized else dataset_words(dataset)
 
 
 def moment_words(moment: datetime, now: datetime) -> str:
     """A moment, as short as possible: "14:02", "19 Nov", "Nov 2025"."""
-    moment, today = moment.astimezone(now.tzinfo), now
-    if moment.date() == today.date():
+    moment = moment.astimezone(now.tzinfo)
+    if moment.date() == now.date():
         return f"{moment:%H:%M}"
-    return f"{moment.day} {moment:%b}" if moment.year == today.year else f"{moment:%b} {moment.year}"
+    return f"{moment.day} {moment:%b}" if moment.year == now.year else f"{moment:%b} {moment.year}"
 
 
 def begun(run: RunRecord) -> datetime:
     """When the run began, or was queued if it has not begun."""
     return run.started or run.created
-
-
-RUNS_MIME_TYPE = "application/x-ammeter-runs"
-"""A JSON list of run ids."""
 
 
 def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
@@ -69,7 +65,7 @@ def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
 
 
 def has_runs(data: QMimeData) -> bool:
-    """Whether the drag data holds runs."""
+    """True if the drag data holds runs."""
     return data.hasFormat(RUNS_MIME_TYPE)
 
 
@@ -86,23 +82,19 @@ class Line:
     """A run with what the table shows of it; costly parts are worked out on first use."""
 
     def __init__(self, run: RunRecord) -> None:
-        self.run = run
+        self.run, self.key = run, run.id
         self.overview = run.overview
         self.is_spoiled = is_spoiled(run.overview)
 
     @property
     def has_pictures(self) -> bool:
-        """Whether its samples are pictures, so that its speed is one of "img/s"."""
+        """True if its samples are pictures, so that its speed is one of "img/s"."""
         return DataRef(self.overview.dataset).task == "classification"
 
     def figure(self, figure: Figure) -> float | None:
         """The run's value of a figure."""
         # thousands are sorted by their speed, and parsing a summary takes long
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
-
-    @property
-    def key(self) -> str:
-        return self.run.id
 
     @property
     def side(self) -> tuple[object, ...]:
@@ -124,18 +116,10 @@ class Line:
     @cached_property
     def words(self) -> str:
         """All text that the filter searches, casefolded."""
-        run, overview = self.run, self.overview
+        run, seen = self.run, self.overview
         own = "\n".join((run.name, *run.tags, run.note)).casefold()
-        shared = _shared_words(
-            overview.model,
-            overview.dataset,
-            overview.image_size,
-            overview.precision,
-            overview.recipe,
-            run.status,
-            status_words(run),
-        )
-        return f"{own}\n{shared}"
+        what = seen.model, seen.dataset, seen.image_size, seen.precision, seen.recipe
+        return f"{own}\n{_shared_words(*what, run.status, status_words(run))}"
 
 
 @lru_cache(maxsize=4_096)
@@ -149,13 +133,49 @@ def _shared_words(
     status_text: str,
 ) -> str:
     # thousands of runs share these
-    texts = (
-        model,
-        sized_dataset(dataset, image_size),
-        precision.value,
-        precision.label,
-        recipe_title(recipe),
-        status.value,
-        status_text,
-    )
-    return "\n".join(texts).casefold()
+    trained = model, sized_dataset(dataset, image_size), precision.value, precision.label
+    return "\n".join((*trained, recipe_title(recipe), status.value, status_text)).casefold()
+
+
+class Baselines:
+    """Every run's baseline: the `chosen` one, or else the first finished run of its own comparison.
+
+    With repeats it is the run of that first run's side with the same seed. Later runs change nothing.
+    """
+
+    def __init__(self, lines: Iterable[Line] = (), chosen: Line | None = None) -> None:
+        self.chosen = chosen
+        self._firsts: dict[str, Line] = {}
+        self._of_seeds: dict[tuple[str, int], Line] = {}
+        finished = (line for line in lines if line.run.comparison and line.run.status is Status.FINISHED)
+        for line in sorted(finished, key=lambda line: line.run.number) if chosen is None else ():
+            comparison = line.run.comparison or ""
+            if self._firsts.setdefault(comparison, line).side == line.side:
+                self._of_seeds.setdefault((comparison, line.overview.seed), line)
+
+    def of(self, line: Line) -> Line | None:
+        """The baseline of the run, if there is one."""
+        if self.chosen is not None:
+            return self.chosen
+        comparison = line.run.comparison or ""
+        return self._of_seeds.get((comparison, line.overview.seed)) or self._firsts.get(comparison)
+
+    def change(self, line: Line, figure: Figure = SPEED) -> float | None:
+        """The ratio of the run's figure to its baseline's, or the difference of a figure that has no ratio.
+
+        None if either is missing, or if they count different things.
+        """
+        baseline, mine = self.of(line), line.figure(figure)
+        theirs = None if baseline is None or mine is None else baseline.figure(figure)
+        if mine is None or theirs is None or baseline is None or (figure.has_ratio and not theirs):
+            return None
+        # the settings of thousands are not parsed to learn that they are the same
+        is_alike = line.run.settings_but_precision == baseline.run.settings_but_precision
+        if not is_alike and not count_alike(figure, (line.run, baseline.run)):
+            return None
+        return mine / theirs if figure.has_ratio else mine - theirs
+
+    def spoiled(self, line: Line) -> tuple[Line, ...]:
+        """Those of the run and its baseline that were disturbed: their ratio means nothing."""
+        lines = dict.fromkeys((line, self.of(line) or line))
+        return tuple(line for line in lines if line.is_spoiled)

@@ -1,18 +1,18 @@
-"""The rows of the table: headings, comparisons and studies, and the runs below them. No Qt."""
+"""The rows of the table: headings, comparisons, studies and the runs below them; and their filter. No Qt."""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Literal
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
-from gui.runs.table.baselines import Baselines
-from gui.runs.table.line import Line, begun
+from gui.runs.table.line import Baselines, Line, begun, sized_dataset, status_words
 
 StudyKind = Literal["limit", "numerics", "profile", "sweep", "tune"]
 ItemKind = Literal["comparison", "limit", "numerics", "profile", "sweep", "tune"]
@@ -50,8 +50,7 @@ class StudyRow:
     @property
     def words(self) -> str:
         """All text that the filter searches, casefolded."""
-        kind = KINDS[self.kind][0]
-        return "\n".join((self.title, self.model, self.result, self.device, kind)).casefold()
+        return "\n".join((self.title, self.model, self.result, self.device, KINDS[self.kind][0])).casefold()
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Item:
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The ids of its runs, oldest first."""
-        return tuple(line.run.id for line in self.lines)
+        return tuple(line.key for line in self.lines)
 
     @property
     def is_pinned(self) -> bool:
@@ -114,63 +113,42 @@ def items_of(
 ) -> tuple[tuple[Item, ...], dict[str, Item]]:
     """The comparisons, sweeps and other studies; and the item of each run that belongs to one, by its id."""
     groups: dict[tuple[ItemKind, str], list[Line]] = {}
-    for line in lines:
+    for line in sorted(lines, key=lambda line: line.run.number):
         run = line.run
         if run.sweep is not None:
             groups.setdefault(("sweep", run.sweep), []).append(line)
         elif run.comparison is not None:
             groups.setdefault(("comparison", run.comparison), []).append(line)
-    known = {study.id: study for study in studies if study.kind == "sweep"}
+    sweeps = {study.id: study for study in studies if study.kind == "sweep"}
     items = []
     for (kind, group_id), mates in groups.items():
-        mates.sort(key=lambda line: line.run.number)
         if kind == "sweep":
-            items.append(_sweep(group_id, tuple(mates), known.get(group_id)))
+            items.append(_study(sweeps.get(group_id), tuple(mates)))
         elif len(mates) > 1:
             items.append(_comparison(group_id, tuple(mates), baselines))
-    owners = {line.run.id: item for item in items for line in item.lines}
+    owners = {line.key: item for item in items for line in item.lines}
     bare = (study for study in studies if ("sweep", study.id) not in groups)
-    return (*items, *map(_bare, bare)), owners
+    return (*items, *map(_study, bare)), owners
 
 
-def _bare(study: StudyRow) -> Item:
-    return Item(
-        study.kind,
-        study.id,
-        study.title,
-        study.model,
-        study.when,
-        result=study.result,
-        ratio=study.ratio,
-        is_failed=study.is_failed,
-        study=study,
-    )
-
-
-def _sweep(sweep_id: str, lines: tuple[Line, ...], study: StudyRow | None) -> Item:
-    first = lines[0]
-    return Item(
-        "sweep",
-        sweep_id,
-        study.title if study is not None else first.run.sweep_name,
-        first.overview.model,
-        study.when if study is not None else begun(first.run),
-        lines,
-        "" if study is None else study.result,
-        None if study is None else study.ratio,
-        is_failed=study is not None and study.is_failed,
-        study=study,
-    )
+def _study(study: StudyRow | None, lines: tuple[Line, ...] = ()) -> Item:
+    if study is None:
+        # the runs of a sweep that is gone
+        run = lines[0].run
+        return Item("sweep", run.sweep or "", run.sweep_name, lines[0].overview.model, begun(run), lines)
+    model = lines[0].overview.model if lines else study.model
+    named = study.kind, study.id, study.title, model, study.when
+    return Item(*named, lines, study.result, study.ratio, is_failed=study.is_failed, study=study)
 
 
 def _comparison(comparison: str, lines: tuple[Line, ...], baselines: Baselines) -> Item:
     is_failed = all(line.run.status is Status.FAILED for line in lines)
     sides: dict[str, list[Line]] = {}
     for line in lines:
-        sides.setdefault(side_of(line), []).append(line)
+        sides.setdefault(_side_of(line), []).append(line)
     models = tuple(dict.fromkeys(line.overview.model for line in lines))
     later = list(sides.values())[1] if len(sides) == 2 else []
-    ratios = [ratio for line in later if (ratio := baselines.ratio(line)) is not None]
+    ratios = [ratio for line in later if (ratio := baselines.change(line)) is not None]
     return Item(
         "comparison",
         comparison,
@@ -185,16 +163,14 @@ def _comparison(comparison: str, lines: tuple[Line, ...], baselines: Baselines) 
     )
 
 
-def side_of(line: Line) -> str:
-    """The side of its comparison: "FP32"."""
-    if line.run.label:
-        return line.run.label
-    recipe = recipe_title(line.overview.recipe)
-    return f"{line.overview.precision.label}, {recipe}, batch {line.overview.batch_size}"
+def _side_of(line: Line) -> str:
+    seen = line.overview
+    unnamed = f"{seen.precision.label}, {recipe_title(seen.recipe)}, batch {seen.batch_size}"
+    return line.run.label or unnamed
 
 
 def _own_name(run: RunRecord) -> str:
-    """What the user called the runs of a comparison: "Paper" of "Paper, FP32, repeat 2"; "" for nothing."""
+    # what the user called the runs of a comparison: "Paper" of "Paper, FP32, repeat 2"; "" for nothing
     return run.name.partition(f", {run.label}")[0] if run.label and f", {run.label}" in run.name else ""
 
 
@@ -208,17 +184,14 @@ def _title(lines: Sequence[Line], sides: Sequence[str]) -> str:
     names = {_own_name(line.run) for line in lines}
     if len(names) == 1 and (name := names.pop()):
         return name
-    labels = [line.run.label for line in lines]
-    if len(sides) == 2 and None not in labels:
+    if len(sides) == 2 and None not in [line.run.label for line in lines]:
         return f"{sides[0]} against {sides[1]}"
     precisions = {line.overview.precision for line in lines}
-    if len(sides) == len(precisions) > 2:
-        return f"{len(sides)} precisions"
-    return f"{len(lines):,} runs"
+    return f"{len(sides)} precisions" if len(sides) == len(precisions) > 2 else f"{len(lines):,} runs"
 
 
 def name_below(line: Line, item: Item) -> str:
-    """What a run is called below its item: only how it differs, unless the user has named it."""
+    """A run's name below its item: only how it differs, unless the user has named it."""
     run = line.run
     is_named = not _own_name(run) and run.name not in (f"Run {run.number}", run.label)
     if is_named or item.kind == "sweep" or run.label is None:
@@ -231,10 +204,75 @@ def name_below(line: Line, item: Item) -> str:
 
 def day_words(day: date, today: date) -> str:
     """The heading of a day: "Today", "Yesterday", "Monday", "3 March", "3 March 2025"."""
-    if day == today:
-        return "Today"
-    if day == today - timedelta(days=1):
-        return "Yesterday"
+    if day in (today, today - timedelta(days=1)):
+        return "Today" if day == today else "Yesterday"
     if today - timedelta(days=7) < day < today:
         return f"{day:%A}"
     return f"{day.day} {day:%B}" if day.year == today.year else f"{day.day} {day:%B} {day.year}"
+
+
+TIP = (
+    "Shows what has every word in its name, tags, note, model, dataset, precision, recipe or"
+    " status. A key looks in one place alone: tag:paper, model:resnet50, precision:fp16, status:failed,"
+    ' batch:64, folder:thesis, sweep:lr; quotes keep words together: tag:"figure 2".'
+)
+_PLACES: dict[str, Callable[[Line], str]] = {
+    "name": lambda line: line.run.name,
+    "tag": lambda line: "\n".join(line.run.tags),
+    "note": lambda line: line.run.note,
+    "model": lambda line: line.overview.model,
+    "dataset": lambda line: sized_dataset(line.overview.dataset, line.overview.image_size),
+    "precision": lambda line: f"{line.overview.precision.value}\n{line.overview.precision.label}",
+    "recipe": lambda line: recipe_title(line.overview.recipe),
+    "batch": lambda line: str(line.overview.batch_size),
+    "folder": lambda line: line.run.folder,
+    "sweep": lambda line: f"{line.run.sweep}\n{line.run.sweep_name}" if line.run.sweep else "",
+    "status": lambda line: f"{line.run.status.value}\n{status_words(line.run)}",
+}
+_TERM = re.compile(r'(?:(\w+):(?:"([^"]*)"?|(\S*)))|"([^"]*)"?|(\S+)')
+_WHOLE = {
+    "precision": frozenset(precision.value for precision in Precision),
+    "status": frozenset(status.value for status in Status),
+}
+
+
+class Search:
+    """A filter as typed: words, and words with a key such as `tag:paper`.
+
+    Case makes no difference, and an unknown key is an ordinary word.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self._terms = tuple(_term(match) for match in _TERM.finditer(text.casefold()))
+
+    def __call__(self, line: Line | StudyRow) -> bool:
+        """True if the run or study passes the filter."""
+        return all(fits(line) for fits in self._terms)
+
+    def among(self, lines: Iterable[Line]) -> list[Line]:
+        """Those of the lines that pass the filter, in their order."""
+        found = list(lines)
+        # term by term: asking for all terms of every line takes twice as long
+        for fits in self._terms:
+            found = [line for line in found if fits(line)]
+        return found
+
+
+def _place_of(key: str, row: Line | StudyRow) -> str:
+    if isinstance(row, Line):
+        return _PLACES[key](row)
+    return {"name": row.title, "model": row.model}.get(key, "")
+
+
+def _term(match: re.Match[str]) -> Callable[[Line | StudyRow], bool]:
+    key, *values = match.groups()
+    value = next((part for part in values if part is not None), "")
+    if key is None or key not in _PLACES:
+        wanted = f"{key}:{value}" if key else value
+        return lambda line: wanted in line.words
+    # a folder in quotes is that folder alone
+    is_whole_folder = key == "folder" and match[2] is not None
+    if value and (is_whole_folder or key == "batch" or value in _WHOLE.get(key, ())):
+        # "fp16" must not find fp16-unscaled, nor 64 find 640
+        return lambda line: value in _place_of(key, line).casefold().split("\n")
+    return lambda line: bool(said := _place_of(key, line)) and value in said.casefold()

@@ -4,42 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import (
-    QItemSelection,
-    QItemSelectionModel,
-    QModelIndex,
-    QRect,
-    QSignalBlocker,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, QRect, QSignalBlocker, Qt
 from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QPainter, QPixmap, QResizeEvent
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QApplication,
-    QHeaderView,
-    QTableView,
-)
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QHeaderView, QTableView
 
 from engine.store.record import RunRecord
 from gui.runs.table.columns import FIXED, USUAL, Column
-from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate
-from gui.runs.table.header import RunsHeader
+from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate, RunsHeader
 from gui.runs.table.line import Line
-from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Heading, Item
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+
+if TYPE_CHECKING:
+    from gui.runs.panel import RunsPanel
 
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
 _OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
 """The columns that tell something of a comparison or study as a whole."""
 _INSET, _SCROLLED_NAME = 12, 140
-"""The width of the name in a table that scrolls anyway."""
+"""The room left of a name without a box to tick; the width of the name in a table that scrolls anyway."""
+_WIDTHS = {
+    Column.TICK: 40,
+    Column.NAME: 220,
+    Column.TAGS: 120,
+    Column.WHEN: 58,
+    Column.SPEED: 68,
+    Column.PEAK: 72,
+    Column.ACCURACY: 58,
+    Column.RATIO: 66,
+    Column.PRECISION: 118,
+    Column.STATUS: 128,
+}
+_OTHER = 104
+"""Of a column that is shown only on request."""
+_DISPENSABLE = (Column.TAGS, Column.ACCURACY, Column.PEAK, Column.SPEED, Column.WHEN, Column.TICK)
+"""A narrow table does without these, in this order, before a name is cut."""
+_NONE: Mapping[Column, Any] = MappingProxyType({})
+_SELECT = QItemSelectionModel.SelectionFlag
+
+
+def fitting(
+    room: int,
+    has_tags: bool,
+    chosen: Mapping[Column, bool] = _NONE,
+    own: Mapping[Column, int] = _NONE,
+) -> tuple[dict[Column, int], set[Column]]:
+    """The widths of the columns in `room` pixels, and the columns that are hidden.
+
+    Which columns the user has `chosen` to show or hide, and the widths of the user's `own`, hold in any room.
+    """
+    usual = set(USUAL) if has_tags else set(USUAL) - {Column.TAGS}
+    shown = [column for column in Column if chosen.get(column, column in usual)]
+    widths = {column: own.get(column, _WIDTHS.get(column, _OTHER)) for column in shown}
+    for column in _DISPENSABLE:
+        if sum(widths.values()) > room and column not in chosen:
+            widths.pop(column, None)
+    return widths, set(Column).difference(widths)
 
 
 def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
@@ -51,7 +75,7 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
     place = QRect(0, 0, metrics.horizontalAdvance(words) + 2 * _DRAG_PAD, _HEIGHT)
     screen = QApplication.primaryScreen()
     ratio = screen.devicePixelRatio() if screen else 1.0
-    picture = QPixmap(round(place.width() * ratio), round(place.height() * ratio))
+    picture = QPixmap(place.size() * ratio)
     picture.setDevicePixelRatio(ratio)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
@@ -68,38 +92,24 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
 
 class RunsTable(QTableView):
     """Whole rows are highlighted. Space ticks them, P pins them, Enter shows their curves, F2 renames and
-    Delete deletes; Left and Right close and open a comparison.
-
-    `opened` carries the row that was clicked or moved to. `columns_changed`: the user has chosen other
-    columns, another order or other widths.
+    Delete deletes; Left and Right close and open a comparison. The panel does what is asked for.
     """
 
-    stop_requested = Signal()
-    take_out_requested = Signal(str)
-    open_requested = Signal(str)
-    delete_pressed = Signal()
-    note_pressed = Signal(str)
-    pin_pressed = Signal()
-    opened = Signal(object)  # Item or Line
-    columns_changed = Signal()
-
-    def __init__(self, model: RunsModel) -> None:
+    def __init__(self, panel: RunsPanel) -> None:
         super().__init__()
-        self._runs = model
-        self.setModel(model)
+        self.panel, self._runs = panel, panel.model
+        self.marked: frozenset[str] = frozenset()
+        self._chosen: dict[Column, bool] = {}
+        self._own_widths: dict[Column, int] = {}
+        self._kept: tuple[str, ...] = ()
+        self.setModel(self._runs)
         self.setAccessibleName("Results")
         self.setToolTip(
             "Everything saved. Click to open; tick runs to compare them; right-click for more; drag runs to"
             " the right to add them to the comparison"
         )
-        self.marked: frozenset[str] = frozenset()
-        self._delegate = RunsDelegate(model, self, self)
-        self._delegate.stop_requested.connect(self.stop_requested)
-        self._delegate.take_out_requested.connect(self.take_out_requested)
-        self._delegate.note_pressed.connect(self.note_pressed)
-        self.setItemDelegate(self._delegate)
+        self.setItemDelegate(RunsDelegate(self._runs, self))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -109,31 +119,46 @@ class RunsTable(QTableView):
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
         self.setShowGrid(False)
         self.setWordWrap(False)
-        header = RunsHeader(model, self)
-        header.width_chosen.connect(self._choose_width)
-        self.setHorizontalHeader(header)
-        self.setSortingEnabled(True)
-        self._chosen: dict[Column, bool] = {}
-        self._own_widths: dict[Column, int] = {}
         self._set_up_headers()
         self.doubleClicked.connect(self._double_clicked)
         self.selectionModel().currentChanged.connect(lambda index, _before: self._move_to(index))
         self.clicked.connect(self._move_to)
-        self._kept: tuple[str, ...] = ()
-        model.modelAboutToBeReset.connect(self._keep_highlights)
-        model.modelReset.connect(self._bring_highlights_back)
-        model.tags_changed.connect(self._fit_columns)
+        self._runs.modelAboutToBeReset.connect(self._keep_highlights)
+        self._runs.modelReset.connect(self._bring_highlights_back)
+        self._runs.tags_changed.connect(self._fit_columns)
+
+    def _set_up_headers(self) -> None:
+        rows, columns = self.verticalHeader(), RunsHeader(self._runs, self)
+        rows.hide()
+        rows.setAccessibleName("Rows of the runs")
+        rows.setToolTip("Rows of the runs")
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setDefaultSectionSize(ROW_HEIGHT)
+        self.setHorizontalHeader(columns)
+        self.setSortingEnabled(True)
+        columns.setFixedHeight(ROW_HEIGHT)
+        columns.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
+        columns.setSectionResizeMode(Column.TICK, QHeaderView.ResizeMode.Fixed)
+        columns.width_chosen.connect(lambda place, width: self._own_widths.update({Column(place): width}))
+        self.setCornerButtonEnabled(False)
+        for corner in self.findChildren(QAbstractButton):
+            corner.setAccessibleName("All runs")
+            corner.setToolTip("All runs")
+        self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
+        self._fit_columns()
+
+    def _highlighted_rows(self) -> list[int]:
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     def highlighted(self) -> tuple[RunRecord, ...]:
         """The runs of the highlighted rows, top to bottom."""
-        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        runs = {run.id: run for row in rows for run in self._runs.runs_at(row)}
+        runs = {run.id: run for row in self._highlighted_rows() for run in self._runs.runs_at(row)}
         return tuple(runs.values())
 
     def highlighted_items(self) -> tuple[Item, ...]:
         """The items of the highlighted rows, top to bottom."""
-        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return tuple(item for row in rows if isinstance(item := self._runs.row(row), Item))
+        rows = (self._runs.shown[row] for row in self._highlighted_rows())
+        return tuple(row for row in rows if isinstance(row, Item))
 
     def mark(self, keys: Iterable[str]) -> None:
         """Marks the rows of what is opened, by their keys, with a bar at their left."""
@@ -142,40 +167,36 @@ class RunsTable(QTableView):
 
     def rename(self, key: str) -> None:
         """Edits the name of a run, by its id, or of a comparison, by its key, in its cell."""
-        row = self._runs.row_of(key)
-        if row is not None:
+        if (row := self._runs.row_of(key)) is not None:
             self.edit(self._runs.index(row, Column.NAME))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, chosen = event.key(), self.highlighted()
         if self.state() == QTableView.State.EditingState:
             # the Return that ends a renaming must not open the run
             super().keyPressEvent(event)
-            return
-        chosen, items = self.highlighted(), self.highlighted_items()
-        key = event.key()
-        if key == Qt.Key.Key_Space and chosen:
-            self._runs.toggle(index.row() for index in self.selectionModel().selectedRows())
-        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and (chosen or items):
-            self.delete_pressed.emit()
+        elif key == Qt.Key.Key_Space and chosen:
+            self._runs.toggle(self._highlighted_rows())
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and (chosen or self.highlighted_items()):
+            self.panel.delete_highlighted()
         elif key == Qt.Key.Key_F2 and chosen:
-            self.rename(self._runs.row(self.currentIndex().row()).key)
+            self.rename(self._runs.shown[self.currentIndex().row()].key)
         elif key == Qt.Key.Key_P and not event.modifiers() and chosen:
-            self.pin_pressed.emit()
+            self.panel.pin(chosen[0], chosen)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and chosen:
-            self.open_requested.emit(chosen[0].id)
+            self.panel.open_requested.emit(chosen[0].id)
         elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and self._fold_by_key(key == Qt.Key.Key_Left):
             event.accept()
         else:
             super().keyPressEvent(event)
 
     def _fold_by_key(self, is_folded: bool) -> bool:
-        """Closes or opens the item of the current row; whether there is one."""
+        """Closes or opens the item of the current row; returns False without one."""
         index = self.currentIndex()
-        shown = self._runs.row(index.row()) if index.isValid() else None
+        shown = self._runs.shown[index.row()] if index.isValid() else None
         if isinstance(shown, Line) and is_folded and self._runs.is_below(index.row()):
-            shown = self._runs.owner(shown.run.id)
-            row = None if shown is None else self._runs.row_of(shown.key)
-            if row is not None:
+            shown = self._runs.owner(shown.key)
+            if shown is not None and (row := self._runs.row_of(shown.key)) is not None:
                 self.setCurrentIndex(self._runs.index(row, Column.NAME))
         if not isinstance(shown, Item) or not shown.lines:
             return False
@@ -193,28 +214,25 @@ class RunsTable(QTableView):
         self._fit_columns()
 
     def _keep_highlights(self) -> None:
-        rows = (index.row() for index in self.selectionModel().selectedRows())
-        self._kept = tuple(self._runs.row(row).key for row in rows)
+        self._kept = tuple(self._runs.shown[row].key for row in self._highlighted_rows())
 
     def _bring_highlights_back(self) -> None:
-        rows = [row for key in self._kept if (row := self._runs.row_of(key)) is not None]
-        selection = QItemSelection()
-        for row in rows:
+        rows, selection = map(self._runs.row_of, self._kept), QItemSelection()
+        for row in (found := [row for row in rows if row is not None]):
             selection.select(self._runs.index(row, 0), self._runs.index(row, len(Column) - 1))
-        if rows:
-            self.selectionModel().setCurrentIndex(
-                self._runs.index(rows[0], Column.NAME), QItemSelectionModel.SelectionFlag.NoUpdate
-            )
-            self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.Select)
+        if found:
+            current = self._runs.index(found[0], Column.NAME)
+            self.selectionModel().setCurrentIndex(current, _SELECT.NoUpdate)
+            self.selectionModel().select(selection, _SELECT.Select)
 
     def _double_clicked(self, index: QModelIndex) -> None:
         runs = self._runs.runs_at(index.row())
         if index.column() != Column.TICK and runs:
-            self.open_requested.emit(runs[0].id)
+            self.panel.open_requested.emit(runs[0].id)
 
     def _move_to(self, index: QModelIndex) -> None:
-        if index.isValid() and not isinstance(row := self._runs.row(index.row()), Heading):
-            self.opened.emit(row)
+        if index.isValid() and not isinstance(row := self._runs.shown[index.row()], Heading):
+            self.panel.opened.emit(row)
 
     def name_inset(self) -> int:
         """The room left of a name where there is no box to tick."""
@@ -222,12 +240,8 @@ class RunsTable(QTableView):
 
     def figures_span(self) -> tuple[int, int]:
         """The left edge and the width of the widest block of columns that only runs have figures in."""
-        header = self.horizontalHeader()
         best, left, width = (0, 0), 0, 0
-        for place in range(len(Column)):
-            column = Column(header.logicalIndex(place))
-            if self.isColumnHidden(column):
-                continue
+        for column in self._in_sight():
             if column in _OF_ITEMS:
                 width = 0
                 continue
@@ -236,26 +250,15 @@ class RunsTable(QTableView):
             best = max(best, (left, width), key=lambda span: span[1])
         return best
 
-    def _set_up_headers(self) -> None:
-        rows, columns = self.verticalHeader(), self.horizontalHeader()
-        rows.hide()
-        rows.setAccessibleName("Rows of the runs")
-        rows.setToolTip("Rows of the runs")
-        self.setCornerButtonEnabled(False)
-        for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All runs")
-            corner.setToolTip("All runs")
-        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        rows.setDefaultSectionSize(ROW_HEIGHT)
-        columns.setFixedHeight(ROW_HEIGHT)
-        columns.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
-        columns.setSectionResizeMode(Column.TICK, QHeaderView.ResizeMode.Fixed)
-        columns.sectionMoved.connect(lambda *_: self.columns_changed.emit())
-        self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
-        self._fit_columns()
+    def _in_order(self) -> list[Column]:
+        header = self.horizontalHeader()
+        return [Column(header.logicalIndex(place)) for place in range(len(Column))]
+
+    def _in_sight(self) -> list[Column]:
+        return [column for column in self._in_order() if not self.isColumnHidden(column)]
 
     def is_shown(self, column: Column) -> bool:
-        """Whether the user sees the column, as far as there is room."""
+        """True if the user sees the column, as far as there is room."""
         return self._chosen.get(column, column in USUAL)
 
     def choose(self, column: Column, is_shown: bool) -> None:
@@ -263,19 +266,16 @@ class RunsTable(QTableView):
         header = self.horizontalHeader()
         if is_shown and column not in USUAL and column not in self._chosen:
             # the ratio stays at the end
-            end = header.visualIndex(Column.RATIO)
-            header.moveSection(header.visualIndex(column), end)
+            header.moveSection(header.visualIndex(column), header.visualIndex(Column.RATIO))
         self._chosen[column] = is_shown
         self._fit_columns()
-        self.columns_changed.emit()
 
     def columns(self) -> dict[str, Any]:
         """The user's choice of columns, their order and widths, by their names; plain JSON values."""
-        header = self.horizontalHeader()
-        order = [Column(header.logicalIndex(place)).name for place in range(len(Column))]
+        order = self._in_order()
         return {
             "chosen": {column.name: is_shown for column, is_shown in self._chosen.items()},
-            "order": order if order != [column.name for column in Column] else [],
+            "order": [column.name for column in order] if order != list(Column) else [],
             "widths": {column.name: width for column, width in self._own_widths.items()},
         }
 
@@ -293,9 +293,8 @@ class RunsTable(QTableView):
         self._chosen = {column: is_shown for column, is_shown in chosen.items() if column not in FIXED}
         self._own_widths = {column: width for column, width in widths.items() if 0 < width <= _WIDEST_COLUMN}
         header = self.horizontalHeader()
-        whole = (*dict.fromkeys((Column.TICK, *order)), *(column for column in Column if column not in order))
         with QSignalBlocker(header):
-            for place, column in enumerate(dict.fromkeys(whole)):
+            for place, column in enumerate(dict.fromkeys((Column.TICK, *order, *Column))):
                 header.moveSection(header.visualIndex(column), place)
         self._fit_columns()
         self.viewport().update()
@@ -304,15 +303,10 @@ class RunsTable(QTableView):
     def reset_columns(self) -> None:
         """Brings back the usual columns, in their usual order and widths."""
         self.set_columns({"chosen": {}, "order": [], "widths": {}})
-        self.columns_changed.emit()
-
-    def _choose_width(self, section: int, width: int) -> None:
-        self._own_widths[Column(section)] = width
-        self.columns_changed.emit()
 
     def _fit_columns(self) -> None:
         room = self.viewport().width()
-        widths, hidden = fitting(room, bool(self._runs.tags()), self._chosen, self._own_widths)
+        widths, hidden = fitting(room, bool(self._runs.tags), self._chosen, self._own_widths)
         header = self.horizontalHeader()
         # chosen columns may need more room than there is: then the table scrolls
         fits = sum(widths.values()) <= room
@@ -327,48 +321,3 @@ class RunsTable(QTableView):
         for column in Column:
             if self.isColumnHidden(column) != (column in hidden):
                 self.setColumnHidden(column, column in hidden)
-
-
-_WIDTHS = {
-    Column.TICK: 40,
-    Column.NAME: 220,
-    Column.TAGS: 120,
-    Column.WHEN: 58,
-    Column.SPEED: 68,
-    Column.PEAK: 72,
-    Column.ACCURACY: 58,
-    Column.RATIO: 66,
-    Column.PRECISION: 118,
-    Column.STATUS: 128,
-}
-_OTHER = 104
-"""Of a column that is shown only on request."""
-DISPENSABLE = (Column.TAGS, Column.ACCURACY, Column.PEAK, Column.SPEED, Column.WHEN, Column.TICK)
-"""A narrow table does without these, in this order, before a name is cut."""
-
-
-_NONE: Mapping[Column, Any] = MappingProxyType({})
-
-
-def fitting(
-    room: int,
-    has_tags: bool,
-    chosen: Mapping[Column, bool] = _NONE,
-    own: Mapping[Column, int] = _NONE,
-) -> tuple[dict[Column, int], set[Column]]:
-    """The widths of the columns in `room` pixels, and the columns that are hidden.
-
-    Which columns the user has `chosen` to show or hide, and the widths of the user's `own`, hold in any room.
-    """
-    shown = [
-        column
-        for column in Column
-        if chosen.get(column, column in USUAL and (has_tags or column is not Column.TAGS))
-    ]
-    widths = {column: own.get(column, _WIDTHS.get(column, _OTHER)) for column in shown}
-    spare = room - sum(widths.values())
-    for column in DISPENSABLE:
-        if spare < 0 and column in shown and column not in chosen:
-            shown.remove(column)
-            spare += widths[column]
-    return {column: widths[column] for column in shown}, set(Column).difference(shown)

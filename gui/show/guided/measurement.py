@@ -33,11 +33,7 @@ from gui.show.guided.pages import Progress, measuring
 from gui.show.guided.runs import GuidedRuns
 from gui.show.panel import ShowPanel
 
-_RUN, _SEARCH, _QUEUE = (
-    "A run is training.",
-    "A limit is being measured.",
-    "Runs are waiting.",
-)
+_RUN, _SEARCH, _QUEUE = ("A run is training.", "A limit is being measured.", "Runs are waiting.")
 _LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="See the log, and try again.")
 _LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
 _Ending = Literal["", "again", "given up"]

@@ -50,7 +50,7 @@ class CellCanvas(Picture[CellSpot]):
         return (spot for spot in self.spots() if spot.cell in self._cells)
 
     def next_stop(self, key: Qt.Key) -> CellSpot | None:
-        current = self.current()
+        current = self.current
         if current is None or not self._view.is_map:
             return super().next_stop(key)
         along, across = _DIRECTIONS.get(key, (0, 0))

@@ -11,7 +11,6 @@ import pytest
 
 from engine.cli import main
 from engine.cli.study import Followed
-from engine.limit.driver import LimitDriver
 from engine.protocol.events import Finished, Summary
 from engine.protocol.trials import Limit, Trial
 from engine.store.saved.study import Study
@@ -54,12 +53,12 @@ def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture, tm
 
 
 def test_every_trial_is_printed_and_the_answer_last(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    def followed(_: LimitDriver, study: Study[Limit]) -> Followed[Limit]:
+    def followed(_: object, __: object, study: Study[Limit], *_to: object, force: bool) -> Followed[Limit]:
         trials = tuple(Trial(batch_size=batch, fits=True, seconds=1.0) for batch in range(101, 113))
         side = study.answer.sides[0].model_copy(update={"trials": trials})
         return Followed(study.knowing(sides=(side,)), Finished(summary=Summary(), stopped=True), False)
 
-    monkeypatch.setattr("engine.cli.limit.follow", followed)
+    monkeypatch.setattr("engine.cli.questions.follow", followed)
     assert main(["limit", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
     out = capsys.readouterr().out
     assert all(str(batch) in out for batch in range(101, 113)) and "more rows" not in out

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.cli import main
-from engine.cli.sweep.shown import SweepProgress, not_reached
+from engine.cli.sweep_output import SweepProgress, not_reached
 from engine.experiment.repeats import Plan
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, TurnEnded

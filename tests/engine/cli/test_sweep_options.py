@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cli.options import asked
-from engine.cli.sweep.options import Request, grid_from, is_sweep, plan_from
+from engine.cli.sweep import Request, grid_from, is_sweep, plan_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Grid

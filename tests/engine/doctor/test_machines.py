@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.doctor import backend_in, desktop_checks, engine_checks
-from engine.doctor.package import package_here
 from engine.doctor.surroundings import (
     compiler_check,
     disk_check,
     libc_check,
+    package_here,
     shared_memory_check,
     store_check,
     variable_checks,
 )
 from engine.experiment.problem import Kind, Problem
+from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
 from engine.protocol.events import Check
 from engine.store.store import Store
 

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from engine.cli import main
 from engine.cli.options import asked
-from engine.cli.session import accept_code
+from engine.cli.session import Session
 from engine.compare.sides import differing_work, sides_of
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
@@ -151,17 +152,18 @@ def test_a_preset_keeps_the_code(net: Path, home: Path) -> None:
 def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(
     net: Path,
 ) -> None:
-    trusted, code = TrustedCode(), read_code(net)
-    save_own("Mine", own(code))
+    trusted, nothing = TrustedCode(), cast(Any, None)
+    session = Session(nothing, cast(Any, SimpleNamespace(trusted_code=trusted)), nothing, nothing, nothing)
+    save_own("Mine", own(read_code(net)))
     brought = asked({"preset": "mine"})
     experiments = [experiment_from(brought.settings(True))]
     with pytest.raises(UntrustedCodeError):
-        accept_code(trusted, brought, experiments, on_gpu=True, accepts_all=False)
-    accept_code(trusted, brought, experiments, on_gpu=True, accepts_all=True)
+        session.accept(brought, experiments, on_gpu=True, trusts_all=False)
+    session.accept(brought, experiments, on_gpu=True, trusts_all=True)
     net.write_text(FILE + "\n# changed\n", encoding="utf-8")
     named = asked({"model": str(net)})
     experiments = [experiment_from(named.settings(True))]
-    accept_code(trusted, named, experiments, on_gpu=True, accepts_all=False)
+    session.accept(named, experiments, on_gpu=True, trusts_all=False)
     assert trusted.has(read_code(net)) and experiments[0].dataset == "own"
 
 

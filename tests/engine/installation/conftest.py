@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.installation.events import InstallEvent
 from engine.installation.installer import Installer
-from engine.installation.wanted import Source, Wanted
+from engine.installation.wanted import InstallEvent, Source, Wanted
 from tests.wheel_index import WheelIndex, stand_in_wheel
 
 

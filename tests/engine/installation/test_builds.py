@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.doctor import backend_in
-from engine.installation.machine.builds import (
+from engine.installation.builds import (
     automatic_backend,
     builds_for,
     card_problem,
     driver_problem,
     processor_problem,
 )
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
+from engine.installation.hardware import Gpu, Hardware, Vendor
 
 T4 = Gpu(Vendor.NVIDIA, "Tesla T4", (7, 5))
 GTX_1080 = Gpu(Vendor.NVIDIA, "NVIDIA GeForce GTX 1080", (6, 1))

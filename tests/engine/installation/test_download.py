@@ -12,10 +12,9 @@ import pytest
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.events import Fetched
-from engine.installation.fetching.control import Control, Stopped
-from engine.installation.fetching.download import Downloads
-from engine.installation.wanted import Plan, Source, Wanted, Wheel
+from engine.installation.control import Control, Stopped
+from engine.installation.download import Downloads
+from engine.installation.wanted import Fetched, Plan, Source, Wanted, Wheel
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex
 
 TORCH = "torch-2.15.0-py3-none-any.whl"

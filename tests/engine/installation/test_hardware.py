@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.installation.machine.builds import builds_for
-from engine.installation.machine.hardware import Gpu, NvidiaDriver, Sources, Vendor, hardware_here
+from engine.installation.builds import builds_for
+from engine.installation.hardware import Gpu, NvidiaDriver, Sources, Vendor, hardware_here
 
 _PCI_IDS = """# a comment
 1002  Advanced Micro Devices, Inc. [AMD/ATI]

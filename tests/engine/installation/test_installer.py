@@ -16,13 +16,18 @@ import pytest
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation import installed
-from engine.installation.events import Installed, Stage, StageBegan
-from engine.installation.installed import State, engine_here
+from engine.installation.control import sole
+from engine.installation.installed import (
+    CURRENT,
+    State,
+    downloads_folder,
+    engine_here,
+    installation_folder,
+    installations_folder,
+    whole_problem,
+)
 from engine.installation.installer import Installer, remove
-from engine.installation.lock import sole
-from engine.installation.place import CURRENT, downloads_folder, installation_folder, installations_folder
-from engine.installation.wanted import Wanted
-from engine.installation.wholeness import whole_problem
+from engine.installation.wanted import Installed, Stage, StageBegan, Wanted
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
 from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
 
@@ -73,7 +78,7 @@ def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(
 ) -> None:
     events_of(engines, wanted)
     (before,) = names(engines)
-    code = "import sys; from pathlib import Path; from engine.installation.lock import mark_in_use"
+    code = "import sys; from pathlib import Path; from engine.installation.control import mark_in_use"
     code += "; mark_in_use(Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code, str(installation_folder(engines, before))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
@@ -91,7 +96,7 @@ def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(
 SET_UP = """
 import sys
 from pathlib import Path
-from engine.installation.events import Fetched, StageBegan
+from engine.installation.wanted import Fetched, StageBegan
 from engine.installation.installer import Installer
 from engine.installation.wanted import Source, Wanted
 

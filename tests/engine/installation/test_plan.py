@@ -14,9 +14,9 @@ import pytest
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError
 from engine.installation import plan as plan_module
-from engine.installation.machine.builds import builds_for
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
-from engine.installation.place import downloads_folder
+from engine.installation.builds import builds_for
+from engine.installation.hardware import Gpu, Hardware, Vendor
+from engine.installation.installed import downloads_folder
 from engine.installation.plan import REQUIREMENTS, make_plan
 from engine.installation.wanted import Plan, Source, Wanted
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex, stand_in_wheel

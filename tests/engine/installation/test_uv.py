@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.installation.fetching.control import Stopped
-from engine.installation.fetching.uv import find_uv, run_uv
+from engine.installation.control import Stopped
+from engine.installation.uv import find_uv, run_uv
 from engine.installation.wanted import Source
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex, stand_in_wheel
 

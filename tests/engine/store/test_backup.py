@@ -19,8 +19,8 @@ from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.tune import Tuning
-from engine.store import backup, format15
-from engine.store.backup import backups, remove_backups
+from engine.store import database, format15
+from engine.store.database import backups, remove_backups
 from engine.store.saved.study import Study
 from engine.store.schema import VERSION
 from engine.store.store import Store
@@ -29,11 +29,11 @@ Older = Callable[[], None]
 KILLED_AT_EACH_STATEMENT = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from engine.store import backup, database
+from engine.store import database
 from engine.store.store import Store
 
 before, path = Path(sys.argv[1]), Path(sys.argv[2])
-connect, copy = database._connect, backup.back_up
+connect, copy = database._connect, database.back_up
 
 def dies_at(number):
     left = [number]
@@ -58,7 +58,7 @@ for number in range(1, 1000):
     status = os.waitpid(child, 0)[1]
     with Store(path) as store:
         print(json.dumps([run.name for run in store.runs()]), flush=True)
-    whole = [database._connect(copy, "ro&immutable=1", None) for copy in backup.backups(path)]
+    whole = [database._connect(copy, "ro&immutable=1", None) for copy in database.backups(path)]
     print(json.dumps([c.execute("PRAGMA integrity_check").fetchone()[0] for c in whole]), flush=True)
     hidden = [entry.name for entry in path.parent.iterdir() if entry.name.endswith(".part")]
     print(json.dumps(hidden), flush=True)
@@ -114,7 +114,7 @@ def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(
     older()
     before = path.read_bytes()
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(backup.shutil, "disk_usage", lambda _: usage(2**40, 2**40, 2**20))
+    monkeypatch.setattr(database.shutil, "disk_usage", lambda _: usage(2**40, 2**40, 2**20))
     with Store(path) as store:
         assert [run.name for run in store.runs()] == ["Old"]
         assert store.unwritable is not None

@@ -32,7 +32,7 @@ def run(store: Store, batch: Callable[..., Samples]) -> RunRecord:
 
 def test_a_deleted_run_is_nowhere(store: Store, run: RunRecord) -> None:
     store.delete([run.id])
-    assert store.runs() == () and store.comparisons() == () and store.claimable() == ()
+    assert store.runs() == () and store.comparisons() == () and store.waiting.claimable() == ()
     for act in (store.run, store.begin, store.requeue, lambda run_id: store.rename(run_id, "x")):
         with pytest.raises(ProblemError):
             act(run.id)

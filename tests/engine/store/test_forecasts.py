@@ -8,8 +8,8 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, needed_mib
-from engine.store import forecasts
-from engine.store.forecasts import FILE_NAME, Forecasts, MeasuredPeak, calibrated, forecast_key
+from engine.store.saved import forecasts
+from engine.store.saved.forecasts import FILE_NAME, Forecasts, MeasuredPeak, calibrated, forecast_key
 
 ASKED = experiment_from({"model": "resnet18", "dataset": "synthetic", "batch_size": 32})
 RESOLVED = ASKED.model_copy(update={"device": "cuda:0", "image_size": 224, "num_classes": 1_000})

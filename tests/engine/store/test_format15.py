@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.store.queue.waiting import WaitingItem
+from engine.store.queue import WaitingItem
 from engine.store.store import Store
 from gui.session.order import Order, order_of
 

@@ -18,7 +18,7 @@ from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Samples, Skipped, Started
 from engine.store import checkpoints
-from engine.store.queue.owner import this_process
+from engine.store.queue import RUN, WaitingItem, this_process
 from engine.store.record import Status
 from engine.store.store import Store
 
@@ -75,9 +75,8 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
             assert store.recover() == (), "its process lives"
             with pytest.raises(ProblemError, match="another Ammeter"):
                 store.delete([run_id])
-            with pytest.raises(ProblemError, match="another Ammeter"):
-                store.claim(waiting_id)
-            assert store.claimable() == ()
+            (problem,) = store.waiting.claim([WaitingItem(waiting_id, RUN, "")])
+            assert "another Ammeter" in problem.message and store.waiting.claimable() == ()
         process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
     with Store(path) as store:
         assert store.recover() == (run_id,)
@@ -90,11 +89,11 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
         assert run.summary.samples_per_second is None and run.summary.speed_note
         assert store.recover() == ()
 
-        assert [one.id for one in store.claimable()] == [waiting_id]
-        assert store.claim(waiting_id).status is Status.QUEUED
-        assert [one.id for one in store.claimable()] == [waiting_id]
+        (waiting,) = store.waiting.claimable()
+        assert waiting.key == waiting_id and store.waiting.claim([waiting]) == ()
+        assert store.waiting.claimable() == (waiting,)
         store.begin(waiting_id)
-        assert store.claimable() == ()
+        assert store.waiting.claimable() == ()
 
 
 def test_what_a_kill_left_half_written_is_swept_once_its_process_is_gone(path: Path) -> None:

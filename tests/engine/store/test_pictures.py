@@ -39,23 +39,23 @@ def test_pictures_are_kept_beside_the_events(
     run_id = store.add(Experiment()).id
     remark = Log(message="hello")
     store.record(run_id, [started(), told(SHEET), remark, batch(1, 4), Finished(summary=Summary(steps=4))])
-    assert store.pictures.of(run_id) == SHEET
+    assert store.pictures([run_id]) == SHEET
     assert [event.event for event in store.events(run_id)] == ["started", "log", "finished"]
     assert len(store.samples(run_id)["step"]) == 4
 
 
 def test_runs_with_the_same_pictures_share_them(store: Store) -> None:
     runs = [with_pictures(store) for _ in range(5)]
-    assert [store.pictures.of(run_id) for run_id in runs] == [SHEET] * 5
+    assert [store.pictures([run_id]) for run_id in runs] == [SHEET] * 5
     assert sheets(store) == [SHEET.key]
 
 
 def test_the_first_of_several_runs_that_has_any(store: Store) -> None:
     none, some, others = (with_pictures(store, sheet) for sheet in (None, SHEET, OTHER))
-    assert store.pictures.of(none) is None and store.pictures.of("000000000000") is None
-    assert store.pictures.of_any([none, some, others]) == SHEET
-    assert store.pictures.of_any([others, some]) == OTHER
-    assert store.pictures.of_any([none]) is None and store.pictures.of_any([]) is None
+    assert store.pictures([none]) is None and store.pictures(["000000000000"]) is None
+    assert store.pictures([none, some, others]) == SHEET
+    assert store.pictures([others, some]) == OTHER
+    assert store.pictures([none]) is None and store.pictures([]) is None
 
 
 def test_pictures_go_with_the_last_run_that_shows_them(store: Store) -> None:
@@ -74,7 +74,7 @@ def test_a_run_that_goes_on_with_other_pictures_shows_these(store: Store) -> Non
     run_id = store.add(Experiment()).id
     store.record(run_id, [told(SHEET)])
     store.record(run_id, [told(OTHER), told(OTHER)])
-    assert store.pictures.of(run_id) == OTHER and sheets(store) == [OTHER.key]
+    assert store.pictures([run_id]) == OTHER and sheets(store) == [OTHER.key]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_damaged_pictures_are_none_and_hide_no_run(store: Store, path: Path, dam
     connection = sqlite3.connect(path)
     connection.executescript(damage)
     connection.close()
-    assert store.pictures.of(run_id) is None
+    assert store.pictures([run_id]) is None
     listed = store.listing()
     assert [run.id for run in listed.runs] == [run_id] and listed.unreadable == ()
-    assert store.pictures.of(with_pictures(store)) == SHEET
+    assert store.pictures([with_pictures(store)]) == SHEET
     for run in store.runs():
         store.remove([run.id])
     assert store.runs() == ()

@@ -51,7 +51,7 @@ def resumed(started: Callable[..., Started], step: int) -> Started:
 def test_a_requeued_run_keeps_what_it_has_until_it_starts(store: Store, ended: RunRecord) -> None:
     queued = store.requeue(ended.id)
     assert (queued.status, queued.summary, queued.started) == (Status.QUEUED, SUMMARY, ended.started)
-    assert [run.id for run in store.claimable()] == [ended.id]
+    assert [item.key for item in store.waiting.claimable()] == [ended.id]
     assert len(store.samples(ended.id)["step"]) == 60
 
 

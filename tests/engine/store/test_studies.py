@@ -22,8 +22,8 @@ from engine.protocol.profile import Bar, StepPart, StepProfile
 from engine.protocol.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide, MemoryLine, Trial
 from engine.protocol.tune import Tuning, TuningTrial
+from engine.store.saved.studies import traces_of
 from engine.store.saved.study import Study
-from engine.store.saved.traces import traces_of
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]

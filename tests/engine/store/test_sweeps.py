@@ -13,10 +13,10 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import Pilot, Plan
 from engine.protocol.events import Finished, Samples, Summary
-from engine.store.queue.owner import Owner, this_process
+from engine.store.queue import Owner, this_process
 from engine.store.record import RunRecord, Status
+from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
-from engine.store.whole_runs import WholeRun
 from tests.sweeps import small_grid
 
 GONE = Owner(host=this_process().host, boot=this_process().boot, pid=this_process().pid, started=0.0)
@@ -109,7 +109,7 @@ def test_a_queued_run_of_a_sweep_is_offered_to_nobody_else(
     store: Store, train: Callable[..., RunRecord]
 ) -> None:
     queued = train(is_whole=False)
-    assert queued.status is Status.QUEUED and store.claimable() == ()
+    assert queued.status is Status.QUEUED and store.waiting.claimable() == ()
 
 
 def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(
@@ -153,10 +153,10 @@ def test_a_run_that_travels_leaves_its_sweep_behind(
 ) -> None:
     run = train()
     with Store(path.with_name("another.sqlite")) as another:
-        another.whole_runs.add([WholeRun(run, store.events(run.id), {})])
+        another.add_whole([WholeRun(run, store.events(run.id), {})])
         assert another.run(run.id).sweep is None and another.sweeps.newest() == ()
     # it is the same run where it came from
-    (arrival,) = store.whole_runs.add([WholeRun(run, store.events(run.id), {})])
+    (arrival,) = store.add_whole([WholeRun(run, store.events(run.id), {})])
     assert not arrival.is_new and store.run(run.id) == run
 
 

@@ -12,7 +12,7 @@ from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.numerics.numerics import Numerics
 from engine.protocol.tune import Tuning
-from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.queue import RUN, WaitingItem
 from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -27,7 +27,7 @@ FILLER = """
 import sys
 from pathlib import Path
 from engine.experiment.experiment import Experiment
-from engine.store.queue.waiting import RUN, WaitingItem
+from engine.store.queue import RUN, WaitingItem
 from engine.store.store import Store
 
 store = Store(Path(sys.argv[1]))
@@ -127,7 +127,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.profiles import profiles_of
-from engine.store.queue.waiting import RUN
+from engine.store.queue import RUN
 from engine.store.saved.study import Study
 from engine.store.store import Store
 

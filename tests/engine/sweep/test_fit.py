@@ -11,7 +11,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.sweep import Axis, grid_of
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine
-from engine.store.forecasts import FILE_NAME, Forecasts
+from engine.store.saved.forecasts import FILE_NAME, Forecasts
 from engine.sweep.estimate import fit_of, why_unfit
 
 BASE = {"model": "small-cnn", "dataset": "synthetic", "steps": 10}

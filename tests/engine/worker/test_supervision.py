@@ -216,7 +216,7 @@ def test_closing_a_session_ends_its_worker(launch):
     events_until(session, Started)
     session.close()
     assert session.is_over and session.next_event(0.0) is None
-    assert not psutil.pid_exists(session.worker_pid)
+    assert not psutil.pid_exists(session._worker.pid)
 
 
 def test_after_a_failure_the_next_run_just_works(launch):

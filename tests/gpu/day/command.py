@@ -22,7 +22,7 @@ from day import child
 from day.results import Ended, Results, Seen, read
 from day.steps import STEPS
 from day.work import ROOT
-from engine.installation.machine.hardware import hardware_here
+from engine.installation.hardware import hardware_here
 
 REHEARSAL_LANES = 2
 _MARGIN_SECONDS, _LEAST_SECONDS, _GRACE_SECONDS = 15.0, 30.0, 5.0

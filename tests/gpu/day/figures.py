@@ -109,13 +109,13 @@ FIGURES: Mapping[str, Figure] = {
     "mfu": Figure("profile", "the highest MFU", "<", 1),
     "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),
     "show": Figure("show", "from *Show me* to the end of the race", "<", 60, "s"),
-    "diagnosis": Figure("numerics", "map and ranges of ResNet-50", "≤", 20, "s"),
+    "numerics": Figure("numerics", "map and ranges of ResNet-50", "≤", 20, "s"),
     "planted": Figure("numerics", "planted overflows and NaNs not named", "=", 0),
     "energy": Figure(
         "energy", "the counter of energy off the power's integral", "≤", 5, "%", is_optional=True
     ),
-    "fastest": Figure("fastest", "the speed found, of the best of all combinations", "≥", 0.97),
-    "fastest-time": Figure("fastest", "the time it took to find, of that of all combinations", "≤", 0.334),
+    "tune": Figure("tune", "the speed found, of the best of all combinations", "≥", 0.97),
+    "tune-time": Figure("tune", "the time it took to find, of that of all combinations", "≤", 0.334),
     "kinds": Figure("check", "kinds of runs that failed", "=", 0),
     "engine": Figure("engine", "cards that `engine show` or PyTorch does not see", "=", 0),
     "doctor": Figure("engine", "problems that `doctor` tells", "=", 0),

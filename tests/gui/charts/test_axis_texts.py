@@ -8,7 +8,7 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from gui.charts.frame import x_texts
-from gui.charts.scales import x_ticks
+from gui.charts.lines import x_ticks
 from gui.theme.fonts import font
 
 

@@ -90,21 +90,21 @@ class TestPlot:
     def test_accuracy_is_offered_where_a_run_has_one(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling(), accuracies=(40.0, 60.0)), line("other", falling())], {})
         plot.header.choose(quantity="accuracy")
-        assert [entry.value for entry in plot.entries()] == ["60.0", "–"]
+        assert [entry.value for entry in plot.legend.entries] == ["60.0", "–"]
         plot.set_lines([line("other", falling())], {})
         assert plot.header.quantity == "loss"
 
     def test_the_legend_reads_off_at_the_crosshair(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling()), line("short", falling(100))], {})
-        assert [entry.value for entry in plot.entries()] == ["1.000", "5.523"]
+        assert [entry.value for entry in plot.legend.entries] == ["1.000", "5.523"]
         plot.canvas.hovered.emit(150.0)
-        assert [entry.value for entry in plot.entries()] == ["3.261", "–"]
+        assert [entry.value for entry in plot.legend.entries] == ["3.261", "–"]
         plot.canvas.hovered.emit(None)
-        assert [entry.value for entry in plot.entries()] == ["1.000", "5.523"]
+        assert [entry.value for entry in plot.legend.entries] == ["1.000", "5.523"]
 
     def test_repeats_are_behind_and_not_in_the_legend(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling()), line("again", falling(), is_repeat=True)], {})
-        assert [entry.name for entry in plot.entries()] == ["one"]
+        assert [entry.name for entry in plot.legend.entries] == ["one"]
         assert len(plot.canvas.getPlotItem().items) == 3
 
     def test_a_part_is_looked_at_closely_and_the_whole_comes_back(self, plot: OverlayPlot) -> None:
@@ -130,7 +130,7 @@ class TestPlot:
         lines = [line(f"side number {n}", falling(), precision=list(Precision)[n % 4]) for n in range(20)]
         one = plot.canvas.height()
         plot.set_lines(lines, {})
-        assert len(plot.entries()) == 20
+        assert len(plot.legend.entries) == 20
         assert not plot.grab().isNull()
         assert plot.canvas.height() < one
 

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve, marker_rows, staircase
+from gui.charts.lines import nearest_row, x_ticks
 from gui.charts.live_plot import LivePlot, PlotSpec
-from gui.charts.scales import nearest_row, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 
@@ -48,7 +48,7 @@ def colors_in(plot: LivePlot) -> set[str]:
 
 
 def readout(plot: LivePlot) -> list[str]:
-    return [entry.value for entry in plot.legend.entries()]
+    return [entry.value for entry in plot.legend.entries]
 
 
 class TestCurves:
@@ -95,7 +95,7 @@ class TestLivePlot:
         plot = made(qtbot, spec)
         plot.header.log.setChecked(log)
         plot.set_capacity(100.0, "card capacity")
-        plot.set_warmup(2.0)
+        plot.warmup = 2.0
         plot.set_curves([curve(values, shadow=np.asarray(values, dtype=np.float64))])
         plot.refresh()
         assert not plot.grab().isNull()
@@ -117,11 +117,11 @@ class TestLivePlot:
         smoothing().set_steps(0)
         plot.set_curves([curve(np.arange(100.0)), curve([1.0, 2.0], key="b", precision=Precision.BF16)])
         plot.refresh()
-        assert readout(plot) == ["99.0", "2.0"] and plot.legend.place() == "latest"
+        assert readout(plot) == ["99.0", "2.0"] and plot.legend.place == "latest"
         plot.set_crosshair(50.0)
-        assert readout(plot) == ["49.0", "–"] and plot.legend.place() == "step 50"
+        assert readout(plot) == ["49.0", "–"] and plot.legend.place == "step 50"
         plot.set_by("seconds")
-        assert plot.legend.place() == "50.0 s"
+        assert plot.legend.place == "50.0 s"
 
     def test_a_value_that_is_not_a_number_is_told_in_words(self, plot: LivePlot) -> None:
         plot.set_curves([curve([1.0, float("nan")])])
@@ -149,7 +149,7 @@ class TestLivePlot:
             qtbot.keyClick(plot.canvas, Qt.Key.Key_Escape)
 
     def test_following_shows_the_whole_run_and_the_total_to_come(self, plot: LivePlot) -> None:
-        plot.set_total(200.0)
+        plot.total = 200.0
         plot.set_curves([curve(np.ones(50))])
         plot.refresh()
         frame = plot.canvas.frame
@@ -212,7 +212,7 @@ class TestLivePlot:
     def test_the_warm_up_is_shaded(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SPEED)
         plot.set_curves([curve(np.full(100, 50.0))])
-        plot.set_warmup(20.0)
+        plot.warmup = 20.0
         plot.refresh()
         area = plot.canvas.area()
         place = QPoint(round(area.left()) + 10, round(area.center().y()) + 3)
@@ -220,7 +220,7 @@ class TestLivePlot:
 
     def test_the_words_of_the_warm_up_stay_inside_where_all_is_warm_up(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SPEED)
-        plot.set_warmup(10.0)
+        plot.warmup = 10.0
         plot.set_curves([curve([13.0, 14.0, 13.5])])
         plot.refresh()
         theme().set_mode("dark")
@@ -242,10 +242,10 @@ class TestLivePlot:
         plot.set_curves([curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32)])
         plot.refresh()
         plot.set_curves([])
-        plot.set_hint("Nothing yet.")
+        plot.hint = "Nothing yet."
         plot.refresh()
         assert not plot.canvas.getPlotItem().listDataItems()
-        assert plot.canvas.frame.hint == "Nothing yet." and not plot.legend.entries()
+        assert plot.canvas.frame.hint == "Nothing yet." and not plot.legend.entries
 
     def test_a_hundred_thousand_points_are_drawn_as_a_few(self, plot: LivePlot) -> None:
         noisy = np.random.default_rng(0).normal(5, 1, 100_000)

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.drawing.smoothing import local_line
+from engine.drawing.curve_chart import local_line
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve
 from gui.charts.header import SmoothButton
@@ -90,9 +90,9 @@ def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
     plot.resize(600, 320)
     traces = {"loss": trace(NOISY), "accuracy": trace([], smooths=False)}
     plot.set_lines([Line("a", Precision.FP32, "FP32", traces)], {"loss": "nats"})  # type: ignore[arg-type]
-    assert [entry.value for entry in plot.entries()] != ["1.500"]
+    assert [entry.value for entry in plot.legend.entries] != ["1.500"]
     smoothing().set_steps(0)
-    assert [entry.value for entry in plot.entries()] == ["1.500"]
+    assert [entry.value for entry in plot.legend.entries] == ["1.500"]
 
 
 def test_the_button_is_never_cut_short(qtbot: QtBot) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.drawing.chart_parts import log10_ticks
 from engine.words.numbers import decimals_for, duration, linear_ticks, number, ratio
-from gui.charts.scales import Scale, log2_ticks
+from gui.charts.lines import Scale, log2_ticks
 
 
 class TestTicks:

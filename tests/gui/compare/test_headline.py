@@ -53,7 +53,7 @@ class TestHeadline:
         assert "with the same accuracy" in workspace.words
         assert "accuracy: 60.5 % against 61.0 %, within spread" in workspace.words
         assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
-        assert [line.is_repeat for line in workspace.panel.curves.lines()] == [False, True] * 2
+        assert [line.is_repeat for line in workspace.panel.curves.lines] == [False, True] * 2
 
     def test_what_is_slower_is_said_as_plainly(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", 625.0, data_wait_fraction=0.5))
@@ -80,7 +80,7 @@ class TestHeadline:
         saved.record(broken, [Failed(problem=problem)])
         workspace.show(trained("fp32", 880.0), saved.run(broken))
         assert "“Run 1” (FP16 AMP) failed: The card is full." in workspace.words
-        assert [entry.value for entry in workspace.panel.curves.entries()] == ["–", "0.025"]
+        assert [entry.value for entry in workspace.panel.curves.legend.entries] == ["–", "0.025"]
 
     def test_what_speaks_against_the_figures_is_one_line_until_more_is_asked_for(
         self, workspace: Any, trained: Trained

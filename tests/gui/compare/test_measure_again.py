@@ -18,9 +18,8 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.compare.headline import Headline, VerdictLabel
 from gui.compare.table import FigureTable
-from gui.runs.table.baselines import Baselines
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Line
+from gui.runs.table.line import Baselines, Line
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards
@@ -122,7 +121,7 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
     model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
-    cells = {model.row(row).key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
+    cells = {model.shown[row].key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
     assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, not clean"
     assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
@@ -136,7 +135,7 @@ def test_a_run_keeps_the_disturbed_baseline_of_its_comparison(ran: Ran) -> None:
     )
     for lines in ([disturbed], [disturbed, clean], [clean, disturbed]):
         baselines = Baselines(lines)
-        assert baselines.ratio(side) == pytest.approx(19.0) and baselines.spoiled(side) == (disturbed,)
+        assert baselines.change(side) == pytest.approx(19.0) and baselines.spoiled(side) == (disturbed,)
 
 
 def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(

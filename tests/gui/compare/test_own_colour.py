@@ -44,7 +44,7 @@ def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
     qtbot.addWidget(plot)
     traces = {"loss": trace, "accuracy": trace}
     plot.set_lines([Line("a", Precision.FP32, "FP32", traces, colour="rose")], {})
-    assert [entry.colour for entry in plot.entries()] == ["rose"]
+    assert [entry.colour for entry in plot.legend.entries] == ["rose"]
     row = LegendRow()
     qtbot.addWidget(row)
     row.resize(300, 20)

@@ -66,7 +66,7 @@ class TestFigures:
 
     def test_bars_are_named_and_one_without_a_speed_says_so(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", None, settings=workspace.FAST))
-        first, second = workspace.panel.bars.chart.bars()
+        first, second = workspace.panel.bars.chart.bars
         assert (first.value, second.value, second.interval) == (880.0, None, None)
         assert first.interval == pytest.approx((880.0, 880.0))
         assert workspace.panel.bars.chart.accessibleName() == "FP32 plain 880, FP16 AMP fast –"
@@ -93,9 +93,9 @@ class TestBars:
     ) -> None:
         recipes = ("plain", "fast", "channels_last")
         workspace.show(*(trained("fp16", 100.0, settings={"step": {"recipe": one}}) for one in recipes))
-        assert [bar.look.fill for bar in workspace.panel.bars.chart.bars()] == list(MARK_FILLS)
-        assert [entry.fill for entry in workspace.panel.curves.entries()] == list(MARK_FILLS)
-        assert [bar.is_fast for bar in workspace.panel.bars.chart.bars()] == [False, True, False]
+        assert [bar.look.fill for bar in workspace.panel.bars.chart.bars] == list(MARK_FILLS)
+        assert [entry.fill for entry in workspace.panel.curves.legend.entries] == list(MARK_FILLS)
+        assert [bar.is_fast for bar in workspace.panel.bars.chart.bars] == [False, True, False]
 
     def test_the_headline_first_speaks_of_a_side_that_has_a_speed(
         self, workspace: Any, trained: Trained

@@ -11,11 +11,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.installation.events import InstallEvent
+from engine.installation.builds import Build
+from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation
-from engine.installation.machine.builds import Build
-from engine.installation.machine.hardware import Gpu, Hardware, Vendor
-from engine.installation.wanted import AUTOMATIC, Plan, Wanted, Wheel
+from engine.installation.wanted import AUTOMATIC, InstallEvent, Plan, Wanted, Wheel
 from gui.installation.setup import EngineSetup, Found, Means
 
 GIB = 2**30

@@ -6,8 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.installation.events import Installed, Stage, StageBegan
-from engine.installation.wanted import Wanted
+from engine.installation.wanted import Installed, Stage, StageBegan, Wanted
 from gui.installation.setup import EngineSetup
 from tests.gui.installation.conftest import INSTALLATION, Performed, plan_of
 

@@ -14,8 +14,8 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
 from engine.protocol.trials import MemoryLine
-from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import retries
@@ -176,7 +176,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     window.show_page("limit")
     assert window.others.limit_panel.cards.value() == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
-    draft, catalog = window.setup._draft, window.experiments.catalog
+    draft, catalog = window.setup.draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
     assert [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
@@ -220,7 +220,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     wanted = window.setup.outcome().experiments[0][1]
     window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
-    window.setup.form.edited.emit("batch_size", "20")
+    window.setup.set_text("batch_size", "20")
     assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
     window.show_page("limit")
     assert need.text().startswith("Uses up to 1.0 GiB of")

@@ -166,8 +166,8 @@ def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
     panel = window.others.numerics_panel
     assert window.page == "numerics" and panel.tabs.name() == "range"
     samples = panel.ranges.samples
-    assert samples.isVisible() and samples.words() == "6" and panel.ranges.table.isVisible()
+    assert samples.isVisible() and samples.step.text() == "6" and panel.ranges.table.isVisible()
     samples.slider.setValue(0)
-    assert samples.words() == "2"
+    assert samples.step.text() == "2"
     panel.show_view(None)
     assert not samples.isVisible() and panel.ranges.empty.isVisibleTo(panel.ranges)

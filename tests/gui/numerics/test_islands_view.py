@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.numerics import Islands
-from gui.numerics.answers.islands_view import IslandsView
+from gui.numerics.answers import IslandsView
 from gui.widgets.table import ResultTable
 
 

@@ -7,8 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
-from gui.numerics.ladder.errors import error_text
-from gui.numerics.ladder.view import LadderView
+from gui.numerics.ladder import LadderView, error_text
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_each_rung_says_where_it_parts_and_has_a_mark_there(view: LadderView) ->
     assert texts(view, 1) == ["FP16 AMP", "never", "–", "1"]
     assert view.sentence.text().startswith("FP16 unscaled parts from FP32 at step 21")
     assert [(mark.x, mark.text) for mark in view.plot.canvas.frame.marks] == [(21, "FP16 unscaled parts")]
-    names = [entry.name for entry in view.plot.entries()]
+    names = [entry.name for entry in view.plot.legend.entries]
     assert names == ["FP32", "FP16 unscaled", "FP16 AMP", "BF16 AMP"]
 
 
@@ -54,7 +53,7 @@ def test_the_first_rung_that_parts_is_chosen_and_another_shows_its_own_errors(vi
 
 def test_the_difference_shows_how_far_each_loss_is_from_fp32s(view: LadderView) -> None:
     view.plot.difference.click()
-    values = {entry.name: entry.value for entry in view.plot.entries()}
+    values = {entry.name: entry.value for entry in view.plot.legend.entries}
     assert values["FP32"] == values["FP16 AMP"] == "0" and values["FP16 unscaled"] != "0"
     low, high = view.plot.canvas.frame.y_range
     assert low < 0 < high and not view.plot.header.log.isEnabled()

@@ -7,8 +7,8 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
-from gui.numerics.map.tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
-from gui.numerics.map.view import KEY, MapView
+from gui.numerics.map_tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
+from gui.numerics.map_view import KEY, MapView
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_large_model_is_shown_whole() -> None:
     )
     whole = rows_of(PrecisionMap(modules=tuple(modules), operations=operations))
     assert len(whole) == 3_002
-    assert len(whole[0].operations) == 10_000 and whole[0].forward == (("float16", 1.0),)
+    assert len(whole[0].operations) == 10_000 and whole[0].shares[FORWARD] == (("float16", 1.0),)
 
 
 def test_without_a_map_it_says_what_it_answers(qtbot: QtBot) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.nonfinite import LOSS, NonfiniteSearch
-from gui.numerics.answers.nonfinite_view import MagnitudeLine, NonfiniteView
+from gui.numerics.answers import MagnitudeLine, NonfiniteView
 
 
 @pytest.fixture

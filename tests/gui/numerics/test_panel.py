@@ -14,7 +14,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
 from engine.store.saved.study import Study
-from gui.help.pages import guide_pages
+from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
 
@@ -132,3 +132,16 @@ def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
         panel.tabs.guide_button.click()
     assert len(set(pages)) == panel.tabs.count()
     assert set(pages) <= {page.name for page in guide_pages() if page.section == "Numerics"}
+
+
+def test_what_is_opened_begins_with_its_finding_and_what_to_do(
+    panel: NumericsPanel, results: NumericsResults
+) -> None:
+    panel.show_view(view_of(results))
+    assert panel.tabs.name() == "advice" and "96 infinite values" in panel.answer.text()
+    panel.tabs.open("nan")
+    assert not panel.answer.isVisible(), "that view begins with the same sentence"
+    panel.show_view(view_of(NumericsResults(ladder=results.ladder)))
+    assert panel.answer.text() == "FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do."
+    panel.show_view(view_of(NumericsResults(map=results.map)))
+    assert not panel.answer.isVisible()

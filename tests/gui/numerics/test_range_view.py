@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import share_text
-from gui.numerics.ranges.view import RangeView
-from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text
+from gui.numerics.range_table import content_sentence, fate_sentence, power_text
+from gui.numerics.range_view import RangeView
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_best_scale_can_be_taken_over_where_a_scaler_is_used(qtbot: QtBot, v
     with qtbot.waitSignal(view.changes_wanted) as asked:
         view.loss_scale.use.click()
     assert asked.args == [(("scaler.init_scale", "262144"),)]
-    view.set_uses_scaler(False)
+    view.loss_scale.set_uses_scaler(False)
     assert view.loss_scale.use.isHidden()
 
 

@@ -14,7 +14,7 @@ from engine.protocol.events import Phase, PhaseName
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
-from gui.help.pages import guide_pages
+from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from gui.widgets import Button

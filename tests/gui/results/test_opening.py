@@ -51,8 +51,8 @@ class Results:
 
     def item(self, kind: str) -> Item:
         model = self.window.runs.model
-        self.qtbot.waitUntil(lambda: any(item.kind == kind for item in model.items()))
-        return next(item for item in model.items() if item.kind == kind)
+        self.qtbot.waitUntil(lambda: any(item.kind == kind for item in model.items))
+        return next(item for item in model.items if item.kind == kind)
 
     def open(self, item: Item) -> None:
         """Clicks the item's row."""
@@ -207,7 +207,7 @@ def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brough
     assert window.results.table_width(1_440) == NARROW
     saved = store.studies.find(item.id)
     qtbot.keyClick(window.runs.table, Qt.Key.Key_Delete)
-    qtbot.waitUntil(lambda: not window.runs.model.items())
+    qtbot.waitUntil(lambda: not window.runs.model.items)
     assert store.studies.newest("profile") == ()
     assert window.notice.text() == "Deleted “Profile of both”."
     next(button for button in window.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
@@ -227,7 +227,7 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
         store.begin(run_id)
         store.record(run_id, [Failed(problem=FAULT, detail=detail)])
     results.window.experiments.runs.reload()
-    item = next(item for item in results.window.runs.model.items() if item.is_failed)
+    item = next(item for item in results.window.runs.model.items if item.is_failed)
     assert item.result == "failed, net.py:5" and results.window.runs.model.is_folded(item)
     results.open(item)
     page = results.controller.page
@@ -243,7 +243,7 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
     page.failure.check.click()
     assert results.window.place == "experiment"
     results.window.show_page("results")
-    results.compare(next(item for item in results.window.runs.model.items() if not item.is_failed))
+    results.compare(next(item for item in results.window.runs.model.items if not item.is_failed))
     assert not page.failure.isVisibleTo(page)
 
 
@@ -273,14 +273,14 @@ def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")
-    assert runs.model.row_of(item.key) is not None and runs.model.shown_runs() == 0
+    assert runs.model.row_of(item.key) is not None and len(runs.model.found) == 0
     runs.choose_kind("comparison")
-    assert runs.model.row_of(item.key) is None and runs.model.shown_runs() == 2
+    assert runs.model.row_of(item.key) is None and len(runs.model.found) == 2
     runs.choose_kind("sweep")
     assert runs.pages.currentIndex() == 1
     runs.choose_kind(None)
     runs.filter.setText("numerics fp16")
-    assert runs.model.row_of(item.key) is not None and runs.model.shown_runs() == 0
+    assert runs.model.row_of(item.key) is not None and len(runs.model.found) == 0
 
 
 def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> None:

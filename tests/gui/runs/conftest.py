@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
@@ -80,9 +81,19 @@ def record() -> Callable[..., RunRecord]:
 
 
 @pytest.fixture
-def panel(qtbot: QtBot) -> RunsPanel:
+def edits() -> MagicMock:
+    """What changes saved runs and the queue."""
+    edits = MagicMock()
+    for name in ("why_not_begun", "why_not_resumed", "why_not_profiled"):
+        getattr(edits.experiments, name).return_value = "Not here."
+    return edits
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, edits: MagicMock) -> RunsPanel:
     theme()
     panel = RunsPanel()
+    panel.edits = edits
     qtbot.addWidget(panel)
     panel.set_runs(RUNS)
     panel.resize(1_120, 320)
@@ -100,10 +111,10 @@ class Rows:
 
     def _places(self) -> list[int]:
         model = self._panel.model
-        return [row for row in range(model.rowCount()) if isinstance(model.row(row), Line)]
+        return [row for row in range(model.rowCount()) if isinstance(model.shown[row], Line)]
 
     def numbers(self) -> list[int]:
-        shown = (self._panel.model.row(row) for row in self._places())
+        shown = (self._panel.model.shown[row] for row in self._places())
         return [line.run.number for line in shown if isinstance(line, Line)]
 
     def column(self, column: Column) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import Qt
@@ -85,26 +86,27 @@ def test_pinned_runs_are_on_top_however_the_table_is_sorted(
     assert rows.numbers()[:3] == ([5, 2, 8] if falling else [2, 5, 1])
 
 
-def test_p_pins_the_highlighted_runs_and_the_menu_too(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_p_pins_the_highlighted_runs_and_the_menu_too(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     panel.table.selectRow(rows.place(2))
-    with qtbot.waitSignal(panel.pin_requested) as signal:
-        qtbot.keyClick(panel.table, Qt.Key.Key_P)
-    assert signal.args == [(rows.runs[2].id,), True]
+    qtbot.keyClick(panel.table, Qt.Key.Key_P)
+    edits.runs.set_pinned.assert_called_with((rows.runs[2].id,), True)
     pinned = replace(rows.runs[2], is_pinned=True)
     panel.update_run(pinned)
-    with qtbot.waitSignal(panel.pin_requested) as signal:
-        entry(panel.menu_for(pinned), "Unpin").trigger()
-    assert signal.args == [(rows.runs[2].id,), False]
+    entry(panel.menu_for(pinned), "Unpin").trigger()
+    edits.runs.set_pinned.assert_called_with((rows.runs[2].id,), False)
     panel.table.viewport().grab()
 
 
-def test_a_colour_is_chosen_in_the_menu_and_painted(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_a_colour_is_chosen_in_the_menu_and_painted(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     before = panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage()
-    colours = panel.menu_for(rows.runs[2]).findChild(QMenu, "colours")
+    colours = panel.menu_for(rows.runs[2]).findChild(QMenu, "colour")
     assert colours is not None and entry(colours, "Default").isChecked()
-    with qtbot.waitSignal(panel.colour_requested) as signal:
-        entry(colours, "Teal").trigger()
-    assert signal.args == [(rows.runs[2].id,), "teal"]
+    entry(colours, "Teal").trigger()
+    edits.runs.set_colour.assert_called_with((rows.runs[2].id,), "teal")
     panel.update_run(replace(rows.runs[2], colour="teal"))
     assert panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage() != before
 
@@ -118,4 +120,4 @@ def test_the_menu_leads_to_a_runs_sweep(panel: RunsPanel, qtbot: QtBot, rows: An
     assert "Show its sweep" not in [action.text() for action in panel.menu_for(rows.runs[1]).actions()]
     for words in ("sweep:abc", 'sweep:"batch and"'):
         panel.filter.setText(words)
-        assert panel.model.shown_runs() == 1 and panel.model.item("sweep abc") is not None
+        assert len(panel.model.found) == 1 and panel.model.item("sweep abc") is not None

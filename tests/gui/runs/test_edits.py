@@ -53,12 +53,12 @@ def table(qtbot: QtBot, home: Path) -> Iterator[Table]:
 def test_a_deletion_is_not_asked_about_and_can_be_undone(table: Table) -> None:
     first, second, third = table.ids
     table.runs.set_checked([first, second])
-    table.runs.delete_requested.emit((first, third))
+    table.runs.edits.delete((first, third))
     assert [run.id for run in table.store.runs()] == [second] and table.runs.checked() == (second,)
     assert table.notice.text() == "Deleted 2 runs." and table.notice.offers() == ("Undo",)
     table.edits.undo()
     assert {run.id for run in table.store.runs()} == set(table.ids)
-    assert table.runs.model.total == 3 and table.runs.checked() == (first, second)
+    assert len(table.runs.model.lines) == 3 and table.runs.checked() == (first, second)
     assert table.notice.text() == ""
 
 
@@ -96,29 +96,29 @@ def test_a_deletion_that_another_program_made_final_is_told(table: Table, qtbot:
 
 def test_tags_a_note_and_a_name_are_written_to_the_store(table: Table) -> None:
     first, second, _ = table.ids
-    table.runs.tags_requested.emit({first: ("paper",), second: ("paper", "again")})
-    table.runs.note_requested.emit(first, "Clocks were locked.")
-    table.runs.rename_requested.emit(table.store.run(first), "Best")
+    table.runs.edits.runs.set_tags({first: ("paper",), second: ("paper", "again")})
+    table.runs.edits.runs.set_note(first, "Clocks were locked.")
+    table.runs.edits.runs.rename(first, "Best")
     kept = table.store.run(first)
     assert (kept.tags, kept.note, kept.name) == (("paper",), "Clocks were locked.", "Best")
     shown = table.runs.model.known(first)
-    assert shown == kept and table.runs.model.tags() == ("paper", "again")
+    assert shown == kept and table.runs.model.tags == ("paper", "again")
 
 
 def test_what_the_store_refuses_is_told(table: Table, qtbot: QtBot) -> None:
     with qtbot.waitSignal(table.experiments.problem) as signal:
-        table.runs.note_requested.emit(table.ids[0], "x" * 10_001)
+        table.runs.edits.runs.set_note(table.ids[0], "x" * 10_001)
     assert "10,001 characters" in signal.args[0].message
 
 
 def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(table: Table) -> None:
     first, second, _ = table.ids
-    table.runs.pin_requested.emit((first,), True)
-    table.runs.colour_requested.emit((first, second), "teal")
-    table.runs.folders_requested.emit({first: "thesis", second: "thesis"})
+    table.runs.edits.runs.set_pinned((first,), True)
+    table.runs.edits.runs.set_colour((first, second), "teal")
+    table.runs.edits.runs.set_folders({first: "thesis", second: "thesis"})
     run = table.store.run(first)
     assert (run.is_pinned, run.colour, run.folder) == (True, "teal", "thesis")
-    assert table.runs.model.row(1).key == first and table.runs.folders.names() == ("thesis",)
+    assert table.runs.model.shown[1].key == first and table.runs.folders.names() == ("thesis",)
     table.runs.folders.delete("thesis")
     assert table.store.run(second).folder == "" and table.runs.folders.names() == ()
     assert table.notice.text() == "Deleted the folder “thesis”; its runs stay."

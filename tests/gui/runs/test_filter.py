@@ -15,7 +15,7 @@ from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.runs.table.line import Line
-from gui.runs.table.lines import Search
+from gui.runs.table.rows import Search
 
 FULL = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
 FAST = Step(recipe="fast")

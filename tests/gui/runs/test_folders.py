@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
@@ -50,15 +51,15 @@ def test_they_are_shown_on_demand_and_when_runs_are_dragged_there(panel: RunsPan
     assert [panel.folders.item(row).text() for row in range(2)] == ["All runs", "thesis (1)"]
 
 
-def test_runs_are_dropped_on_a_folder_and_out_of_it(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_runs_are_dropped_on_a_folder_and_out_of_it(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     make(panel.folders, "thesis")
     ids = [rows.runs[1].id, rows.runs[2].id]
-    with qtbot.waitSignal(panel.folders_requested) as signal:
-        drop(panel.folders, 1, ids)
-    assert signal.args == [dict.fromkeys(ids, "thesis")]
-    with qtbot.waitSignal(panel.folders_requested) as signal:
-        drop(panel.folders, 0, ids[:1])
-    assert signal.args == [{ids[0]: ""}]
+    drop(panel.folders, 1, ids)
+    edits.runs.set_folders.assert_called_with(dict.fromkeys(ids, "thesis"))
+    drop(panel.folders, 0, ids[:1])
+    edits.runs.set_folders.assert_called_with({ids[0]: ""})
 
 
 def test_a_click_filters_by_the_folder_alone(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
@@ -73,27 +74,27 @@ def test_a_click_filters_by_the_folder_alone(panel: RunsPanel, qtbot: QtBot, row
     assert panel.folders.currentRow() == 1
     panel.filter.setText("folder:week")
     assert sorted(rows.numbers()) == [1, 2, 3]
-    panel.folders.chosen.emit("")
+    panel.folders.itemClicked.emit(panel.folders.item(0))
     assert panel.filter.text() == ""
 
 
-def test_a_folder_is_renamed_and_deleted_and_its_runs_stay(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_a_folder_is_renamed_and_deleted_and_its_runs_stay(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     make(panel.folders, "thesis")
     panel.update_run(replace(rows.runs[2], folder="thesis"))
-    panel.folders.chosen.emit("thesis")
+    panel.folders.itemClicked.emit(panel.folders.item(1))
     panel.folders.setCurrentRow(1)
     qtbot.keyClick(panel.folders, Qt.Key.Key_F2)
     dialog = next(one for one in panel.findChildren(TitleDialog) if one.isVisible())
-    with qtbot.waitSignal(panel.folders_requested) as signal:
-        dialog.title.setText("book")
-        dialog.save_button.click()
-    assert signal.args == [{rows.runs[2].id: "book"}]
+    dialog.title.setText("book")
+    dialog.save_button.click()
+    edits.runs.set_folders.assert_called_with({rows.runs[2].id: "book"})
     assert panel.filter.text() == 'folder:"book"' and panel.state()["folders"] == ["book"]
     panel.update_run(replace(rows.runs[2], folder="book"))
     panel.folders.setCurrentRow(1)
-    with qtbot.waitSignal(panel.folder_deleted) as signal:
-        qtbot.keyClick(panel.folders, Qt.Key.Key_Delete)
-    assert signal.args == ["book", (rows.runs[2].id,)]
+    qtbot.keyClick(panel.folders, Qt.Key.Key_Delete)
+    edits.delete_folder.assert_called_with("book", (rows.runs[2].id,))
     assert panel.filter.text() == ""
 
 
@@ -108,17 +109,18 @@ def test_a_folder_needs_a_name_of_its_own(panel: RunsPanel) -> None:
     assert panel.folders.names() == ("thesis",)
 
 
-def test_the_menu_moves_a_run_into_a_folder_or_a_new_one(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_the_menu_moves_a_run_into_a_folder_or_a_new_one(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     make(panel.folders, "thesis")
-    folders = panel.menu_for(rows.runs[2]).findChild(QMenu, "folders")
+    folders = panel.menu_for(rows.runs[2]).findChild(QMenu, "folder")
     assert folders is not None
     assert [action.text() for action in folders.actions() if action.text()] == [
         *("No folder", "thesis", "New folder…"),
     ]
     assert folders.actions()[0].isChecked()
-    with qtbot.waitSignal(panel.folders_requested) as signal:
-        folders.actions()[1].trigger()
-    assert signal.args == [{rows.runs[2].id: "thesis"}]
+    folders.actions()[1].trigger()
+    edits.runs.set_folders.assert_called_with({rows.runs[2].id: "thesis"})
 
 
 def test_the_folder_can_be_a_column_and_folders_survive_a_restart(

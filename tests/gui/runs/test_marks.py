@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -51,7 +52,9 @@ def test_a_note_is_told_and_never_taken_for_markup(panel: RunsPanel, rows: Any) 
     assert "&lt;img" in tip and "<img" not in tip and len(tip) < 2_000
 
 
-def test_a_click_on_the_sign_of_a_note_opens_it(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_a_click_on_the_sign_of_a_note_opens_it(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     tagged(panel, rows)
     cell_rect = panel.table.visualRect(panel.model.index(rows.place(2), Column.NAME))
     rows.click(QPoint(cell_rect.right() - 12, cell_rect.center().y()))
@@ -59,45 +62,45 @@ def test_a_click_on_the_sign_of_a_note_opens_it(panel: RunsPanel, qtbot: QtBot, 
     assert dialog is not None and dialog.note.toPlainText() == "Clocks were locked."
     dialog.note.setPlainText("Clocks were free.")
     dialog.tags.setText("paper, PAPER,  , figure 3")
-    with qtbot.waitSignals([panel.note_requested, panel.tags_requested]):
-        dialog.accept()
+    dialog.accept()
+    edits.runs.set_note.assert_called_with(rows.runs[2].id, "Clocks were free.")
+    edits.runs.set_tags.assert_called_with({rows.runs[2].id: ("paper", "figure 3")})
 
 
 def test_tags_of_several_runs_keep_what_each_has_of_its_own(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     first, second = tagged(panel, rows)
     dialog = panel.edit_marks((first, second))
     assert dialog.tags.text() == "paper"
     dialog.tags.setText("again")
-    with qtbot.waitSignal(panel.tags_requested) as signal:
-        dialog.accept()
-    assert signal.args == [{first.id: ("again",), second.id: ("again", "figure 2")}]
+    dialog.accept()
+    edits.runs.set_tags.assert_called_with({first.id: ("again",), second.id: ("again", "figure 2")})
 
 
 def test_a_tag_that_is_too_long_is_told_and_the_dialog_stays(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     dialog = panel.edit_marks((rows.runs[1],))
     dialog.tags.setText("x" * 41)
-    with qtbot.assertNotEmitted(panel.tags_requested):
-        dialog.accept()
+    dialog.accept()
+    edits.runs.set_tags.assert_not_called()
     assert dialog.isVisible()
     assert any("41 characters" in said.text() for said in dialog.findChildren(QLabel))
     dialog.reject()
 
 
-def test_the_menu_toggles_a_tag_of_all_highlighted_runs(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_the_menu_toggles_a_tag_of_all_highlighted_runs(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
     first, second = tagged(panel, rows)
     panel.table.selectAll()
     for tag, wanted in (("figure 2", len(rows.runs) - 1), ("paper", len(rows.runs) - 2)):
-        with qtbot.waitSignal(panel.tags_requested) as signal:
-            tag_action(panel, first, tag).trigger()
-        assert len(signal.args[0]) == wanted
+        tag_action(panel, first, tag).trigger()
+        assert len(edits.runs.set_tags.call_args[0][0]) == wanted
     panel.table.clearSelection()
-    with qtbot.waitSignal(panel.tags_requested) as signal:
-        tag_action(panel, second, "paper").trigger()
-    assert signal.args == [{second.id: ("figure 2",)}]
+    tag_action(panel, second, "paper").trigger()
+    edits.runs.set_tags.assert_called_with({second.id: ("figure 2",)})
 
 
 def tag_action(panel: RunsPanel, run: RunRecord, tag: str) -> QAction:

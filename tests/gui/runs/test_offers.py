@@ -45,7 +45,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
     damage(store, ended[1], f"name = 'From tomorrow', experiment = '{NEWER}'")
     damage(store, ended[2], "problem = '{'")
     window = start()
-    assert window.runs.model.total == 2
+    assert len(window.runs.model.lines) == 2
     text = window.notice.text()
     assert "“From tomorrow”" in text and "“Run 3”" in text and "cannot be read and are left out" in text
     assert "from_tomorrow" in window.backstage.log.view.toPlainText()
@@ -53,7 +53,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
     press(window, "Delete")
     assert window.notice.text() == "Deleted 2 runs." and store.listing().unreadable == ()
     press(window, "Undo")
-    assert len(store.listing().unreadable) == 2 and window.runs.model.total == 2
+    assert len(store.listing().unreadable) == 2 and len(window.runs.model.lines) == 2
 
 
 def test_damaged_curves_are_told_when_they_are_asked_for(
@@ -61,7 +61,7 @@ def test_damaged_curves_are_told_when_they_are_asked_for(
 ) -> None:
     damage(store, ended[0], "line = '{'", "events", "run")
     window = start()
-    assert window.notice.text() == "" and window.runs.model.total == 4
+    assert window.notice.text() == "" and len(window.runs.model.lines) == 4
     window.runs.open_requested.emit(ended[0])
     assert "cannot be read" in window.notice.text() and window.live.runs() == ()
     window.runs.open_requested.emit(ended[1])
@@ -74,9 +74,9 @@ def test_what_was_deleted_before_a_crash_is_offered_back(
     store.delete(ended[:3])
     window = start()
     assert window.notice.text() == "3 deleted runs can still be brought back."
-    assert window.notice.offers() == ("Undo", "Delete for good") and window.runs.model.total == 1
+    assert window.notice.offers() == ("Undo", "Delete for good") and len(window.runs.model.lines) == 1
     press(window, "Undo")
-    assert window.notice.text() == "" and window.runs.model.total == 4 and store.deleted() == ()
+    assert window.notice.text() == "" and len(window.runs.model.lines) == 4 and store.deleted() == ()
 
 
 def test_it_can_be_deleted_for_good_and_is_kept_while_nobody_answers(
@@ -103,7 +103,7 @@ def test_one_offer_follows_the_other(
     assert "still in the queue" in window.notice.text()
     press(window, "Close this message")
     assert "1 deleted run" in window.notice.text()
-    window.runs.delete_requested.emit((ended[2],))
+    window.runs.edits.delete((ended[2],))
     assert window.notice.text() == "Deleted “Run 3”."
     press(window, "Undo")
     assert "1 deleted run" in window.notice.text() and window.runs.model.known(ended[2]) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import Qt
@@ -34,15 +35,14 @@ def test_a_click_ticks_a_run_or_all_runs_of_a_comparison(panel: RunsPanel, rows:
 
 
 def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     assert not panel.foot.untick.isVisible()
     ids = (rows.runs[1].id, rows.runs[2].id)
     panel.set_checked(ids)
     assert panel.foot.words.whole_text() == "2 runs ticked, compared at the right"
-    with qtbot.waitSignal(panel.delete_requested) as signal:
-        panel.foot.delete.click()
-    assert signal.args == [ids]
+    panel.foot.delete.click()
+    edits.delete.assert_called_with(ids)
     panel.foot.untick.click()
     assert panel.checked() == () and not panel.foot.move_to.isVisible()
 
@@ -55,7 +55,7 @@ def test_a_click_opens_a_run_or_its_comparison(panel: RunsPanel, qtbot: QtBot, r
     panel.opened.connect(seen.append)
     for _ in range(2):
         qtbot.keyClick(panel.table, Qt.Key.Key_Up)
-    assert seen == [panel.model.row(rows.place(1)), panel.model.owner(rows.runs[2].id)]
+    assert seen == [panel.model.shown[rows.place(1)], panel.model.owner(rows.runs[2].id)]
 
 
 def test_a_run_that_waits_cannot_be_ticked(panel: RunsPanel, rows: Any) -> None:
@@ -74,28 +74,25 @@ def test_space_ticks_the_highlighted_rows(panel: RunsPanel, qtbot: QtBot, rows: 
 
 
 def test_the_running_row_stops_and_a_queued_row_is_taken_out(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
-    with qtbot.waitSignal(panel.stop_requested):
-        rows.click(rows.button(6))
-    with qtbot.waitSignal(panel.take_out_requested) as signal:
-        rows.click(rows.button(8))
-    assert signal.args == [rows.runs[8].id]
+    rows.click(rows.button(6))
+    edits.experiments.stop.assert_called()
+    rows.click(rows.button(8))
+    edits.experiments.take_out.assert_called_with(rows.runs[8].id)
 
 
 def test_delete_asks_for_what_is_over_and_takes_out_what_waits(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     panel.table.selectAll()
-    taken_out: list[str] = []
-    panel.take_out_requested.connect(taken_out.append)
-    with qtbot.waitSignal(panel.delete_requested) as signal:
-        qtbot.keyClick(panel.table, Qt.Key.Key_Delete)
-    assert set(signal.args[0]) == {rows.runs[number].id for number in (1, 2, 3, 4, 5)}
+    qtbot.keyClick(panel.table, Qt.Key.Key_Delete)
+    assert set(edits.delete.call_args[0][0]) == {rows.runs[number].id for number in (1, 2, 3, 4, 5)}
+    taken_out = [call.args[0] for call in edits.experiments.take_out.call_args_list]
     assert taken_out == [rows.runs[7].id, rows.runs[8].id]
 
 
-def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock) -> None:
     panel.table.selectRow(rows.place(2))
     qtbot.keyClick(panel.table, Qt.Key.Key_F2)
     editor = panel.table.viewport().findChild(QLineEdit)
@@ -104,9 +101,9 @@ def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any)
     editor.setText("Best so far")
     opened: list[str] = []
     panel.open_requested.connect(opened.append)
-    with qtbot.waitSignal(panel.rename_requested) as signal:
-        qtbot.keyClick(editor, Qt.Key.Key_Return)
-    assert signal.args == [rows.runs[2], "Best so far"]
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: edits.runs.rename.called)
+    edits.runs.rename.assert_called_with(rows.runs[2].id, "Best so far")
     assert not opened, "the Return that ends the editing is not one that opens the run"
 
 
@@ -119,7 +116,9 @@ def test_a_double_click_shows_the_curves(panel: RunsPanel, qtbot: QtBot, rows: A
 
 
 @pytest.mark.parametrize("number", range(1, 9))
-def test_the_menu_offers_what_the_run_allows(panel: RunsPanel, qtbot: QtBot, number: int, rows: Any) -> None:
+def test_the_menu_offers_what_the_run_allows(
+    panel: RunsPanel, qtbot: QtBot, number: int, rows: Any, edits: MagicMock
+) -> None:
     run = rows.runs[number]
     panel.table.selectRow(rows.place(number))
     actions = {action.text(): action for action in panel.menu_for(run).actions()}
@@ -128,42 +127,40 @@ def test_the_menu_offers_what_the_run_allows(panel: RunsPanel, qtbot: QtBot, num
     with qtbot.waitSignal(panel.use_settings_requested) as signal:
         actions["Use these settings"].trigger()
     assert signal.args == [run]
-    wanted = {
-        "Stop": panel.stop_requested,
-        "Delete": panel.delete_requested,
-        "Take out of the queue": panel.take_out_requested,
-    }[last]
-    with qtbot.waitSignal(wanted):
-        actions[last].trigger()
+    actions[last].trigger()
+    names = {"Stop": "stop", "Take out of the queue": "take_out"}
+    wanted = getattr(edits.experiments, names[last]) if last in names else edits.delete
+    wanted.assert_called_once()
 
 
 def action_of(panel: RunsPanel, run: RunRecord, words: str) -> QAction:
     return next(action for action in panel.menu_for(run).actions() if action.text() == words)
 
 
-def test_a_run_that_cannot_be_resumed_says_why(panel: RunsPanel, rows: Any) -> None:
-    panel.set_resume_obstacle(lambda run: "It has no checkpoint." if run.number == 3 else None)
+def test_a_run_that_cannot_be_resumed_says_why(panel: RunsPanel, rows: Any, edits: MagicMock) -> None:
+    edits.experiments.why_not_resumed.side_effect = lambda run: (
+        "It has no checkpoint." if run.number == 3 else None
+    )
     refused = action_of(panel, rows.runs[3], "Resume")
     assert not refused.isEnabled() and refused.toolTip() == "It has no checkpoint."
     assert action_of(panel, rows.runs[5], "Resume").isEnabled()
 
 
-def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    panel.set_resume_obstacle(lambda _run: None)
+def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock) -> None:
+    edits.experiments.why_not_resumed.return_value = None
     with qtbot.waitSignal(panel.resume_requested) as signal:
         action_of(panel, rows.runs[5], "Resume").trigger()
     assert signal.args == [rows.runs[5].id]
 
 
 def test_a_run_that_waits_since_the_last_start_is_begun_from_its_menu(
-    panel: RunsPanel, qtbot: QtBot, rows: Any
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     waiting = next(run for run in rows.runs.values() if run.status is Status.QUEUED)
     assert not action_of(panel, waiting, "Run").isEnabled()
-    panel.set_begin_obstacle(lambda _run: None)
-    with qtbot.waitSignal(panel.begin_requested) as signal:
-        action_of(panel, waiting, "Run").trigger()
-    assert signal.args == [waiting.id]
+    edits.experiments.why_not_begun.return_value = None
+    action_of(panel, waiting, "Run").trigger()
+    edits.experiments.resume_waiting.assert_called_with((waiting.id,))
 
 
 def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> None:

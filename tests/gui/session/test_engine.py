@@ -9,8 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.installation.installed import State
-from engine.installation.place import CURRENT
+from engine.installation.installed import CURRENT, State
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target

@@ -82,7 +82,8 @@ class Machine(Launcher):
 
     def prepare(self) -> None: ...
 
-    def _started(self, job: jobs.Job) -> Session:
+    def start(self, job: jobs.Job) -> Session:
+        self._check(job)
         if isinstance(job, jobs.ReadCatalog):
             return Patient(CatalogRead(catalog=CATALOG))
         self.forecasts += 1

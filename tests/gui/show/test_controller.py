@@ -23,10 +23,7 @@ Open = Callable[[], MainWindow]
 @pytest.fixture
 def pair(saved: Store, trained: Callable[..., RunRecord]) -> tuple[RunRecord, RunRecord]:
     comparison = saved.add_comparison("A pair")
-    return (
-        trained("fp32", 1_000.0, comparison=comparison),
-        trained("fp16", 2_500.0, comparison=comparison),
-    )
+    return (trained("fp32", 1_000.0, comparison=comparison), trained("fp16", 2_500.0, comparison=comparison))
 
 
 @pytest.fixture
@@ -66,7 +63,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    sizes = window._body.sizes()
+    sizes = window.body.sizes()
     window.show_page("show")
     assert not window.setup.isVisible()
     qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
@@ -74,7 +71,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     assert window.others.show_panel.hasFocus(), "Space is to play the race"
     window.show_page("compare")
     assert window.setup.isVisible()
-    qtbot.waitUntil(lambda: window._body.sizes() == sizes)
+    qtbot.waitUntil(lambda: window.body.sizes() == sizes)
 
 
 @pytest.mark.slow
@@ -83,8 +80,8 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
 ) -> None:
     other = trained("bf16", 1_500.0)
     window = open_window()
-    window._body.setSizes([400, 880])
-    side = window._body.sizes()[0]
+    window.body.setSizes([400, 880])
+    side = window.body.sizes()[0]
     window.others.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
@@ -98,7 +95,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     race = again.others.show_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
     again.show_page("compare")
-    qtbot.waitUntil(lambda: again._body.sizes()[0] == side)
+    qtbot.waitUntil(lambda: again.body.sizes()[0] == side)
 
 
 @pytest.mark.slow
@@ -173,14 +170,14 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    window.runs.experiment_wanted.emit()
+    window.runs.welcome.experiment_wanted.emit()
     assert window.page == "compare"
-    window.runs.limit_wanted.emit()
+    window.runs.welcome.limit_wanted.emit()
     assert window.page == "limit"
     window.others.shows.show_me.busy.emit("A run is training.")
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
-    window.runs.show_me_wanted.emit()
+    window.runs.welcome.show_me_wanted.emit()
     assert window.page == "show" and window.others.show_panel.page == "measuring"
     window.others.shows.show_runs([run.id for run in pair])
     assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"

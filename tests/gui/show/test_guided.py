@@ -376,4 +376,4 @@ def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> N
     run_ids = workspace.experiments.submit("A few steps", short)
     workspace.until(lambda: all(workspace.store.run(run_id).status.is_over for run_id in run_ids))
     assert {workspace.store.run(run_id).status for run_id in run_ids} == {Status.FINISHED}
-    assert workspace.store.pictures.of_any(run_ids) is not None
+    assert workspace.store.pictures(run_ids) is not None

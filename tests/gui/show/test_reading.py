@@ -67,10 +67,7 @@ def pair(saved: Store, trained: Trained) -> Callable[..., tuple[RunRecord, RunRe
 
     def make(full: float = 1_000.0, mixed: float = 2_500.0) -> tuple[RunRecord, RunRecord]:
         comparison = saved.add_comparison("A pair")
-        return (
-            trained("fp32", full, comparison=comparison),
-            trained("fp16", mixed, comparison=comparison),
-        )
+        return (trained("fp32", full, comparison=comparison), trained("fp16", mixed, comparison=comparison))
 
     return make
 

@@ -44,7 +44,7 @@ def test_arrow_keys_lead_through_the_heat_map_and_enter_chooses(qtbot: QtBot) ->
     view = shown(qtbot, HeatMapView())
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Down):
         qtbot.keyClick(view.canvas, key)
-    current = view.canvas.current()
+    current = view.canvas.current
     assert current is not None and current.cell == 9
     assert view.canvas.accessibleDescription().startswith("BF16 AMP, batch size 64")
     with qtbot.waitSignal(view.cells_chosen) as chosen:

@@ -116,14 +116,14 @@ def test_what_lies_beneath_is_named_and_does_not_stretch_the_plot(panel: LivePan
     reach = panel.plots.loss.canvas.frame.x_range
     panel.set_beneath([(live("b", "fp32", 5_000, 3.0), "Run 5")])
     panel.refresh()
-    legend = panel.plots.loss.legend.entries()
+    legend = panel.plots.loss.legend.entries
     assert [(entry.name, entry.is_faint) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
     assert panel.plots.loss.canvas.frame.x_range == reach
     # in view, though: the y axis reaches up to it
     assert panel.plots.loss.canvas.frame.y_range[1] > 3.0
     panel.set_beneath([])
     panel.refresh()
-    assert len(panel.plots.loss.legend.entries()) == 1
+    assert len(panel.plots.loss.legend.entries) == 1
 
 
 def test_it_is_drawn_in_the_lighter_opaque_ink(panel: LivePanel) -> None:
@@ -142,7 +142,7 @@ def test_it_is_drawn_in_the_lighter_opaque_ink(panel: LivePanel) -> None:
 def test_what_has_nothing_to_show_in_a_plot_is_not_named_there(panel: LivePanel) -> None:
     panel.set_beneath([(live("b", "fp32", 50, 3.0), "Run 5")])
     panel.set_runs([live("a", "bf16", 50, 1.0)])
-    assert [entry.name for entry in panel.plots.memory.legend.entries()] == ["BF16 AMP"]
+    assert [entry.name for entry in panel.plots.memory.legend.entries] == ["BF16 AMP"]
 
 
 def test_what_counts_something_else_is_left_out_of_that_plot(panel: LivePanel) -> None:
@@ -151,7 +151,7 @@ def test_what_counts_something_else_is_left_out_of_that_plot(panel: LivePanel) -
     panel.set_beneath([(other, "Run 5")])
     panel.set_runs([live("a", "bf16", 50, 1.0)])
     for plot in (panel.plots.loss, panel.plots.speed):
-        assert len(plot.legend.entries()) == 1
+        assert len(plot.legend.entries) == 1
 
 
 def test_the_window_lays_the_other_precision_under_the_run_that_trains(

@@ -9,7 +9,7 @@ import pytest
 
 from engine.curves import MOST_ROWS
 from engine.protocol.events import Epoch, Finished, Summary
-from gui.train import figures, gauges
+from gui.train import figures
 from gui.train.panel import LivePanel, LiveRun
 
 STEPS = 400_000
@@ -50,7 +50,7 @@ def test_its_figures_are_those_of_all_steps(long: LiveRun) -> None:
     assert figures.peak_memory_mib(long) == 3_000.0
     assert figures.train_loss(long) == pytest.approx(losses.mean())
     assert long.seconds_left() == pytest.approx(STEPS * 64 / 880.0)
-    assert gauges.waiting_percent(long).mean() == pytest.approx(100 * 7.0 / (64_000 / 880.0), rel=0.02)
+    assert figures.waiting_percent(long).mean() == pytest.approx(100 * 7.0 / (64_000 / 880.0), rel=0.02)
     long.take(Epoch(epoch=1, step=STEPS - 100, seconds=1.0, train_loss=2.0))
     assert figures.train_loss(long) == pytest.approx(losses[-100:].mean())
 
@@ -64,12 +64,12 @@ def test_its_plots_show_every_spike_and_a_smooth_line(panel: LivePanel, long: Li
     assert all(np.abs(spikes - step).min() <= 64 for step in range(1, STEPS - 8_192, 1_000))
     away = np.abs(shown.line - (1.0 + 4.0 * np.exp(-shown.curve.x / 50_000)))
     assert np.median(away) < 0.02
-    before = panel.plots.loss.legend.entries()[0].value
+    before = panel.plots.loss.legend.entries[0].value
     long.load({**columns(STEPS + 1, 20_000), "loss": np.full(20_000, 3.0)})
     panel.set_runs([long])
     panel.refresh()
     assert float(before) == pytest.approx(1.0, abs=0.1)
-    assert panel.plots.loss.legend.entries()[0].value == "3.00"
+    assert panel.plots.loss.legend.entries[0].value == "3.00"
 
 
 def test_a_resumed_run_goes_on_where_it_went_back_to(live: Any, long: LiveRun) -> None:

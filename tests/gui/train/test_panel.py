@@ -209,7 +209,7 @@ def test_new_runs_take_the_place_of_the_old_ones(panel: LivePanel, live: Any) ->
     panel.set_runs(live.pair())
     panel.set_runs([live.run("tf32", live.started("tf32"), live.samples(1, 30))])
     assert panel.cards.throughput.texts() == ("TF32 880",)
-    assert [entry.name for entry in panel.plots.loss.legend.entries()] == ["TF32"]
+    assert [entry.name for entry in panel.plots.loss.legend.entries] == ["TF32"]
     panel.set_runs([])
     panel.refresh()
     assert panel.runs() == ()

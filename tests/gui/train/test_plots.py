@@ -42,10 +42,10 @@ def test_skipped_steps_stand_at_their_time_too(panel: LivePanel, live: Any) -> N
 def test_curves_grow_with_the_events_at_the_next_refresh(panel: LivePanel, live: Any) -> None:
     runs = live.pair()
     panel.set_runs(runs)
-    assert panel.plots.loss.legend.entries()[1].value == "0.0397"
+    assert panel.plots.loss.legend.entries[1].value == "0.0397"
     runs[1].take(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
     panel.refresh()
-    assert panel.plots.scale.legend.entries()[0].value == "16,384"
+    assert panel.plots.scale.legend.entries[0].value == "16,384"
     assert panel.strip.step.text() == "step 176 of 200"
 
 
@@ -59,7 +59,7 @@ def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, li
         panel.refresh()
     for place in (100.0, 300.0):
         panel.plots.set_crosshair(place)
-        assert 140 < float(panel.plots.speed.legend.entries()[0].value) < 160
+        assert 140 < float(panel.plots.speed.legend.entries[0].value) < 160
 
 
 def test_a_refresh_without_news_draws_nothing(panel: LivePanel, live: Any) -> None:
@@ -73,10 +73,10 @@ def test_one_crosshair_goes_through_all_four_plots(qtbot: QtBot, panel: LivePane
     panel.set_runs(live.pair())
     canvas = panel.plots.speed.canvas
     qtbot.mouseMove(canvas.viewport(), canvas.area().center().toPoint())
-    places = {plot.canvas.crosshair() for plot in panel.plots.plots}
+    places = {plot.canvas.crosshair for plot in panel.plots.plots}
     assert len(places) == 1 and places != {None}
-    assert {plot.legend.place() for plot in panel.plots.plots} == {"step 106"} or {
-        plot.legend.place() for plot in panel.plots.plots
+    assert {plot.legend.place for plot in panel.plots.plots} == {"step 106"} or {
+        plot.legend.place for plot in panel.plots.plots
     } == {"step 107"}
 
 

@@ -64,18 +64,18 @@ def test_the_accuracy_of_each_epoch_has_the_plot_of_the_grad_scale(panel: LivePa
     panel.set_runs([run_of("fp32", *epochs(0.5, 0.7))])
     plot = panel.plots.plots[1]
     assert plot is panel.plots.accuracy and plot.isVisible() and not panel.plots.scale.isVisible()
-    assert [(entry.name, entry.value) for entry in plot.legend.entries()] == [("FP32", "70.0")]
+    assert [(entry.name, entry.value) for entry in plot.legend.entries] == [("FP32", "70.0")]
     plot.hovered.emit(50.0)
-    assert plot.legend.entries()[0].value == "50.0"
+    assert plot.legend.entries[0].value == "50.0"
     panel.set_by("seconds")
     panel.plots.set_crosshair(5.0)
-    assert plot.legend.entries()[0].value == "50.0"
+    assert plot.legend.entries[0].value == "50.0"
 
 
 def test_where_there_is_no_accuracy_the_plot_is_of_waiting(panel: LivePanel) -> None:
     panel.set_runs([run_of("fp32", *epochs(None))])
     assert panel.plots.plots[1] is panel.plots.waiting
-    assert panel.plots.waiting.legend.entries()[0].value == "5.00"
+    assert panel.plots.waiting.legend.entries[0].value == "5.00"
     over = run_of("bf16", *epochs(None), Finished(summary=Summary(steps=100, data_wait_fraction=0.2)))
     panel.set_runs([over])
     assert panel.plots.plots[1] is panel.plots.waiting

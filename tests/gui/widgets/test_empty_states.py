@@ -68,10 +68,10 @@ def test_after_the_last_deletion_the_runs_can_be_brought_back_where_they_stood(
 ) -> None:
     ids = trained(store, 2)
     window = start()
-    window.runs.delete_requested.emit(ids)
+    window.runs.edits.delete(ids)
     assert "All runs are deleted." in told(window)
-    window.runs.undo_wanted.emit()
-    assert window.runs.model.total == 2 and window.runs.pages.currentIndex() == 0
+    window.runs.edits.undo()
+    assert len(window.runs.model.lines) == 2 and window.runs.pages.currentIndex() == 0
 
 
 def test_a_deletion_for_good_leaves_the_welcome(store: Store, start: Open) -> None:

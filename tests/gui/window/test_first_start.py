@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.backup import backups
+from engine.store.database import backups
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ import os
 import sys
 from pathlib import Path
 from PySide6.QtCore import QTimer
-from engine.store.backup import backups
+from engine.store.database import backups
 from gui.window import app
 
 def shown(window):

@@ -19,7 +19,7 @@ from engine.protocol.events import Environment, Failed, Finished, Log, Samples, 
 from engine.protocol.profiles import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
-from engine.store.queue.waiting import WaitingItem
+from engine.store.queue import WaitingItem
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from gui.setup.question import QUESTIONS

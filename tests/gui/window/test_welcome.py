@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QSize
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import request_problem
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.runs.panel import RunsPanel
 from gui.theme.theme import theme
 from gui.widgets.welcome import MEANING, SENTENCE, TITLE, Welcome
 from gui.window.main_window import MainWindow
@@ -93,20 +92,6 @@ def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> No
     assert title.fontMetrics().height() >= size[1] / 30
 
 
-def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
-    runs = RunsPanel()
-    shown(qtbot, runs, 1_120, 400)
-    welcome = runs.findChild(Welcome)
-    assert welcome is not None and welcome.isVisible()
-    for button, signal in (
-        (welcome.show_me, runs.show_me_wanted),
-        (welcome.experiment, runs.experiment_wanted),
-        (welcome.limit, runs.limit_wanted),
-    ):
-        with qtbot.waitSignal(signal):
-            button.click()
-
-
 def test_it_asks_for_no_room(qtbot: QtBot) -> None:
     for is_large in (False, True):
         welcome = Welcome(is_large)
@@ -141,7 +126,8 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     window = start()
     panel = window.others.show_panel
     window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
-    window.top_bar.welcome_requested.emit()
+    buttons = {one.accessibleName(): one for one in window.top_bar.findChildren(QPushButton)}
+    buttons["Welcome"].click()
     assert (window.page, panel.page) == ("show", "welcome")
-    window.top_bar.place_chosen.emit("show")
+    buttons["Show"].click()
     assert panel.page == "refused"

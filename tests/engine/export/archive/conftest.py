@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.export.archive.writer import write_runs
+from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
-from engine.store.whole_runs import WholeRun
 
 
 @pytest.fixture
@@ -61,5 +61,5 @@ def whole(store: Store, run_id: str) -> WholeRun:
     columns = {name: values.astype(np.float64) for name, values in store.samples(run_id).items()}
     groups = {group.id: group for group in store.comparisons()}
     return WholeRun(
-        run, store.events(run_id), columns, groups.get(run.comparison or ""), store.pictures.of(run.id)
+        run, store.events(run_id), columns, groups.get(run.comparison or ""), store.pictures([run.id])
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.export.archive.layout import MANIFEST
+from engine.export.archive.container import MANIFEST
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import Pictures
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of
@@ -60,7 +60,7 @@ def test_pictures_arrive_with_their_runs_and_lie_in_the_archive_once(
         assert [name for name in opened.namelist() if name.startswith("pictures/")] == [NAME]
         assert opened.read(NAME) == SHEET.jpeg
     assert len(import_archive(other, path).added) == 3
-    assert [other.pictures.of(run_id) for run_id in ended] == [SHEET, SHEET, None]
+    assert [other.pictures([run_id]) for run_id in ended] == [SHEET, SHEET, None]
     assert write(other, *ended, name="again.zip").read_bytes() == path.read_bytes()
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_sheet_keeps_no_run_from_leaving(
     with store._connection.writing() as connection:
         connection.execute("UPDATE pictures SET jpeg = x'FFD8'")
     assert len(import_archive(other, write(store, *ended)).added) == 3
-    assert other.pictures.of_any(ended) is None
+    assert other.pictures(ended) is None
 
 
 def _another_sheet(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:

@@ -54,7 +54,7 @@ def test_a_run_that_had_not_ended_counts_as_interrupted(store: Store, other: Sto
         arrived = other.run(run.id)
         assert arrived.status is Status.INTERRUPTED and arrived.ended is not None
         assert arrived.summary == store.summary_so_far(run.id)
-    assert other.claimable() == ()
+    assert other.waiting.claimable() == ()
 
 
 def test_importing_twice_changes_nothing(other: Store, archive: Path) -> None:
@@ -115,7 +115,7 @@ def test_runs_that_shrink_as_a_bomb_does_arrive_all_the_same(
     with Store(tmp_path / "flat" / "ammeter.sqlite") as flat:
         run = flat.add(Experiment(), name="flat")
         with flat._connection.writing() as connection:
-            samples.replace_samples(connection, run.id, columns)
+            samples.append(connection, run.id, columns)
         path = write(flat, run.id)
     import_archive(other, path)
     np.testing.assert_array_equal(other.samples(run.id)["step"], columns["step"])

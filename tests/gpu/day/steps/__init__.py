@@ -44,7 +44,7 @@ STEPS: Mapping[str, Step] = {
     "profile": Step("profile:profiles", 480, "bars, unnamed kernels, MFU, and the tests of profiles"),
     "numerics": Step("numerics:numerics", 300, "the map and the ranges of ResNet-50, planted faults"),
     "energy": Step("energy:energy", 90, "the counter of energy beside the sensor of power"),
-    "fastest": Step("fastest:fastest", 520, "Find the fastest beside every combination"),
+    "tune": Step("tune:tune", 520, "Tuning beside every combination"),
     "show": Step("show:show", 300, "*Show me*, its pictures, the race and the report"),
 }
 """By name; `speed` is followed by the name of a workload."""

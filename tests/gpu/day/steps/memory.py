@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import forecast as forecasts
-import probe
+import limit as benchmark
 
 from day.work import StepError, Work
 from engine.experiment.experiment import experiment_from, layered
@@ -34,14 +34,14 @@ def limit(work: Work) -> None:
     }
     cases = [("fp32", "plain"), ("fp16", "plain"), ("fp16", "fused+capture"), ("fp32", "fused+capture")]
     with _store(work) as store, work.launcher() as launcher:
-        prober = LimitDriver(store, launcher, Runner(store, launcher).catalog())
+        driver = LimitDriver(store, launcher, Runner(store, launcher).catalog())
         for precision, recipe in work.small(cases, cases[:1]):
             if not work.has_time(40, f"{precision} {recipe}"):
                 continue
             asked = experiment_from(layered(base, {"precision": precision, "step": {"recipe": recipe}}))
-            result, _ = probe.search(prober, asked, work.small(work.left - 20, 0.0))
+            result, _ = benchmark.search(driver, asked, work.small(work.left - 20, 0.0))
             print(f"{precision}, {recipe}")
-            probe.show(result, probe.FINDER.get(precision))
+            benchmark.show(result, benchmark.FINDER.get(precision))
             if recipe == "plain":
                 _tell_limit(work, precision, result)
     if work.is_rehearsal:
@@ -80,14 +80,14 @@ def ooms(work: Work) -> None:
         }
         with work.launcher() as launcher:
             until = work.began + 0.9 * work.seconds * number / len(recipes)
-            process = probe.OneProcess(launcher, experiment_from(base))
+            process = benchmark.OneProcess(launcher, experiment_from(base))
             try:
                 fits, fails = _answer(work, process, f"{recipe}, before")
                 told: list[Tried] = []
                 began = time.perf_counter()
                 while len(told) < count and (work.is_rehearsal or time.monotonic() < until):
                     told.append(process.tried((fails, 2 * fails)[len(told) % 2]))
-                probe.show_baselines(told, f"{recipe}: fails and twice that", time.perf_counter() - began)
+                benchmark.show_baselines(told, f"{recipe}: fails and twice that", time.perf_counter() - began)
                 after, _ = _answer(work, process, f"{recipe}, after")
             finally:
                 process.close()
@@ -98,7 +98,7 @@ def ooms(work: Work) -> None:
     work.tell("ooms-held", max(grew), f"{failures:,} errors, {', '.join(recipes)}")
 
 
-def _answer(work: Work, process: probe.OneProcess, label: str) -> tuple[int, int]:
+def _answer(work: Work, process: benchmark.OneProcess, label: str) -> tuple[int, int]:
     """The largest batch that fits, and the smallest that does not; a rehearsal knows them."""
     if work.is_rehearsal:
         process.tried(1)

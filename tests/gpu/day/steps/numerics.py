@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from diagnosis_time import experiment_of, timed
+from numerics_time import experiment_of, timed
 from planted import PLANTED
 from planted_faults import search_of
 
@@ -19,7 +19,7 @@ def numerics(work: Work) -> None:
     model, batch_size = work.small(("resnet50", 64), ("small-cnn", 2))
     seconds = timed(experiment_of(model, work.device, work.half, batch_size))
     parts = ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
-    work.tell("diagnosis", seconds["all"], f"({parts})")
+    work.tell("numerics", seconds["all"], f"({parts})")
     missed, asked = [], 0
     for planted in PLANTED[: work.small(len(PLANTED), 1)]:
         if not work.has_time(_FAULT_SECONDS, planted.name):

@@ -13,7 +13,7 @@ from day import reporting
 from day.work import ROOT, StepError, Work
 
 _FOLDER = ROOT / "tests" / "gpu"
-_FIRST = ("training", "recipes", "probe", "data", "forecast")
+_FIRST = ("training", "recipes", "limit", "data", "forecast")
 """By worth: what comes later is left out where the time is over."""
 _ELSEWHERE = ("profile",)
 """In the step of that name."""

@@ -158,7 +158,7 @@ def test_ticked_runs_are_compared(qtbot: QtBot, window: MainWindow, training: An
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-    assert [line.key for line in window.others.compare.curves.lines()] == list(ids)
+    assert [line.key for line in window.others.compare.curves.lines] == list(ids)
     assert "BF16 AMP" in window.others.compare.headline.text()
 
 
@@ -176,7 +176,7 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     second = window.experiments.runs.records()[0].id
     curves = window.others.compare.curves
     # it joins what it was queued for without being asked to
-    qtbot.waitUntil(lambda: [line.name for line in curves.lines()] == ["FP32", "BF16 AMP"])
+    qtbot.waitUntil(lambda: [line.name for line in curves.lines] == ["FP32", "BF16 AMP"])
     assert window.runs.checked() == (first, second)
     window.runs.set_checked([first])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):

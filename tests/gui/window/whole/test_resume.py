@@ -68,7 +68,7 @@ def test_a_resumed_run_that_is_taken_out_again_is_as_it_was(
     window.runs.resume_requested.emit(first)
     assert window.experiments.runs.record(first).status is Status.QUEUED
     assert window.experiments.runs.live(first).status == "queued"
-    window.runs.take_out_requested.emit(first)
+    window.runs.edits.experiments.take_out(first)
     assert window.experiments.runs.record(first).status is Status.STOPPED
     assert window.experiments.runs.live(first).status == "stopped"
     window.experiments.stop()

@@ -1,0 +1,312 @@
+"""Sweeps: their options, the verb `sweep`, `compare` of a grid, and `resume` and `show` of a sweep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import typer
+
+from engine.cli import options, output
+from engine.cli import sweep_output as shown
+from engine.cli.options import Asked, Precisions, Repeats, default_precisions, flag
+from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, Session, TargetOption, open_session
+from engine.compare.evidence import evidence_of
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import layered, setting_problem, setting_title
+from engine.experiment.own.code import Code, code_from
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import VARIANT, Axis, AxisValues, Grid, Value, axes_of, grid_of, values_of_texts
+from engine.experiment.value import shortened
+from engine.protocol.events import Failed
+from engine.store.record import Status
+from engine.store.saved.forecasts import Forecasts
+from engine.store.saved.sweeps import SweepRecord
+from engine.store.store import Store
+from engine.sweep.estimate import estimate_of_grid, fit_of, why_unfit
+from engine.sweep.order import SweepEvent, turns
+from engine.sweep.results import Results, results_of
+from engine.sweep.sweeper import Sweeper
+from engine.worker.launcher import Target
+
+Swept = Annotated[
+    list[str] | None,
+    flag(
+        "--sweep",
+        "Train every combination of the values of several settings: --sweep batch_size=32,64,128 --sweep "
+        "precision=fp32,bf16. Takes the keys of --set; semicolons part values that contain commas. In a "
+        "TOML file it is the table sweep. Repeatable.",
+        "KEY=VALUES",
+    ),
+]
+ToWithin = Annotated[
+    str,
+    typer.Option(
+        "--to-within",
+        metavar="PERCENT",
+        help="Of a sweep: repeat the cells whose ratios are least certain until the 95 % interval of each "
+        "reaches no further than this, such as 2%.",
+    ),
+]
+TimeLimit = Annotated[
+    str,
+    typer.Option(
+        "--time-limit",
+        metavar="TIME",
+        help="Of a sweep: begin nothing new after this long, such as 8h, 90m or 1h30m.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Of a sweep: print its cells, what does not fit, the number of runs and the time that they are "
+        "likely to take, and train nothing.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `compare` is asked for besides the settings; `swept` are the texts of --sweep."""
+
+    precisions: Sequence[str]
+    swept: Sequence[str]
+    plan: Plan
+    is_dry: bool = False
+
+
+def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
+    """The plan that the options stand for. Raises ProblemError."""
+    return Plan(
+        repeats=repeats,
+        precision_percent=_percent(to_within) if to_within else None,
+        time_limit_seconds=time_limit_seconds(time_limit),
+    )
+
+
+def is_sweep(asked: Asked, request: Request) -> bool:
+    """True if settings are swept, or the options ask for what only a sweep does."""
+    has_axes = request.swept or asked.sweep or (asked.preset is not None and asked.preset.sweep)
+    return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
+
+
+def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
+    """The grid that the options stand for: the preset's variants, then what is swept.
+
+    Several precisions are an axis, as they are by default where nothing is swept. Raises ProblemError.
+    """
+    base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
+    typed = values_of_texts(request.swept)
+    values = _values(asked, precisions, typed, on_gpu=on_gpu)
+    if len(precisions) == 1:
+        base = layered(base, {"precision": precisions[0]})
+    variants: tuple[Axis, ...] = ()
+    if preset is not None and not precisions and "precision" not in values:
+        variants = tuple(axis for axis in preset.axes(on_gpu) if axis.key == VARIANT)
+    if not values and not variants:
+        values = {"precision": default_precisions(on_gpu=on_gpu)}
+    _refuse_overlap(variants, values)
+    return grid_of(base, (*variants, *axes_of(values, names_dataset=asked.names_dataset, typed=typed)))
+
+
+def typed_code(grid: Grid, request: Request) -> list[Code]:
+    """The code of the model files that --sweep itself names; not that of a preset or TOML file."""
+    if "model" not in values_of_texts(request.swept):
+        return []
+    texts = (settings.get("code") for axis in grid.axes if axis.key == "model" for settings in axis.overrides)
+    return [code_from(text) for text in texts if text is not None]
+
+
+def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
+    """The values of every axis; one that is set in a later layer than it is swept in is no axis."""
+    if precisions and "precision" in flags:
+        message = "is given by --precision and by --sweep."
+        raise ProblemError(setting_problem("precision", message, "Leave out one of them."))
+    of_preset = asked.preset.sweep_for(on_gpu) if asked.preset is not None else {}
+    fixed = {"precision": precisions[0]} if len(precisions) == 1 else {}
+    config, *later = asked.over
+    values = _without({**_without(of_preset, config), **asked.sweep}, fixed, *later)
+    first: dict[str, tuple[Value, ...]] = {"precision": tuple(precisions)} if len(precisions) > 1 else {}
+    return {**first, **values, **first, **flags}
+
+
+def _without(values: AxisValues, *layers: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
+    return {key: given for key, given in values.items() if not any(_is_set(layer, key) for layer in layers)}
+
+
+def _is_set(layer: Mapping[str, Any], key: str) -> bool:
+    part, _, rest = key.partition(".")
+    if part not in layer:
+        return False
+    below = layer[part]
+    return not rest or (isinstance(below, Mapping) and _is_set(below, rest))
+
+
+def _refuse_overlap(variants: Sequence[Axis], values: AxisValues) -> None:
+    for axis in variants:
+        key = next((key for key in values if any(_is_set(layer, key) for layer in axis.overrides)), None)
+        if key is not None:
+            message = "is swept, but the variants of the preset set it themselves."
+            remedy = "Give --precision, which replaces the variants."
+            raise ProblemError(setting_problem(key, message, remedy, value=setting_title(key)))
+
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
+_TIME = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m(?:in)?)?\s*(?:(\d{1,9})s)?")
+_UNITS = (86_400, 3_600, 60, 1)
+_MOST_SECONDS = 1e9
+
+
+def _percent(text: str) -> float:
+    match = _PERCENT.fullmatch(text.strip())
+    percent = float(match[1]) if match else 0.0
+    if not 0 < percent <= 100:
+        message = f"--to-within is '{shortened(text)}', but it must be more than 0 % and at most 100 %."
+        remedy = "Write it as --to-within 2%."
+        raise ProblemError(request_problem(message, remedy, key="to_within", value=text))
+    return percent
+
+
+def time_limit_seconds(text: str) -> float | None:
+    """The seconds that --time-limit gives; None where it is empty. Raises ProblemError."""
+    if not text:
+        return None
+    match = _TIME.fullmatch(text.strip().lower())
+    parts = [] if match is None else match.groups(default="0")
+    seconds = sum(int(part) * unit for part, unit in zip(parts, _UNITS, strict=False))
+    if not 0 < seconds <= _MOST_SECONDS:
+        message = f"--time-limit is '{shortened(text)}', but it must be a time such as 8h, 90m or 45s."
+        remedy = "Write it as --time-limit 8h."
+        raise ProblemError(request_problem(message, remedy, key="time_limit", value=text))
+    return float(seconds)
+
+
+@options.takes_settings()
+def sweep(
+    ctx: typer.Context,
+    precision: Precisions = None,
+    repeats: Repeats = 1,
+    sweep: Swept = None,
+    to_within: ToWithin = "",
+    time_limit: TimeLimit = "",
+    dry_run: DryRun = False,
+    name: str | None = None,
+    trust_code: options.TrustCode = False,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Train every combination of the values of several settings.
+
+    Each has a short pilot first, then a whole run, then its repeats. Ctrl+C stops a sweep; `ammeter resume
+    ID` goes on with it. --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and
+    cells, each with index, name, values, status, reason, runs, figures, ratio and ratio_ci.
+    """
+    asked = options.asked(ctx.params)
+    options.refuse_limit(asked)
+    request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
+    if not is_sweep(asked, request):
+        message = "Nothing is swept."
+        remedy = "Give a setting several values, such as --sweep batch_size=32,64,128."
+        raise ProblemError(request_problem(message, remedy, key="sweep"))
+    return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
+
+
+def compare_grid(
+    asked: Asked, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
+) -> int:
+    """Trains the cells of a grid, or says of a dry run what it would train; returns the exit status."""
+    grid_from(asked, request, on_gpu=True)
+    with open_session(target) as session:
+        catalog, on_gpu = session.catalog, session.on_gpu(asked)
+        grid = grid_from(asked, request, on_gpu=on_gpu)
+        experiments = [cell.experiment for cell in grid.cells]
+        named = typed_code(grid, request)
+        session.accept(asked, experiments, on_gpu=on_gpu, trusts_all=trust_code, named=named)
+        left_out = _left_out(session, grid, catalog)
+        if request.is_dry:
+            known = session.store.runs(MOST_OTHERS)
+            estimate = estimate_of_grid(grid, request.plan, known, left_out)
+            shown.show_plan(grid, request.plan, left_out, estimate, is_json=as_json)
+            return DONE
+        session.warn_if_busy(experiments[0])
+        sweeper = Sweeper(session.store, session.launcher, catalog)
+        sweep_id = sweeper.prepare(name or "", grid, request.plan)
+        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+
+
+def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
+    """Goes on with a saved sweep; returns the exit status."""
+    with open_session(target) as session:
+        record = session.store.sweeps.find(sweep_id)
+        if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
+            remedy = "Start another sweep to train more."
+            raise ProblemError(request_problem(f"{record.name} {why}", remedy, key="run", value=record.id))
+        if trust_code:
+            session.trust(cell.experiment for cell in record.grid.cells)
+        session.warn_if_busy(record.grid.cells[0].experiment)
+        sweeper = Sweeper(session.store, session.launcher)
+        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+
+
+def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:
+    """Prints a saved sweep as it was printed when it ended."""
+    results = _results(store, record)
+    if as_json:
+        output.json_object(shown.values(record, results))
+    else:
+        shown.show_results(record, results)
+
+
+def _results(store: Store, record: SweepRecord) -> Results:
+    return results_of(record, evidence_of(store, [run for cell in record.cells for run in cell.runs]))
+
+
+def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
+    """Why cells cannot be trained here or will not fit, by index; forecasts that are missing are made."""
+    forecasts = Forecasts(session.store.path.parent)
+    unknown = fit_of(grid, catalog, forecasts).unknown
+    if unknown:
+        output.aside("Forecasting the memory of the cells.")
+    for experiment in unknown:
+        # a cell without a forecast may fit
+        with suppress(ProblemError):
+            session.runner.forecast(experiment, lambda: session.interrupt.asked)
+        session.raise_if_interrupted()
+    return why_unfit(grid, catalog, forecasts)
+
+
+def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
+    """Trains what is left of a sweep, prints what is known of it, and returns the exit status."""
+    session.raise_if_interrupted()
+    store, last = session.store, cast(SweepEvent | None, None)
+    grid = store.sweeps.find(sweep_id).grid
+    with Interrupt(sweeper.stop) as interrupt, shown.SweepProgress(grid) as progress:
+        for last in sweeper.carry_on(sweep_id):
+            progress.show(last)
+            if interrupt.asked:
+                # Ctrl+C may have come before the sweep began
+                sweeper.stop()
+    record = store.sweeps.find(sweep_id)
+    results = _results(store, record)
+    problem = last.problem if isinstance(last, Failed) else None
+    if problem is None and not any(
+        run.status is Status.FINISHED for cell in record.cells for run in cell.runs
+    ):
+        # a cell that fails stops no other, so why the first one failed matters where none came to an end
+        problem = next((cell.problem for cell in record.cells if cell.problem is not None), None)
+    if not as_json:
+        shown.show_results(record, results)
+    values = shown.values(record, results)
+    if problem is not None and not interrupt.asked:
+        output.error(problem, as_json, **values)
+    elif as_json:
+        output.json_object(values)
+    if interrupt.asked:
+        return INTERRUPTED
+    return DONE if problem is None else FAILED

@@ -1,0 +1,207 @@
+"""What the verbs print of a sweep: its plan, its progress, its cells and the list of sweeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.progress import SpinnerColumn
+
+from engine.cli import output
+from engine.cli.session import ProgressLine, text_column
+from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Cell, Grid
+from engine.export.document import Section
+from engine.export.kinds.sweep import as_json, cells_section
+from engine.export.writers.data import json_value
+from engine.protocol.events import Log, Samples
+from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.order import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted, turns
+from engine.sweep.results import CellResult, Results
+from engine.sweep.words import answers
+from engine.words.numbers import clock_text, counted, duration
+
+
+class SweepProgress(ProgressLine):
+    """One line with the cell, its turn, the time left and the clock time of the end."""
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
+        self._grid = grid
+        self._turn = ""
+        self._left = ""
+
+    def show(self, event: SweepEvent) -> None:
+        """Takes one event of the sweep."""
+        match event:
+            case SweepStarted(estimate=estimate):
+                self._left = _left_words(estimate)
+            case TurnStarted(turn=turn):
+                kind = "pilot" if turn.kind == "pilot" else f"run {turn.repeat:,}"
+                self._turn = f"{self._grid.name(self._grid.cells[turn.cell].places)}, {kind}"
+            case TurnEnded(problem=problem, estimate=estimate):
+                self._left = _left_words(estimate)
+                if problem is not None:
+                    self._say(f"{self._turn}: {problem.message}", always=True)
+            case Samples(step=steps) if steps:
+                self._describe(f", step {steps[-1]:,}")
+                return
+            case Log(message=message, level="problem"):
+                self._say(message, always=True)
+                return
+            case _:
+                return
+        self._describe("")
+
+    def _describe(self, step: str) -> None:
+        self._update(description=f"{self._turn or 'Getting ready'}{step}{self._left}")
+
+
+def time_words(estimate: Estimate) -> str:
+    """How long it still takes and when it is over: "about 1 h 4 min, until 04:12"."""
+    now = datetime.now().astimezone()
+    until = clock_text(now + timedelta(seconds=estimate.seconds_left), now)
+    return f"{'roughly' if estimate.is_rough else 'about'} {duration(estimate.seconds_left)}, until {until}"
+
+
+def _left_words(estimate: Estimate | None) -> str:
+    return "" if estimate is None else f"; {time_words(estimate)}"
+
+
+def show_plan(
+    grid: Grid, plan: Plan, left_out: Mapping[int, str], estimate: Estimate | None, *, is_json: bool
+) -> None:
+    """What a sweep of the grid would train."""
+    runs = plan.repeats * (grid.size - len(left_out))
+    if is_json:
+        output.json_object(
+            {
+                "plan": plan.model_dump(mode="json"),
+                "grid": _grid(grid),
+                "cells": _planned(grid, left_out),
+                "runs": runs,
+                "seconds": None if estimate is None else estimate.seconds_left,
+                "is_rough": estimate is None or estimate.is_rough,
+            }
+        )
+        return
+    headings = [*(axis.title for axis in grid.axes), "Trained"]
+    output.table(headings, [_plan_row(grid, cell, left_out) for cell in grid.cells])
+    at_least = "at least " if plan.precision_percent is not None else ""
+    output.line(f"\n{counted(grid.size, 'cell')}, {at_least}{counted(runs, 'run')}.")
+    if estimate is None:
+        output.line("How long they take is known after the first pilots.")
+    else:
+        output.line(f"They take {time_words(estimate)}.")
+
+
+def _plan_row(grid: Grid, cell: Cell, left_out: Mapping[int, str]) -> list[str]:
+    why = left_out.get(cell.index)
+    texts = (axis.text(place) for axis, place in zip(grid.axes, cell.places, strict=True))
+    return [*texts, "yes" if why is None else f"no: {why}"]
+
+
+def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
+    cells = [
+        CellResult(
+            cell.index,
+            cell.places,
+            grid.name(cell.places),
+            "left out" if cell.index in left_out else "waiting",
+            why=left_out.get(cell.index, ""),
+        )
+        for cell in grid.cells
+    ]
+    return [as_json(Results(grid, tuple(cells), ()), cell) for cell in cells]
+
+
+def show_results(record: SweepRecord, results: Results) -> None:
+    """What it says of the cells, a table of them, and what became of the sweep."""
+    sentences = (*answers(results), *not_reached(record.plan, results))
+    output.sections([Section("Result", sentences), cells_section(results)])
+    output.line(f"\n{record.name} saved as {record.id}.")
+    if record.ended is None:
+        output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
+    elif (used := time_used(record)) and next(turns(record), None) is not None:
+        output.line(f"It {used}")
+
+
+def not_reached(plan: Plan, results: Results) -> Iterator[str]:
+    """Names the cells whose ratios are less certain than was wanted, if there are any."""
+    wanted = plan.precision_percent or math.inf
+    names = [
+        cell.name
+        for cell in results.cells
+        if cell.ratio is not None and cell.ratio_interval is not None
+        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
+    ]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        yield f"Not known to within {wanted:g} %: {'; '.join(names[:_MOST_NAMES])}{more}."
+
+
+_MOST_NAMES = 5
+
+
+def time_used(record: SweepRecord) -> str:
+    """Says that no time is left, as the end of a sentence; empty where some is."""
+    limit = record.plan.time_limit_seconds
+    is_used = limit is not None and record.spent_seconds >= limit
+    return f"has used its time limit of {duration(limit)}." if is_used and limit is not None else ""
+
+
+def values(record: SweepRecord, results: Results) -> dict[str, Any]:
+    """A sweep as plain JSON values."""
+    return {
+        **overview(record),
+        "grid": _grid(record.grid),
+        "cells": [json_value(as_json(results, cell)) for cell in results.cells],
+    }
+
+
+def overview(record: SweepRecord) -> dict[str, Any]:
+    """A sweep without its cells, as plain JSON values."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "status": status(record),
+        "created": record.created.isoformat(),
+        "ammeter": record.ammeter,
+        "device_name": record.device_name,
+        "plan": record.plan.model_dump(mode="json"),
+        "spent_seconds": record.spent_seconds,
+    }
+
+
+def status(record: SweepRecord) -> str:
+    """What became of a sweep, in a word."""
+    if record.is_claimed:
+        return "running"
+    if record.ended is None:
+        return "stopped"
+    return "finished" if record.problem is None else "failed"
+
+
+def _grid(grid: Grid) -> dict[str, Any]:
+    axes = [{"key": axis.key, "title": axis.title, "values": list(axis.values)} for axis in grid.axes]
+    return {"base": grid.base, "axes": axes, "compared": grid.axes[grid.compared].key}
+
+
+def show_list(records: Sequence[SweepRecord]) -> None:
+    """Saved sweeps, a line for each."""
+    headings = ("Id", "Name", "Status", "When", "Swept", "Cells", "Runs")
+    rows = [
+        (
+            record.id,
+            record.name,
+            status(record),
+            output.when(record.created),
+            ", ".join(axis.title for axis in record.grid.axes),
+            f"{record.grid.size:,}",
+            f"{sum(len(cell.runs) for cell in record.cells):,}",
+        )
+        for record in records
+    ]
+    output.table(headings, rows, ("Cells", "Runs"))

@@ -1,0 +1,162 @@
+"""Connections to a package server: proxies and certificates as the system has them, and ends on request."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+import weakref
+from contextlib import suppress
+from functools import cached_property
+from http.client import HTTPMessage, HTTPResponse
+from typing import IO, Any
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import Request
+
+from engine import __version__
+from engine.experiment.problem import Problem, ProblemError
+from engine.installation import problems
+
+_PATIENCE_SECONDS = 30.0
+_FORBIDS = (401, 403)
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_TUNNEL = "Tunnel connection failed: "
+"""How http.client begins what a proxy answered."""
+
+
+class Broken(Exception):  # noqa: N818 - it is tried again
+    """A connection that may work when it is tried again; str() is a sentence without its full stop."""
+
+
+class RefusedError(ProblemError):
+    """The server wants a name and a password, or forbids access."""
+
+
+class Connections:
+    """Opens addresses, with the name and password of `mirror` at its host; `close` ends every read."""
+
+    def __init__(self, mirror: str | None = None) -> None:
+        self._mirror = urlsplit(mirror or "")
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def open(self, address: str, headers: dict[str, str]) -> HTTPResponse:
+        """The server's answer. Raises Broken, and ProblemError where trying again would not help."""
+        parts = urlsplit(address)
+        host = parts.hostname or address
+        request = Request(address, headers={"User-Agent": f"Ammeter/{__version__}", **headers})
+        if self._mirror.username and parts.hostname == self._mirror.hostname:
+            name_and_password = f"{unquote(self._mirror.username)}:{unquote(self._mirror.password or '')}"
+            encoded = base64.b64encode(name_and_password.encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {encoded}")
+        try:
+            answer = self._opener.open(request, timeout=_PATIENCE_SECONDS)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code in _PASSING:
+                raise Broken(f"{host} answers with HTTP {error.code}") from None
+            if error.code in _FORBIDS:
+                raise RefusedError(problems.refused(host, error.code)) from None
+            raise ProblemError(_of_status(error.code, address, host)) from None
+        except ValueError as error:  # what it redirects to is no address, or no name of a server
+            raise ProblemError(problems.no_address(host)) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise self.broken(error, host) from error
+        assert isinstance(answer, HTTPResponse)
+        return answer
+
+    def broken(self, error: Exception, host: str) -> Broken | ProblemError:
+        """The end of a connection in words."""
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        text = str(reason)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return ProblemError(problems.untrusted(host))
+        if text.startswith(f"{_TUNNEL}407"):
+            return ProblemError(problems.proxy_refused())
+        if text.startswith(_TUNNEL):
+            return Broken(f"the proxy does not connect to {host}")
+        if isinstance(reason, TimeoutError):
+            return Broken(f"{host} does not answer")
+        if isinstance(reason, ConnectionRefusedError | socket.gaierror):
+            return Broken(f"{host} cannot be reached")
+        return Broken(f"the connection to {host} was cut")
+
+    def close(self) -> None:
+        """Ends all connections, also those that another thread reads from."""
+        with self._lock:
+            for connection in list(self._sockets):
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _keep(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._sockets.add(connection)
+
+    @cached_property
+    def _opener(self) -> urllib.request.OpenerDirector:
+        keep = self._keep
+
+        def kept(kind: Any) -> Any:
+            class Kept(kind):  # type: ignore[misc] # either kind of connection
+                def connect(self) -> None:
+                    super().connect()
+                    keep(self.sock)
+
+            return Kept
+
+        class PlainHandler(urllib.request.HTTPHandler):
+            def http_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(kept(http.client.HTTPConnection), req)
+
+        class EncryptedHandler(urllib.request.HTTPSHandler):
+            def https_open(self, req: Request) -> HTTPResponse:
+                return self.do_open(kept(http.client.HTTPSConnection), req, context=_trust())
+
+        return urllib.request.build_opener(PlainHandler, EncryptedHandler, _Redirection)
+
+
+class _Redirection(urllib.request.HTTPRedirectHandler):
+    """Follows to addresses of servers only, not to FTP. Raises ValueError for others."""
+
+    def http_error_302(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        address = headers.get("Location") or headers.get("URI") or req.full_url
+        with suppress(ValueError):
+            if is_address(urljoin(req.full_url, address)):
+                return super().http_error_302(req, fp, code, msg, headers)
+        fp.close()
+        raise ValueError(address)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def is_address(text: str) -> bool:
+    """True for an address of a web server or of a file on it."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        return False
+
+
+def _of_status(status: int, address: str, host: str) -> Problem:
+    if status == http.client.PROXY_AUTHENTICATION_REQUIRED:
+        return problems.proxy_refused()
+    if status in (http.client.NOT_FOUND, http.client.GONE):
+        file = unquote(urlsplit(address).path.rpartition("/")[2])
+        remedy = f"Check the mirror's address if you gave one, or {problems.OTHER_SOURCE}."
+        return problems.download(f"{file} is not at {host} (HTTP 404).", remedy)
+    return problems.answered(host, status)
+
+
+def _trust() -> ssl.SSLContext:
+    """The system's certificates, which Python finds on few systems, or those that the user names."""
+    if "SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ:
+        return ssl.create_default_context()
+    import truststore
+
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,0 +1,120 @@
+"""Whether an installation goes on, waits or ends, as asked from another thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.installation.problems import writing
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """The installation was asked to end."""
+
+
+class Control:
+    """What the user asks of an installation in progress; all of it from any thread."""
+
+    def __init__(self) -> None:
+        self._goes_on = threading.Event()
+        self._goes_on.set()
+        self._stopped = threading.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._goes_on.is_set()
+
+    def pause(self) -> None:
+        self._goes_on.clear()
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+
+    def stop(self) -> None:
+        """Ends a pause too."""
+        self._stopped.set()
+        self._goes_on.set()
+
+    def check(self) -> None:
+        """Waits while it is paused. Raises Stopped."""
+        self._goes_on.wait()
+        if self.is_stopped:
+            raise Stopped
+
+    def sleep(self, seconds: float) -> None:
+        """Waits, but no longer than until it is stopped. Raises Stopped."""
+        if self._stopped.wait(seconds):
+            raise Stopped
+
+
+IN_USE = "in-use"
+"""In an installation's folder: locked by every worker that has it on its path."""
+
+
+@contextmanager
+def sole(folder: Path) -> Iterator[None]:
+    """Keeps others from changing the engines' folder. Raises ProblemError where somebody does."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "lock").open("ab")
+    with file:
+        if not _locked(file.fileno(), shared=False):
+            message = "The engine is being set up by another Ammeter, or in another window."
+            raise ProblemError(request_problem(message, "Wait until that has ended, or stop it there."))
+        yield
+
+
+def mark_in_use(place: Path) -> None:
+    """Keeps an installation from being removed until this process ends."""
+    # where nothing can be written, nothing can be removed either
+    with suppress(OSError):
+        # closed by the system
+        _locked(os.open(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
+
+
+def is_in_use(place: Path) -> bool:
+    """True while a worker has the installation on its path."""
+    path = place / IN_USE
+    try:
+        if sys.platform == "win32":
+            # which refuses this while the file is open
+            path.unlink(missing_ok=True)
+            return False
+        with path.open("ab") as file:
+            return not _locked(file.fileno(), shared=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(descriptor: int, *, shared: bool) -> bool:
+        if shared:
+            return True
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(descriptor: int, *, shared: bool) -> bool:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,272 @@
+"""Fetches wheels: several at once, each verified, resumed after a cut, a pause or a kill.
+
+uv throws a half-fetched wheel away, and torch's are hundreds of megabytes, so this is not left to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from engine.experiment.paths import part_path
+from engine.experiment.problem import ProblemError, request_problem
+from engine.installation import problems
+from engine.installation.connection import Broken, Connections
+from engine.installation.control import Control, Stopped
+from engine.installation.wanted import Fetched, Plan, Wheel
+
+_AT_ONCE = 3
+_PIECE_BYTES = 2**18
+_EVENT_SECONDS = 0.2
+_AVERAGE_SECONDS = 5.0
+_LEAST_AVERAGE_SECONDS = 1.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.5, 30.0
+
+
+def wheel_path(wheel: Wheel, folder: Path) -> Path:
+    """Where the wheel lies once it is fetched: in `folder`, or where it is if its address is a file's."""
+    parts = urlsplit(wheel.address)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" else folder / wheel.filename
+
+
+class Downloads:
+    """Fetches the wheels of a plan into a folder; for one use.
+
+    A cut connection is tried again until the user stops.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, control: Control) -> None:
+        self._folder, self._control = folder, control
+        self._connections = Connections(plan.wanted.source.mirror)
+        # the largest first, so that it does not come alone at the end
+        wheels = sorted(plan.wheels, key=lambda wheel: -wheel.size_bytes)
+        self._files = [_File(wheel, wheel_path(wheel, folder)) for wheel in wheels]
+        self._waiting = iter(self._files)
+        self._error: Exception | None = None
+        self._is_over = False
+
+    def fetch(self) -> Iterator[Fetched]:
+        """Some five events a second until all wheels are there. Raises ProblemError, and Stopped."""
+        with problems.writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(_AT_ONCE)]
+        for thread in threads:
+            thread.start()
+        speed = _Speed()
+        try:
+            while alive := [thread for thread in threads if thread.is_alive()]:
+                alive[0].join(_EVENT_SECONDS)
+                if self._control.is_paused:
+                    self._connections.close()
+                    speed = _Speed()
+                self._control.check()
+                if self._error is not None:
+                    raise self._error
+                yield self._state(speed)
+            if self._error is not None:
+                raise self._error
+            yield self._state(speed)
+        finally:
+            self._is_over = True
+            # a read from a silent server ends too; a thread that is still connecting writes nothing any more
+            self._connections.close()
+            for thread in threads:
+                thread.join(_EVENT_SECONDS)
+
+    def _state(self, speed: _Speed) -> Fetched:
+        total = sum(file.wheel.size_bytes for file in self._files)
+        done = sum(file.done for file in self._files)
+        per_second = speed.at(sum(file.received for file in self._files))
+        at_work = [file for file in self._files if file.is_at_work]
+        return Fetched(
+            done_bytes=done,
+            total_bytes=total,
+            bytes_per_second=per_second,
+            seconds_left=(total - done) / per_second if per_second else None,
+            file=at_work[0].wheel.filename if at_work else "",
+            retry=next((file.retry for file in at_work if file.retry is not None), None),
+        )
+
+    def _work(self) -> None:
+        try:
+            # several threads may take the next of a list's iterator
+            while self._error is None and (file := next(self._waiting, None)) is not None:
+                file.is_at_work = True
+                self._fetch(file)
+                file.is_at_work = False
+        except Stopped:
+            return
+        except Exception as error:  # noqa: BLE001 - raised again where the events are read
+            self._error = error
+
+    def _fetch(self, file: _File) -> None:
+        """Fetches a wheel; one with other content than the index promises is fetched once more."""
+        if file.path.is_file():
+            self._read(file, file.path)
+            if file.is_right:
+                return
+        if file.path.parent != self._folder:
+            message = f"{file.path.name} in {file.path.parent} is not whole, or is no longer there."
+            raise ProblemError(request_problem(message, "Copy it there again.", value=file.path))
+        with problems.writing(self._folder):
+            file.path.unlink(missing_ok=True)
+        for _ in range(2):
+            self._receive_all(file)
+            if file.is_right:
+                with problems.writing(self._folder):
+                    file.part.replace(file.path)
+                return
+            with problems.writing(self._folder):
+                file.part.unlink()
+        what = f"{file.wheel.filename} from {file.host}"
+        message = f"{what} is not what the index promises: it was fetched twice, and its SHA-256 is wrong."
+        remedy = f"Something on the way changes it: use another network, or {problems.OTHER_SOURCE}."
+        raise ProblemError(problems.download(message, remedy))
+
+    def _receive_all(self, file: _File) -> None:
+        file.begin()
+        if file.part.is_file() and file.wheel.sha256 is not None:
+            self._read(file, file.part)
+        wait, before = _FIRST_WAIT_SECONDS, file.done
+        while file.done < file.wheel.size_bytes:
+            self._check()
+            try:
+                self._receive(file)
+            except Broken as broken:
+                if self._control.is_paused:
+                    continue
+                text = str(broken)
+                file.retry = f"{text[:1].upper()}{text[1:]}; trying again."
+                if file.done > before:
+                    wait = _FIRST_WAIT_SECONDS
+                before = file.done
+                self._wait(wait)
+                wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+
+    def _receive(self, file: _File) -> None:
+        """Receives from where the part ends, until its end or a pause. Raises Broken."""
+        try:
+            with self._connections.open(file.wheel.address, file.headers) as answer:
+                if answer.status != http.client.PARTIAL_CONTENT:
+                    # the server ignores ranges, or there is nothing to go on with
+                    file.begin()
+                elif not file.goes_on_with(answer):
+                    file.begin()
+                    raise Broken(f"{file.host} has another {file.wheel.filename} by now")
+                file.etag = answer.headers.get("ETag")
+                self._write(file, answer)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._connections.broken(error, file.host) from error
+        if file.done < file.wheel.size_bytes and not self._control.is_paused:
+            raise Broken(f"the connection to {file.host} was cut")
+
+    def _write(self, file: _File, answer: http.client.HTTPResponse) -> None:
+        with problems.writing(self._folder), file.part.open("ab" if file.done else "wb") as part:
+            while file.done <= file.wheel.size_bytes and not self._control.is_paused:
+                try:
+                    piece = answer.read1(_PIECE_BYTES)
+                except (OSError, http.client.HTTPException) as error:
+                    raise self._connections.broken(error, file.host) from error
+                self._check()
+                if not piece:
+                    break
+                part.write(piece)
+                file.take(piece)
+                file.received += len(piece)
+                file.retry = None
+            part.flush()
+            os.fsync(part.fileno())
+
+    def _read(self, file: _File, path: Path) -> None:
+        """Takes what is on the disk already."""
+        file.begin()
+        with problems.writing(self._folder), path.open("rb") as present:
+            while piece := present.read(_PIECE_BYTES):
+                self._check()
+                file.take(piece)
+        if file.done > file.wheel.size_bytes:
+            file.begin()
+
+    def _check(self) -> None:
+        """Waits while it is paused. Raises Stopped, also where nobody reads the events any more."""
+        while self._control.is_paused and not self._is_over:
+            self._control.sleep(_EVENT_SECONDS)
+        if self._is_over or self._control.is_stopped:
+            raise Stopped
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._check()
+            self._control.sleep(min(seconds, _EVENT_SECONDS))
+
+
+class _File:
+    """A wheel on its way, and what is known of the content so far."""
+
+    def __init__(self, wheel: Wheel, path: Path) -> None:
+        self.wheel, self.path = wheel, path
+        self.part = part_path(path)
+        self.host = urlsplit(wheel.address).hostname or wheel.address
+        self.is_at_work = False
+        self.received = 0
+        """Over the network; what is done may come from an earlier attempt."""
+        self.retry: str | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all content."""
+        self.done, self.etag = 0, None
+        self._digest = hashlib.sha256()
+
+    etag: str | None
+    """The server's name for the version of the file that has been received in part."""
+
+    def take(self, piece: bytes) -> None:
+        self.done += len(piece)
+        self._digest.update(piece)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether this is the wheel, as far as the index tells."""
+        sha256 = self.wheel.sha256
+        return self.done == self.wheel.size_bytes and (sha256 is None or self._digest.hexdigest() == sha256)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of the request for the rest. Without a hash only the server knows what it is the rest of."""
+        headers = {"Accept-Encoding": "identity"}
+        if self.done and (self.wheel.sha256 is not None or self.etag is not None):
+            headers["Range"] = f"bytes={self.done}-"
+            if self.etag is not None:
+                headers["If-Range"] = self.etag
+        return headers
+
+    def goes_on_with(self, answer: http.client.HTTPResponse) -> bool:
+        """Whether the answer is the rest of the file."""
+        span, _, total = answer.headers.get("Content-Range", "").partition("/")
+        return span.startswith(f"bytes {self.done}-") and total in ("*", str(self.wheel.size_bytes))
+
+
+class _Speed:
+    """A moving average over the last seconds."""
+
+    def __init__(self) -> None:
+        self._moments: deque[tuple[float, int]] = deque()
+
+    def at(self, received: int) -> float | None:
+        """The bytes per second now that so many are received; None until it is known."""
+        now = time.monotonic()
+        self._moments.append((now, received))
+        while now - self._moments[0][0] > _AVERAGE_SECONDS:
+            self._moments.popleft()
+        before, then = self._moments[0]
+        return (received - then) / (now - before) if now - before >= _LEAST_AVERAGE_SECONDS else None

@@ -1,1 +1,0 @@
-"""Fetching from package indexes: connections, resumable downloads, and uv."""

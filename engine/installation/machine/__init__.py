@@ -1,1 +1,0 @@
-"""This machine, and the builds of torch that fit it."""

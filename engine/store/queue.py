@@ -1,0 +1,262 @@
+"""The saved queue, which survives its window, and which process may train a run or carry on other work."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine import Later
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.store.connection import Connection
+from engine.store.record import Status
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
+
+RUN = "run"
+"""The kind of an item that is a run; an order has a kind of its own."""
+
+# psutil derives the start from the boot time, which shifts a little when the clock is set
+_START_TOLERANCE_SECONDS = 2.0
+
+
+class Owner(BaseModel):
+    """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    boot: str
+    pid: int
+    started: float
+
+    @property
+    def is_gone(self) -> bool:
+        """True once the process has certainly ended; False for another host's, where that cannot be known."""
+        if self.host != socket.gethostname():
+            return False
+        if self.boot != _boot_id():
+            return True
+        try:
+            started = psutil.Process(self.pid).create_time()
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.AccessDenied:
+            return False
+        return abs(started - self.started) > _START_TOLERANCE_SECONDS
+
+
+def owner_from(text: str) -> Owner | None:
+    """The owner saved with a run; None if another version wrote it in another form."""
+    try:
+        return Owner.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+@functools.cache
+def this_process() -> Owner:
+    """This process. Read once: setting the clock would change its start."""
+    process = psutil.Process()
+    return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
+
+
+@functools.cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def me() -> str:
+    """This process, as a column `owner` has it."""
+    return this_process().model_dump_json()
+
+
+def may_take(owner: str) -> bool:
+    """True for what this process owns, or one that is gone."""
+    known = owner_from(owner)
+    return known is not None and (known == this_process() or known.is_gone)
+
+
+def is_deserted(owner: str) -> bool:
+    """True where the process has certainly ended; another host's counts as living."""
+    known = owner_from(owner)
+    return known is not None and known.is_gone
+
+
+def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+    """The columns that decide who may train a run. Raises ProblemError of kind STORE where it is gone."""
+    columns = "name, status, owner, comparison, environment"
+    statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
+    row: sqlite3.Row | None = connection.execute(statement, (run_id,)).fetchone()
+    if row is None:
+        message = f"Run {run_id} is no longer among the saved runs."
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))
+    return row
+
+
+def check_turn(connection: sqlite3.Connection, run_id: str) -> None:
+    """Raises ProblemError for a run that is not queued, or in the queue of another process that lives."""
+    row = row_of(connection, run_id)
+    if row["status"] != Status.QUEUED:
+        message = f"{row['name']} is {row['status']}, not queued."
+        raise ProblemError(request_problem(message, "Start it as a new run.", key="run"))
+    if not may_take(row["owner"]):
+        message = f"{row['name']} waits in the queue of another Ammeter."
+        raise ProblemError(request_problem(message, "Start it there, or start a new run.", key="run"))
+
+
+def leave(connection: sqlite3.Connection, key: str) -> None:
+    """Takes an item out of the queue, in the transaction in which it begins or is withdrawn."""
+    connection.execute("DELETE FROM waiting WHERE key = ?", (key,))
+
+
+@dataclass(frozen=True)
+class WaitingItem:
+    """A run, whose id is the `key`, or an order, which is made again from `request` (JSON)."""
+
+    key: str
+    kind: str
+    title: str
+    request: str = ""
+    is_held: bool = False
+
+
+class Waiting:
+    """The queues of all windows on this store; all but `claimable` and `claim` is about this process's own.
+
+    An item leaves in the transaction in which its work is marked as begun. Every method raises ProblemError
+    of kind STORE when the file fails.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, items: Sequence[WaitingItem], *, goes_first: bool = False) -> None:
+        """Adds items at the end, or at the front; an item that waits already is moved there."""
+        with self._connection.writing() as connection:
+            _insert(connection, items, goes_first=goes_first)
+
+    def keys(self) -> tuple[str, ...]:
+        """The keys of what waits in this process, next first."""
+        statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
+        return tuple(row["key"] for row in self._connection.read(statement, (me(),)))
+
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Gives these items this order."""
+        with self._connection.writing() as connection:
+            connection.executemany(
+                "UPDATE waiting SET position = ? WHERE key = ?",
+                [(place, key) for place, key in enumerate(keys)],
+            )
+
+    def hold(self, key: str, is_held: bool) -> None:
+        """Holds an item back, or releases it."""
+        with self._connection.writing() as connection:
+            connection.execute("UPDATE waiting SET is_held = ? WHERE key = ?", (is_held, key))
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Takes items out; runs stay queued among the saved runs."""
+        with self._connection.writing() as connection:
+            for key in keys:
+                leave(connection, key)
+
+    def claimable(self) -> tuple[WaitingItem, ...]:
+        """What this process may take, next first: its own items, and those whose process is gone.
+
+        Queued runs without a place in the queue come last, oldest first.
+        """
+        with self._connection.reading() as connection:
+            placed = connection.execute(
+                "SELECT waiting.* FROM waiting LEFT JOIN runs ON runs.id = key WHERE kind != ?"
+                " OR (status = 'queued' AND deleted IS NULL) ORDER BY position",
+                (RUN,),
+            ).fetchall()
+            others = connection.execute(
+                "SELECT id AS key, ? AS kind, name AS title, '' AS request, 0 AS is_held, owner FROM runs"
+                " WHERE status = 'queued' AND deleted IS NULL AND sweep IS NULL"
+                " AND id NOT IN (SELECT key FROM waiting) ORDER BY number",
+                (RUN,),
+            ).fetchall()
+        may_take_cached = functools.cache(may_take)
+        return tuple(
+            WaitingItem(row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]))
+            for row in (*placed, *others)
+            if may_take_cached(row["owner"])
+        )
+
+    def claim(self, items: Sequence[WaitingItem]) -> tuple[Problem, ...]:
+        """Takes items over from processes that are gone, to the end of this one's queue.
+
+        Returns the problems of those that are no longer there to take.
+        """
+        claimed, problems = [], []
+        # together, so that a kill leaves them in their order
+        with self._connection.writing() as connection:
+            for item in items:
+                try:
+                    _claim(connection, item)
+                except ProblemError as error:
+                    problems.append(error.problem)
+                else:
+                    claimed.append(item)
+            _insert(connection, claimed)
+        return tuple(problems)
+
+    @property
+    def rests(self) -> bool:
+        """True if this queue, or that of a window that is gone, was to begin nothing until told to go on."""
+        rows = self._connection.read("SELECT owner FROM resting_queues")
+        return any(may_take(row["owner"]) for row in rows)
+
+    @rests.setter
+    def rests(self, rests: bool) -> None:
+        with self._connection.writing() as connection:
+            for row in connection.execute("SELECT owner FROM resting_queues").fetchall():
+                if may_take(row["owner"]):
+                    connection.execute("DELETE FROM resting_queues WHERE owner = ?", (row["owner"],))
+            if rests:
+                connection.execute("INSERT INTO resting_queues (owner) VALUES (?)", (me(),))
+
+
+def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
+    if item.kind == RUN:
+        check_turn(connection, item.key)
+        connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), item.key))
+        return
+    row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
+    if row is None:
+        message = f"“{item.title}” is no longer in the queue."
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Order it anew."))
+    if not may_take(row["owner"]):
+        message = f"“{item.title}” waits in the queue of another Ammeter."
+        raise ProblemError(request_problem(message, "Take it out of the queue there.", key="queue"))
+
+
+def _insert(
+    connection: sqlite3.Connection, items: Sequence[WaitingItem], *, goes_first: bool = False
+) -> None:
+    first, last = connection.execute(
+        "SELECT coalesce(min(position), 0), coalesce(max(position), 0) FROM waiting"
+    ).fetchone()
+    start = first - len(items) if goes_first else last + 1
+    connection.executemany(
+        "INSERT OR REPLACE INTO waiting (key, position, kind, title, request, is_held, owner, created)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (item.key, start + place, item.kind, item.title, item.request, item.is_held, me(), time.time())
+            for place, item in enumerate(items)
+        ],
+    )

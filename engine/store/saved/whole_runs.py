@@ -1,0 +1,161 @@
+"""A whole saved run as it travels between stores: its row, events, samples and pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from engine.curves import Columns
+from engine.protocol.events import Event, Failed, Finished, to_line
+from engine.protocol.pictures import ContactSheet
+from engine.store import checkpoints, journal, samples
+from engine.store.edits import bring_back, is_deleted
+from engine.store.queue import me
+from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
+from engine.store.recording import summary_of
+from engine.store.schema import insert
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A run with all that was recorded of it; checkpoints stay where they are.
+
+    `comparison` is the run's, `pictures` are some of its training pictures. All columns, `step` too, are
+    float64.
+    """
+
+    record: RunRecord
+    events: tuple[Event, ...]
+    columns: Columns
+    comparison: ComparisonRecord | None = None
+    pictures: ContactSheet | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The id of an added run. `is_new`: it was not among the saved runs before.
+
+    `is_copy`: its id was taken by another run, or by another state of it, so it got a new one.
+    """
+
+    id: str
+    is_new: bool
+    is_copy: bool
+
+
+def add(connection: sqlite3.Connection, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
+    """Adds runs that are over, numbered in their order; returns an `Arrival` for each.
+
+    A run that had not ended counts as interrupted: another program trained it. A run that is here already is
+    left as it is, or restored if it was deleted.
+    """
+    return tuple(_add(connection, closed(run)) for run in runs)
+
+
+def _add(connection: sqlite3.Connection, run: WholeRun) -> Arrival:
+    known, mark = run.record.id, fingerprint(run)
+    # the id of a copy follows from the run's content, so that the copy is recognized again
+    ids = (known, mark[: len(known)])
+    for run_id in ids:
+        saved = _read(connection, run_id)
+        if saved is None:
+            break
+        if fingerprint(closed(saved)) == mark:
+            was_deleted = is_deleted(connection, run_id)
+            if was_deleted:
+                bring_back(connection, [run_id])
+            return Arrival(run_id, is_new=was_deleted, is_copy=run_id != known)
+    else:
+        run_id = secrets.token_hex(6)
+    _insert(connection, run, run_id)
+    return Arrival(run_id, is_new=True, is_copy=run_id != known)
+
+
+def _insert(connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
+    record = run.record
+    is_copy = run_id != record.id
+    # a copy in the same comparison would count as one repeat more
+    comparison = None if is_copy else run.comparison
+    if comparison is not None:
+        values = (comparison.id, comparison.title, comparison.created.timestamp(), comparison.ammeter)
+        statement = "INSERT OR IGNORE INTO comparisons (id, title, created, ammeter) VALUES (?, ?, ?, ?)"
+        connection.execute(statement, values)
+    insert(
+        connection,
+        "runs",
+        id=run_id,
+        number=connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0],
+        name=f"{record.name} (imported)" if is_copy else record.name,
+        status=record.status.value,
+        created=record.created.timestamp(),
+        started=record.started.timestamp() if record.started else None,
+        ended=record.ended.timestamp() if record.ended else None,
+        experiment=record.experiment.to_json(),
+        environment=record.environment.model_dump_json() if record.environment else None,
+        summary=record.summary.model_dump_json() if record.summary else None,
+        problem=record.problem.model_dump_json() if record.problem else None,
+        detail=record.detail,
+        comparison=comparison.id if comparison else None,
+        label=record.label,
+        total_steps=record.total_steps,
+        tags=json.dumps(record.tags, ensure_ascii=False),
+        note=record.note,
+        owner=me(),
+    )
+    journal.append(connection, run_id, run.events)
+    samples.append(connection, run_id, run.columns)
+    if run.pictures is not None:
+        journal.put(connection, run_id, run.pictures)
+
+
+def closed(run: WholeRun) -> WholeRun:
+    """The run as one that is over, with a summary; the same run always gives the same."""
+    record = run.record
+    if record.status.is_over and record.summary is not None:
+        return run
+    ending = next((event for event in run.events if isinstance(event, Finished | Failed)), None)
+    summary = record.summary or summary_of(run.events, [run.columns])
+    ended = record.ended or (record.started or record.created) + timedelta(seconds=summary.seconds)
+    status = Status.INTERRUPTED if ending is None else checkpoints.status_after(ending)
+    if record.status.is_over:
+        status = record.status
+    return replace(run, record=replace(record, status=status, summary=summary, ended=ended))
+
+
+def fingerprint(run: WholeRun) -> str:
+    """Identifies a run by what was trained and measured, not by the user's names, tags and notes.
+
+    Nor by its pictures, which an older Ammeter did not keep.
+    """
+    record = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
+    measured = {key: value for key, value in record.items() if key not in _WRITTEN_BY_USER}
+    digest = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())
+    for event in run.events:
+        digest.update(to_line(event))
+    for name, values in sorted(run.columns.items()):
+        digest.update(name.encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+_WRITTEN_BY_USER = ("id", "name", "label", "comparison", "tags", "note")
+
+
+def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:
+    row = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?", (run_id,)).fetchone()
+    if row is None:
+        return None
+    record = run_from(row)
+    statement = "SELECT id, title, created, ammeter FROM comparisons WHERE id = ?"
+    comparison = connection.execute(statement, (record.comparison,)).fetchone()
+    return WholeRun(
+        record=record,
+        events=journal.events_of(connection, run_id),
+        columns=samples.samples_of(connection, run_id),
+        comparison=comparison_from(comparison) if comparison is not None else None,
+    )

@@ -1,1 +1,0 @@
-"""The views whose answer is words: the first NaN, and the fewest FP32 modules."""

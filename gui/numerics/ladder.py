@@ -1,0 +1,293 @@
+"""The view of the ladder: losses by step, where the rungs part from FP32, and their errors by module."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+
+from engine.experiment.catalog import Precision
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
+from engine.words.numbers import NONE
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+from gui.widgets import ElidedLabel, draw_marker, label, set_text
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.labels import breakable
+from gui.widgets.messages import OfferedView
+from gui.widgets.shortcuts import tab_after
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import FAINT, GROWS, PLAIN, number_column
+from gui.widgets.table.result_table import ROW_HEIGHT
+
+if TYPE_CHECKING:
+    from gui.numerics.ladder_plot import LadderPlot
+
+_ABOUT = (
+    "Each rung trains the same model from the same weights on the same batches; only its precision differs."
+)
+_NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
+_COLUMNS: tuple[Column[Rung], ...] = (
+    Column(
+        "Rung",
+        lambda rung: rung.label,
+        tip="One precision, from the same weights and on the same batches as FP32",
+        width=140,
+        look=lambda rung: Look(mark=rung.precision),
+    ),
+    number_column(
+        "Parts at step",
+        lambda rung: rung.parts_at,
+        "{:,}".format,
+        "The first step whose loss, and those after it, lie outside of FP32's band",
+        width=92,
+        absent="never",
+        look=lambda rung: FAINT if rung.parts_at is None else Look(600),
+    ),
+    Column(
+        "First module",
+        lambda rung: NONE if rung.first_module is None else module_title(rung.first_module),
+        tip="The first module of the forward pass whose output parts from FP32's, in a step of equal weights",
+        widest=GROWS,
+        look=lambda rung: FAINT if rung.first_module is None else PLAIN,
+    ),
+    number_column(
+        "Skipped",
+        lambda rung: rung.skipped,
+        "{:,}".format,
+        "How often the loss scaler skipped a step, which is then made again at the lower scale",
+        width=66,
+    ),
+)
+
+
+class LadderView(OfferedView):
+    """`wanted` asks for the ladder."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "From which step on does a precision part from FP32?",
+            "FP32 several times, FP16 without and with loss scaler, and BF16, from the same weights and on "
+            "the same batches: where the losses part, and at which module.",
+            "Run the ladder",
+            "Trains the form's experiment for some steps in each precision",
+        )
+        self.sentence, self.notes, self.rung_sentence = (
+            label("", role, wraps=True) for role in ("strong", "hint", "body")
+        )
+        self.errors = ErrorTable()
+        self.rungs = ResultTable[Rung](
+            "Rungs",
+            _COLUMNS,
+            key=lambda rung: rung.label,
+            about=lambda rung: rung.sentence or rung.label,
+            selects_one=True,
+            whole=True,
+        )
+        self.rungs.selected.connect(self._show_rung)
+        self._errors_of = ElidedLabel("", "unit")
+        self._side, body, rungs = self._make_side(), QWidget(), QFrame()
+        rungs.setProperty("surface", "panel")
+        in_column(self.rungs, parent=rungs, margins=1)
+        self._left = in_column(rungs, spacing=8)
+        head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
+        below = in_row(wide(self._left), self._side, spacing=8)
+        in_column(head, wide(below), parent=body, margins=(0, 8, 0, 0), spacing=8)
+        self.addWidget(body)
+        self.show_ladder(None)
+
+    @cached_property
+    def plot(self) -> LadderPlot:
+        """Made with the first ladder: it would slow the window's start."""
+        from gui.numerics.ladder_plot import LadderPlot
+
+        plot = LadderPlot()
+        self._left.insertWidget(0, plot, 1)
+        tab_after(self.empty, plot)
+        return plot
+
+    def show_ladder(self, ladder: Ladder | None) -> None:
+        """Shows the ladder, the first rung that parts chosen; None says what there would be to see."""
+        self.show_page(is_known=ladder is not None)
+        if ladder is None:
+            return
+        set_text(self.sentence, ladder.sentence)
+        set_text(self.notes, breakable("\n".join(ladder.notes)))
+        self.notes.setVisible(bool(ladder.notes))
+        self._side.setVisible(bool(ladder.rungs))
+        self.plot.show_ladder(ladder)
+        self.rungs.show_rows(ladder.rungs)
+        parted = (place for place, rung in enumerate(self.rungs.rows()) if rung.parts_at is not None)
+        self.rungs.clearSelection()
+        self.rungs.selectRow(next(parted, 0))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._side.setFixedWidth(_NARROW_SIDE if event.size().width() < _NARROW else _WIDE_SIDE)
+
+    def _make_side(self) -> QWidget:
+        side = QFrame()
+        side.setProperty("surface", "panel")
+        head = in_row(
+            label("Errors by module", "panelTitle"), wide(self._errors_of), margins=(11, 10, 11, 0), spacing=8
+        )
+        inner, words = QWidget(), QScrollArea()
+        in_column(self.rung_sentence, self.notes, Stretch(1), parent=inner, margins=(11, 0, 11, 8), spacing=6)
+        words.setWidgetResizable(True)
+        words.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        words.setAccessibleName("The chosen rung in words")
+        words.setWidget(inner)
+        in_column(head, Placed(self.errors, 3), Placed(words, 2), parent=side, margins=1, spacing=8)
+        return side
+
+    def _show_rung(self, rungs: tuple[Rung, ...]) -> None:
+        for rung in rungs:
+            self._errors_of.set_whole_text(f"{rung.label}, first step")
+            set_text(self.rung_sentence, breakable(rung.sentence))
+            self.errors.show_rung(rung)
+            self.plot.show_band(rung)
+
+
+_PICTURE_TIP = (
+    "How far the module's output is from FP32's, as a part of it, in one step from equal weights; "
+    "the thin line is what rounding explains"
+)
+_PADDING = 10
+_USUAL = (-6, 0)
+"""Powers of ten in view where no error is known."""
+
+
+def error_text(error: float) -> str:
+    """An error in per cent: "0.04 %", "12 %"; powers of ten where it is very small."""
+    percent = 100 * error
+    if not math.isfinite(percent):
+        return "∞" if math.isinf(percent) else "NaN"
+    if percent and percent < 0.001:
+        return f"{percent:.0e} %".replace("e-0", "e-")
+    return f"{percent:.2g} %" if percent < 100 else f"{percent:,.0f} %"
+
+
+class _Error(NamedTuple):
+    """A module's error, and its place in the forward pass. `is_first`: the first that parts from FP32."""
+
+    place: int
+    error: ModuleError
+    is_first: bool
+
+    @property
+    def name(self) -> str:
+        return module_title(self.error.module)
+
+    def words(self) -> str:
+        explained = self.error.explained_error
+        own = "" if explained is None else f", of which rounding explains {error_text(explained)}"
+        first = ". The first module that parts from FP32" if self.is_first else ""
+        return f"{self.name}: {error_text(self.error.relative_error)}{own}{first}"
+
+    def look(self) -> Look:
+        return Look(600) if self.is_first else Look(ink="text2")
+
+
+class ErrorTable(ResultTable[_Error]):
+    """The errors of a rung's modules in the order of the forward pass, as dots on a logarithmic scale.
+
+    It is scrolled to the first module that parts from FP32.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("Errors by module", about=_Error.words, key=lambda row: row.error.module)
+        self.setMinimumHeight(3 * ROW_HEIGHT)
+
+    def show_rung(self, rung: Rung) -> None:
+        """Shows the errors of a rung's modules."""
+        rows = [
+            _Error(place, error, error.module == rung.first_module) for place, error in enumerate(rung.errors)
+        ]
+        axis, order = _Axis.of(rung), "In the order of the forward pass"
+        dots = Column[_Error]("", lambda row: "", lambda row: row.place, _PICTURE_TIP, axis.paint_dot)
+        self.show_rows(
+            rows,
+            (
+                Column("Module", lambda row: row.name, tip=order, width=80, widest=150, look=_Error.look),
+                replace(dots, width=80, widest=GROWS, paint_heading=axis.paint_heading),
+                number_column(
+                    "Error",
+                    lambda row: row.error.relative_error,
+                    error_text,
+                    "The error in per cent of the output",
+                    look=_Error.look,
+                ),
+            ),
+        )
+        first = next((place for place, row in enumerate(self.rows()) if row.is_first), None)
+        if first is not None:
+            self.scrollTo(self.model().index(first, 0), self.ScrollHint.PositionAtCenter)
+
+
+class _Axis(NamedTuple):
+    """Powers of ten from `low` to `high`, and the precision whose errors are painted."""
+
+    low: int
+    high: int
+    precision: Precision
+
+    @classmethod
+    def of(cls, rung: Rung) -> _Axis:
+        known = [
+            math.log10(error)
+            for row in rung.errors
+            for error in (row.relative_error, row.explained_error)
+            if error and math.isfinite(error)
+        ]
+        if not known:
+            return cls(*_USUAL, rung.precision)
+        low = math.floor(min(known))
+        return cls(low, max(math.ceil(max(known)), low + 1), rung.precision)
+
+    def place(self, error: float, room: QRectF) -> float:
+        """Where an error stands, on half a pixel; at the edges where it has no place."""
+        if math.isnan(error) or error > 10.0**self.high:
+            power: float = self.high
+        else:
+            power = max(self.low, math.log10(error)) if error > 0 else self.low
+        share = (power - self.low) / (self.high - self.low)
+        return round(room.left() + _PADDING + share * (room.width() - 2 * _PADDING)) + 0.5
+
+    def powers(self, room: QRectF) -> list[tuple[float, float]]:
+        """Each power of ten with its place."""
+        errors = [10.0**power for power in range(self.low, self.high + 1)]
+        return [(error, self.place(error, room)) for error in errors]
+
+    def paint_dot(self, painter: QPainter, room: QRectF, row: _Error) -> None:
+        """Paints an error as the precision's marker."""
+        palette, middle, explained = theme().palette, room.center().y(), row.error.explained_error
+        lines = [(place, palette.grid, room.height() / 2) for _, place in self.powers(room)]
+        if explained is not None:
+            lines.append((self.place(explained, room), palette.text3, 6.0))
+        for place, ink, reach in lines:
+            painter.setPen(QPen(QColor(ink), 1))
+            painter.drawLine(QPointF(place, middle - reach), QPointF(place, middle + reach))
+        center = QPointF(self.place(row.error.relative_error, room), middle)
+        if row.is_first:
+            draw_marker(painter, center, self.precision, 11)
+        else:
+            draw_marker(painter, center, self.precision, 8, fill="hollow")
+
+    def paint_heading(self, painter: QPainter, room: QRectF) -> None:
+        """Paints the axis over the errors, as many of its powers as there is room for."""
+        painter.setFont(font(11))
+        painter.setPen(QColor(theme().palette.text3))
+        metrics, free = QFontMetricsF(painter.font()), -math.inf
+        for error, middle in self.powers(room):
+            text = error_text(error)
+            width = metrics.horizontalAdvance(text)
+            left = min(max(room.left(), middle - width / 2), room.right() - width)
+            if left >= free:
+                painter.drawText(QPointF(left, room.bottom() - 8), text)
+                free = left + width + 8

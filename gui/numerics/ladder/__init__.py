@@ -1,1 +1,0 @@
-"""The ladder: losses by step, rungs, and a rung's errors by module."""

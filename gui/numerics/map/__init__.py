@@ -1,1 +1,0 @@
-"""The precision map, as a tree of modules and a table of their operations."""

@@ -1,0 +1,216 @@
+"""The table of ranges: a row per module with its histogram, and the share that each format would lose.
+
+Its sentences say what becomes of numbers in a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, Signal
+from PySide6.QtGui import QMouseEvent, QPainter
+
+from engine.drawing.chart_parts import Rect
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
+from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
+from engine.words.numbers import NONE, NOTHING, share_text
+from gui.charts.painter import paint
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS
+from gui.widgets.table.result_table import ROW_HEIGHT
+
+_PICTURE = 1
+_HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
+_LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
+_MODULE_TIP = "Sort by name; a third click returns to the model's order"
+_PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
+_LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
+
+
+def power_value(exponent: int) -> str:
+    """The value of a power of two: "0.000061", "65,536", "3.6e-12"."""
+    value = 2.0**exponent
+    if exponent < _SMALLEST_PLAIN or exponent > _LARGEST_PLAIN:
+        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+    if exponent >= 0:
+        return f"{2**exponent:,}"
+    text = f"{value:.10f}"
+    # up to its second figure other than 0
+    first = next(place for place, figure in enumerate(text) if figure not in "0.")
+    return text[: first + 2].rstrip("0")
+
+
+def power_text(exponent: int) -> str:
+    """A power of two, with its value: "2^-14 = 0.000061"."""
+    return f"2^{exponent} = {power_value(exponent)}"
+
+
+def scale_text(exponent: int) -> str:
+    """A loss scale of 2**exponent: "65,536", or "2^30" where that is shorter."""
+    return power_value(exponent) if exponent <= _LARGEST_PLAIN else f"2^{exponent}"
+
+
+def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
+    """The fate of these numbers in a format: "1.2 % become 0, 3 % lose digits, none overflows"."""
+    parts = (
+        (exponents.underflow_fraction(form), "become 0", "none becomes 0"),
+        (exponents.subnormal_fraction(form), "lose digits", "none loses digits"),
+        (exponents.overflow_fraction(form), "overflow", "none overflows"),
+    )
+    if not any(share for share, *_ in parts):
+        return "holds all of them in full"
+    return ", ".join(f"{share_text(share)} {some}" if share else none for share, some, none in parts)
+
+
+def content_sentence(exponents: Exponents) -> str:
+    """The count of the numbers, and of those without an exponent: "1,040 numbers, 40 of them 0"."""
+    special = ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
+    told = [f"{count:,} {name}" for count, name in special if count]
+    if told:
+        told[0] = told[0].replace(" ", " of them ", 1)
+    return ", ".join([f"{exponents.total:,} numbers", *told])
+
+
+@dataclass(frozen=True, eq=False)
+class RangeRow:
+    """A module's histogram, and what its precision has lost. The row of all modules together stays on top."""
+
+    name: str
+    exponents: Exponents
+    own_loss: str = ""
+    is_all: bool = False
+
+    @property
+    def mean_exponent(self) -> float:
+        """The mean of the exponents of its finite numbers."""
+        exponents = self.exponents
+        weighted = sum(place * count for place, count in enumerate(exponents.counts, exponents.first))
+        return weighted / (exponents.finite or 1)
+
+
+class RangeTable(ResultTable[RangeRow]):
+    """Modules with their histograms, one of them chosen. `hovered` carries a row and an exponent, or None."""
+
+    hovered = Signal(object)
+
+    def __init__(self) -> None:
+        self.axis, self._exponent, self._form = Axis(), 0, SMALL_FORMATS[0]
+        super().__init__(
+            "Ranges by module",
+            self._columns_now(),
+            key=lambda row: (row.name, row.is_all),
+            pinned=lambda row: row.is_all,
+            selects_one=True,
+            heading_height=_HEADER_HEIGHT,
+        )
+        self.setMouseTracking(True)
+        self.setMinimumSize(240, _HEADER_HEIGHT + 2 * ROW_HEIGHT)
+
+    def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
+        """Shows these times 2**`exponent`, with the module chosen before if it is among them."""
+        self.axis, self._exponent = axis, exponent
+        self.show_rows(rows)
+        if rows and not self.selected_rows():
+            self.select_keys([self.row_model.key(self.rows()[0])])
+
+    def set_exponent(self, exponent: int) -> None:
+        """Takes the numbers times another power of two; the order stays, so that no row jumps away."""
+        self._exponent = exponent
+        self.row_model.tell_changed()
+
+    def set_form(self, form: NumberFormat) -> None:
+        """Emphasises a format, which is shown in any room."""
+        self._form = form
+        self.show_rows(self.row_model.given, self._columns_now())
+        self.horizontalHeader().viewport().update()
+
+    def chosen(self) -> RangeRow | None:
+        """The chosen row."""
+        return next(iter(self.selected_rows()), None)
+
+    def scaled(self, row: RangeRow) -> Exponents:
+        """A row's histogram at the chosen scale."""
+        return row.exponents.shifted(self._exponent)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        index, told = self.indexAt(event.position().toPoint()), None
+        if index.isValid() and index.column() == _PICTURE:
+            exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
+            told = None if exponent is None else (self.rows()[index.row()], exponent)
+        self.hovered.emit(told)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.hovered.emit(None)
+
+    def picture_area(self, number: int) -> Rect:
+        """The room of a row's histogram."""
+        return _area(self.cell_room(number, _PICTURE))
+
+    def _columns_now(self) -> list[Column[RangeRow]]:
+        return [
+            Column(
+                "Module",
+                lambda row: row.name,
+                tip=_MODULE_TIP,
+                width=_LEAST_NAME,
+                widest=_MOST_NAME,
+                look=lambda row: Look(600 if row.is_all else 400),
+            ),
+            Column(
+                "",
+                lambda row: "",
+                lambda row: row.mean_exponent,
+                _PICTURE_TIP,
+                self._paint_histogram,
+                width=_LEAST_PICTURE,
+                widest=GROWS,
+                paint_heading=self._paint_axis,
+            ),
+            *map(self._column_of, SMALL_FORMATS),
+        ]
+
+    def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
+        def share(row: RangeRow) -> float:
+            """The share that the format would round to 0 or make infinite."""
+            exponents, scale = row.exponents, self._exponent
+            return exponents.underflow_fraction(form, scale) + exponents.overflow_fraction(form, scale)
+
+        def text(row: RangeRow) -> str:
+            return share_text(share(row)) if row.exponents.finite else NONE
+
+        def look(row: RangeRow) -> Look:
+            ink = "text3" if text(row) in (NOTHING, NONE) else "text"
+            return Look(600 if form == self._form else 400, ink)
+
+        return Column(
+            form.label,
+            text,
+            share,
+            f"The share of a module's numbers that {form.label} would round to 0 or make infinite",
+            width=_FORMAT_WIDTH,
+            is_number=True,
+            is_dispensable=form != self._form,
+            look=look,
+            about=lambda row: f"{form.label}: {fate_sentence(self.scaled(row), form)}",
+        )
+
+    def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
+        area, axis, form = _area(room), self.axis, self._form
+        shares = axis.shares(self.scaled(row))
+        below = Rect(area.left, area.top + 3, area.right, area.bottom)
+        shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
+        paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
+
+    def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
+        """The axis of the histograms over their column, with the bracket of the chosen format."""
+        area = _area(room)
+        bar = bracket(area, self.axis, self._form, area.top + 10)
+        paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
+
+
+def _area(room: QRectF) -> Rect:
+    return Rect(room.left(), room.top(), room.right(), room.bottom())

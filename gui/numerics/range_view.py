@@ -1,0 +1,258 @@
+"""The view of ranges: exponents of activations, gradients and weights, held against the number formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+
+from engine.drawing.shapes import Drawing
+from engine.numerics.range_histogram import Axis, histogram, histogram_area
+from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
+from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
+from engine.words.numbers import share_text
+from gui.charts.painter import Painted
+from gui.numerics.range_sliders import LossScale, SampleSlider
+from gui.numerics.range_table import RangeRow, RangeTable, content_sentence, fate_sentence, power_text
+from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import breakable
+from gui.widgets.messages import OfferedView
+
+ReadSample = Callable[[int], Ranges | None]
+
+_QUANTITIES: tuple[tuple[Quantity, str], ...] = (
+    ("activation", "Activations"),
+    ("gradient", "Gradients"),
+    ("weight", "Weights"),
+)
+_POINT = "Point at a bar to read it. A click on a module shows it large."
+_NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
+_LOW = 420
+
+
+class RangeView(OfferedView):
+    """`wanted` asks for the ranges; `changes_wanted` carries settings for the form."""
+
+    changes_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Which numbers would a shorter format lose?",
+            "The exponents of activations, gradients and weights, module by module, against the ranges of "
+            "FP16, BF16 and FP8, and the loss scale that loses least.",
+            "Measure ranges",
+            "Trains one step of the form's experiment and counts the exponents of its numbers",
+        )
+        self._ranges: Ranges | None = None
+        self._read_sample: ReadSample = lambda number: None
+        self._axis = Axis()
+        self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
+        self.headline = label("", "strong", wraps=True)
+        self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
+        self.format = Segmented(
+            [(form.name, form.label) for form in SMALL_FORMATS],
+            "Format",
+            "Hatched is what this format cannot hold; bars there are lost",
+        )
+        self.format.set_value(FP16.name)
+        self.detail, self.readout = RangeDetail(), ElidedLabel(_POINT, "hint")
+        self._connect()
+        self._lay_out()
+        self.table.set_form(self._form())
+        self.show_ranges(None)
+
+    def show_ranges(self, ranges: Ranges | None) -> None:
+        """Shows the ranges of a step; None says what there would be to see."""
+        self.samples.setVisible(False)
+        self._show(ranges)
+
+    def show_samples(self, count: int, read: ReadSample) -> None:
+        """Shows the newest of `count` samples, which `read` gives by number, and a slider to the others."""
+        self._read_sample = read
+        self.samples.show_count(count)
+        self.samples.setVisible(True)
+        self._show_sample(count - 1)
+
+    def _show_sample(self, number: int) -> None:
+        ranges = self._read_sample(number)
+        if ranges is not None:
+            set_text(self.samples.step, f"{ranges.step:,}")
+            self._show(ranges)
+
+    def _show(self, ranges: Ranges | None) -> None:
+        self._ranges = ranges
+        known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
+        self.show_page(is_known=bool(known))
+        if not known:
+            return
+        for quantity in QUANTITIES:
+            self.quantity.button(quantity).setEnabled(quantity in known)
+        if self.quantity.value() not in known:
+            self.quantity.set_value(known[0])
+        self._show_notes()
+        self._show_quantity()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._show_notes()
+        self.detail.setFixedWidth(_NARROW_DETAIL if event.size().width() < _NARROW else _WIDE_DETAIL)
+
+    def _show_notes(self) -> None:
+        """The first note leads, where there is the height for it."""
+        notes = self._ranges.notes if self._ranges is not None else ()
+        leads = bool(notes) and self.height() >= _LOW
+        set_text(self.headline, notes[0] if notes else "")
+        self.headline.setVisible(leads)
+        self.detail.show_notes(notes[1:] if leads else notes)
+
+    def _connect(self) -> None:
+        self.samples.slider.valueChanged.connect(self._show_sample)
+        self.quantity.changed.connect(self._show_quantity)
+        self.format.changed.connect(self._show_format)
+        self.loss_scale.slider.valueChanged.connect(self._rescale)
+        self.loss_scale.changes_wanted.connect(self.changes_wanted)
+        self.table.selected.connect(self._show_detail)
+        self.table.hovered.connect(self._read_row)
+        self.detail.histogram.hovered.connect(self._read_chosen)
+
+    def _lay_out(self) -> None:
+        body, panel, line = QWidget(), QFrame(), QFrame()
+        choices = in_row(self.quantity, Stretch(1), label("Lost in", "label"), self.format, spacing=8)
+        panel.setProperty("surface", "panel")
+        table = in_column(wide(self.table), self.readout, margins=(1, 1, 1, 6), spacing=6)
+        self.readout.setContentsMargins(8, 0, 8, 0)
+        line.setProperty("surface", "vdivider")
+        in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
+        parts = (self.samples, self.headline, choices, self.loss_scale, wide(panel))
+        in_column(*parts, parent=body, margins=(0, 8, 0, 0), spacing=8)
+        self.addWidget(body)
+
+    def _form(self) -> NumberFormat:
+        return next(form for form in SMALL_FORMATS if form.name == self.format.value())
+
+    def _show_quantity(self) -> None:
+        if self._ranges is None:
+            return
+        quantity = cast(Quantity, self.quantity.value())
+        rows = self._ranges.of(quantity)
+        together = merged(tuple(row.exponents for row in rows))
+        exponent, is_gradient = 0, quantity == "gradient"
+        self.loss_scale.setVisible(is_gradient)
+        if is_gradient:
+            self.loss_scale.show_gradients(rows, together, self._ranges.scale)
+            exponent = self.loss_scale.slider.value()
+        self._axis = Axis.of((together, together.shifted(exponent)))
+        everything = RangeRow(f"All modules ({len(rows):,})", together, _own_loss(rows), is_all=True)
+        modules = (RangeRow(module_title(row.module), row.exponents, _own_loss([row])) for row in rows)
+        self.table.show_ranges((everything, *modules), self._axis, exponent)
+        self._show_detail()
+
+    def _show_format(self) -> None:
+        self.table.set_form(self._form())
+        self.loss_scale.set_form(self._form())
+        self._show_detail()
+
+    def _rescale(self, exponent: int) -> None:
+        self.table.set_exponent(exponent)
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        row = self.table.chosen()
+        if row is not None:
+            self.detail.show_row(row, self.table.scaled(row), self._axis, self._form())
+
+    def _read_chosen(self, exponent: int | None) -> None:
+        row = self.table.chosen()
+        self._read_row(None if exponent is None or row is None else (row, exponent))
+
+    def _read_row(self, place: tuple[RangeRow, int] | None) -> None:
+        if place is None:
+            self.readout.set_whole_text(_POINT)
+            return
+        row, exponent = place
+        share = share_text(self._axis.shares(self.table.scaled(row))[exponent - self._axis.low])
+        # the outermost bars gather all beyond the axis: "less" or "more"
+        edge, power = self._axis.edge(exponent), power_text(exponent)
+        reach = f"{power} or {edge}" if edge else f"from {power} up to twice that"
+        self.readout.set_whole_text(f"{row.name}: {share} of the numbers are {reach}")
+
+
+def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
+    """The losses of the experiment's own precision; empty for none."""
+    counts = (
+        (sum(row.became_zero for row in rows), "became 0"),
+        (sum(row.became_nonfinite for row in rows), "became infinite or NaN"),
+    )
+    told = " and ".join(f"{count:,} {words}" for count, words in counts if count)
+    return f"In the experiment's precision {told}." if told else ""
+
+
+class RangeDetail(QScrollArea):
+    """One module's histogram large, with what becomes of its numbers in each format."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Range of the chosen module")
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
+        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
+        self.histogram, inner = Histogram(), QWidget()
+        self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
+        shown = in_column(wide(self.histogram), *self.fates.values(), spacing=4)
+        parts = (self._title, self._content, 6, wide(shown), 4, self._notes)
+        in_column(*parts, parent=inner, margins=(12, 10, 12, 10), spacing=4)
+        self.setWidget(inner)
+
+    def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
+        """Shows a module's numbers; what `form` would lose is emphasised."""
+        self._title.set_whole_text(row.name)
+        set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
+        for each, fate in self.fates.items():
+            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
+            set_property(fate, "role", "strong" if each == form else "body")
+        self.histogram.show_exponents(exponents, axis, form, f"{row.name}. {self.fates[form].text()}")
+
+    def show_notes(self, notes: tuple[str, ...]) -> None:
+        """Shows what else has to be known of all ranges."""
+        set_text(self._notes, breakable("\n".join(notes)))
+        self._notes.setVisible(bool(notes))
+
+
+class Histogram(Painted):
+    """The engine's picture, as large as the widget. `hovered` carries an exponent, or None."""
+
+    hovered = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._exponents, self._axis, self._form = Exponents(), Axis(), SMALL_FORMATS[0]
+        self.setMouseTracking(True)
+        self.setMinimumSize(200, 128)
+
+    def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
+        """Shows a histogram, what `form` would lose emphasised; `words` say the same."""
+        self._exponents, self._axis, self._form = exponents, axis, form
+        self.setAccessibleName(words)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, 128)
+
+    def drawing(self) -> Drawing:
+        size = (self.width(), self.height())
+        return histogram(self._exponents, self._axis, self._form, size, self.accessibleName())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        area = histogram_area((self.width(), self.height()))
+        self.hovered.emit(self._axis.exponent_at(event.position().x(), area))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.hovered.emit(None)

@@ -1,1 +1,0 @@
-"""The ranges of a model's numbers: words, histogram, table and loss scale."""
