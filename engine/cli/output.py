@@ -15,9 +15,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
+from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
 from engine.experiment.value import printable, shortened

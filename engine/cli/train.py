@@ -40,7 +40,6 @@ from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.figures import Cell, Figure, FigureRow
-from engine.compare.published import published_beside
 from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
@@ -48,8 +47,8 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.value import shortened
-from engine.export.kinds.published import as_json as published_json
-from engine.export.kinds.published import published_section
+from engine.export.report.published import as_json as published_json
+from engine.export.report.published import published_beside, published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store

@@ -14,7 +14,6 @@ from fpdf.drawing import PaintedPath
 from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
 from fpdf.fonts import TTFFont
 
-from engine.drawing.fonts import embedded_file, fallback_file
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -25,6 +24,8 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     colour,
+    embedded_file,
+    fallback_file,
     text_width,
 )
 from engine.experiment.value import printable

@@ -1,15 +1,28 @@
-"""The result of a limit, and its sentences."""
+"""The search in one precision: what each of its trials showed, and its result in figures and sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.experiment.settings import joined
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.search import Search
-from engine.protocol.trials import Bound, LimitResult, LimitSide, Trial, Tried
+from engine.protocol.events import Failed
+from engine.protocol.trials import Bound, Cause, LimitResult, LimitSide, Trial, Tried
 from engine.words.numbers import memory_text
 
+TOLERATED_LEAK_MIB = 1.0
+# A process that is refused memory outside of Python ends at once; its last output says why.
+_DIED_OF_MEMORY = re.compile(
+    r"bad_alloc|MemoryError|cannot allocate memory|can't allocate memory|Thread creation failed"
+    r"|can't start new thread",
+    re.IGNORECASE,
+)
 _OUTCOMES = {
     "memory": "out of memory",
     "spill": "spilled to the host",
@@ -32,70 +45,163 @@ def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1
     return search.recommended_batch(margin_fraction) // multiple * multiple
 
 
-def result_of(
-    search: Search,
-    experiment: Experiment,
-    *,
-    margin_fraction: float,
-    tried: Tried | None,
-    seconds: float,
-    uncompiled: Sequence[Trial] = (),
-) -> LimitResult:
-    """The result of a search so far; `tried` is what the last trial reported of the machine.
+class SideSearch:
+    """The state of the search in one precision, and the `side` as far as it is known.
 
-    The trials `uncompiled` preceded the search's own and led to its first batch. A search whose own trials
-    are uncompiled has proven nothing about the experiment yet.
+    Every batch compiles anew, so a recipe that compiles is first searched uncompiled. A compiled step needs
+    different memory, mostly less: compiled trials then start at the uncompiled answer and prove their own.
     """
-    largest, failure, bound = search.largest_batch, search.first_failure, search.bound_by
-    if _is_uncompiled(search):
-        bound = "stopped"
-    passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
-    return LimitResult(
-        precision=experiment.precision,
-        largest_batch=largest,
-        # a worker may die or hang for other reasons than the batch, so that proves nothing
-        verified=largest > 0 and bound in ("memory", "data", "error"),
-        first_failure=None if failure is None else failure.batch_size,
-        recommended_batch=search.recommended_batch(margin_fraction) or None,
-        peak_mib=None if passed is None else passed.peak_mib,
-        budget_mib=search.budget_mib if search.trials else None,
-        bound_by=bound,
-        trials=(*uncompiled, *search.trials),
-        seconds=seconds,
-        note=" ".join([*_sentences(search, bound, experiment, tried), *_compiled(search, uncompiled)])
-        or None,
-    )
+
+    def __init__(self, side: LimitSide, search: Search, margin_fraction: float) -> None:
+        self.side = side
+        self.began: float | None = None
+        self._search = search
+        self._margin_fraction = margin_fraction
+        self._experiment = side.experiment
+        self._compiles_later = "compile" in side.experiment.step.parts
+        self._uncompiled: Search | None = None
+        self._tried: Tried | None = None
+        self._failed: Failed | None = None
+
+    @property
+    def doing(self) -> str:
+        """The work in hand: "FP32: trial 3, 64 fits, trying 128"."""
+        side = self.side
+        if side.trying is None:
+            return f"{side.label}: getting ready"
+        fits = f", {side.largest_batch:,} fits" if side.largest_batch else ""
+        return f"{side.label}: trial {len(side.trials) + 1}{fits}, trying {side.trying:,}"
+
+    def next_batch(self) -> int | None:
+        """The batch to try next; None once the answer is proven."""
+        size = self._search.next_batch()
+        if size is None and self._compiles_later and self._search.limit:
+            self._compiles_later = False
+            self._uncompiled, self._search = self._search, self._search.begun_at_answer()
+            size = self._search.next_batch()
+        if size is not None:
+            self._keep(trying=size)
+        return size
+
+    @property
+    def ends_with_next(self) -> bool:
+        """True if the next trial proves the answer, however it goes."""
+        return self._search.ends_with_next and not self._compiles_later
+
+    def experiment_of(self, batch_size: int) -> Experiment:
+        """The experiment that tries a batch now."""
+        step = self._experiment.step
+        if self._compiles_later:
+            parts = joined(part for part in step.parts if part != "compile")
+            step = step.model_copy(update={"recipe": parts})
+        return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
+
+    def take(self, batch_size: int, last: Tried | Failed) -> tuple[Trial | None, str | None]:
+        """Takes in a trial's end. Returns the trial, None if it shows that the search is pointless, and why
+        the next one gets another process, if it does."""
+        why = None
+        if isinstance(last, Tried):
+            self._tried, trial = last, last.trial
+            # on a CPU the worker ends with its trial, and so does what its libraries took on first use
+            if self._experiment.device != "cpu" and last.leaked_mib > TOLERATED_LEAK_MIB:
+                why = f"{last.leaked_mib:,.0f} MiB were not freed after the trial."
+            if last.train_samples is not None:
+                self._search.limit_to(last.train_samples // self._experiment.step.gradient_accumulation)
+        else:
+            trial, why = self._failed_trial(batch_size, last), last.problem.message
+            if self._is_pointless(trial, last.problem):
+                self._failed = last
+                return None, None
+        trial = trial.model_copy(update={"uncompiled": self._compiles_later})
+        budget_mib = (self._search.budget_mib if self._tried is None else self._tried.budget_mib) or 0.0
+        self._search.learn(trial, budget_mib)
+        self._keep(trials=(*self.side.trials, trial), budget_mib=budget_mib or None, trying=None)
+        return trial, why
+
+    def close(self) -> None:
+        """Takes in the result, whether the search is complete or not."""
+        search, before = self._search, self._uncompiled
+        if before is not None and not search.trials:
+            search, before = before, None
+        uncompiled = [] if before is None else before.trials
+        largest, failure, bound = search.largest_batch, search.first_failure, search.bound_by
+        # a search whose own trials are uncompiled has proven nothing about the experiment yet
+        is_uncompiled = any(trial.uncompiled for trial in search.trials)
+        if is_uncompiled:
+            bound = "stopped"
+        passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
+        sentences = [*_sentences(search, bound, self._experiment, self._tried)]
+        if is_uncompiled:
+            sentences.append("So far the trials ran uncompiled: compiled, the largest batch may differ.")
+        elif uncompiled:
+            first = "trial" if len(uncompiled) == 1 else f"{len(uncompiled)} trials"
+            sentences.append(
+                f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
+            )
+        failed = self._failed
+        result = LimitResult(
+            precision=self._experiment.precision,
+            largest_batch=largest,
+            # a worker may die or hang for other reasons than the batch, so that proves nothing
+            verified=largest > 0 and bound in ("memory", "data", "error"),
+            first_failure=None if failure is None else failure.batch_size,
+            recommended_batch=search.recommended_batch(self._margin_fraction) or None,
+            peak_mib=None if passed is None else passed.peak_mib,
+            budget_mib=search.budget_mib if search.trials else None,
+            bound_by=bound if failed is None else "error",
+            trials=(*uncompiled, *search.trials),
+            seconds=0.0 if self.began is None else time.monotonic() - self.began,
+            note=(" ".join(sentences) or None) if failed is None else failed.problem.message,
+        )
+        self._keep(result=result, trying=None, problem=None if failed is None else failed.problem)
+
+    def _keep(self, **changes: Any) -> None:
+        self.side = self.side.model_copy(update=changes)
+
+    def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
+        cause = _cause(failed)
+        refused = [trial.batch_size for trial in self._search.trials if trial.cause == "memory"]
+        if cause == "death" and self._experiment.device == "cpu" and max(refused, default=0) > batch_size:
+            # a larger batch reported a refusal; code that does not check whether it got its memory crashes
+            cause = "memory"
+        return Trial(batch_size=batch_size, fits=False, cause=cause, note=failed.problem.message)
+
+    def _is_pointless(self, trial: Trial, problem: Problem) -> bool:
+        # it is not the batch that fails if nothing has passed yet and nothing ran out of memory
+        is_too_large = problem.kind is Kind.REQUEST and problem.key == "batch_size"
+        return trial.cause not in ("memory", "spill") and not is_too_large and not self._search.trials
 
 
-def _is_uncompiled(search: Search) -> bool:
-    return any(trial.uncompiled for trial in search.trials)
+def _cause(failed: Failed) -> Cause:
+    match failed.problem.kind:
+        case Kind.OUT_OF_MEMORY:
+            return "memory"
+        case Kind.SPILLED:
+            return "spill"
+        case Kind.HANG:
+            return "hang"
+        case Kind.WORKER_DIED | Kind.PROTOCOL:
+            return "memory" if _DIED_OF_MEMORY.search(failed.detail) else "death"
+    return "error"
 
 
-def _compiled(search: Search, uncompiled: Sequence[Trial]) -> list[str]:
-    if _is_uncompiled(search):
-        return ["So far the trials ran uncompiled: compiled, the largest batch may differ."]
-    if not uncompiled:
-        return []
-    first = "trial" if len(uncompiled) == 1 else f"{len(uncompiled)} trials"
-    return [f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."]
-
-
-def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Tried | None) -> list[str]:
+def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Tried | None) -> Iterator[str]:
     failure = search.first_failure
-    sentences: list[str] = []
     match bound:
         case "stopped":
-            sentences.append("It was stopped before the answer was proven.")
+            yield "It was stopped before the answer was proven."
         case "data":
-            sentences.append(f"The limit is the data, not the memory: {search.limit_reason}.")
+            yield f"The limit is the data, not the memory: {search.limit_reason}."
         case "memory" if not search.largest_batch:
-            sentences.append(_nothing_fits(search, tried))
+            yield _nothing_fits(search, tried)
         case "error" | "death" | "hang" if failure is not None:
-            batch = f"A batch of {failure.batch_size:,}"
-            sentences.append(f"{batch} fails, but not for lack of memory: {failure.note}")
-    if others := _others(experiment, tried):
-        sentences.append(others)
-    return sentences
+            yield f"A batch of {failure.batch_size:,} fails, but not for lack of memory: {failure.note}"
+    # only where other programs leave less than the cap, or than the device has
+    cap = experiment.memory_cap_gib
+    is_less = tried is not None and (cap is None or tried.budget_mib < cap * MIB_PER_GIB)
+    if tried is not None and tried.other_programs_mib and is_less:
+        others, budget = memory_text(tried.other_programs_mib), memory_text(tried.budget_mib)
+        yield f"Other programs hold {others} of the device's memory, in addition to the {budget} here."
 
 
 def _nothing_fits(search: Search, tried: Tried | None) -> str:
@@ -106,14 +212,3 @@ def _nothing_fits(search: Search, tried: Tried | None) -> str:
         f"Not even {few}: the model alone needs {memory_text(tried.model_mib)} with its gradients and "
         f"optimizer state, but only {memory_text(tried.budget_mib)} are available."
     )
-
-
-def _others(experiment: Experiment, tried: Tried | None) -> str | None:
-    # only where other programs leave less than the cap, or than the device has
-    if tried is None or not tried.other_programs_mib:
-        return None
-    cap = experiment.memory_cap_gib
-    if cap is not None and tried.budget_mib >= cap * MIB_PER_GIB:
-        return None
-    others, budget = memory_text(tried.other_programs_mib), memory_text(tried.budget_mib)
-    return f"Other programs hold {others} of the device's memory, in addition to the {budget} here."

@@ -213,7 +213,7 @@ class Search:
 
     @property
     def ends_with_next(self) -> bool:
-        """Whether the next trial proves the answer, however it goes."""
+        """True if the next trial proves the answer, however it goes."""
         first_unfit = self._top + 1 if self._failed is None else self._failed
         return first_unfit - self._passed == 2
 
@@ -230,12 +230,12 @@ class Search:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the next larger batch failed in a trial or does not exist."""
+        """True if the next larger batch failed in a trial or does not exist."""
         return self._target() is None and bool(self.trials)
 
     @property
     def bound_by(self) -> Bound:
-        """What keeps the batch from being larger."""
+        """The reason why the batch is not larger."""
         failure = self.first_failure
         if not self.is_proven:
             return "stopped"

@@ -63,7 +63,7 @@ class Axis:
         return tuple(count / (exponents.finite or 1) for count in counts)
 
     def edge(self, exponent: int) -> str:
-        """Whether an exponent's bar gathers all that is "less" or "more"; else empty."""
+        """ "less" or "more" for a bar that gathers all exponents beyond it; else empty."""
         return "less" if exponent == self.low else "more" if exponent == self.end - 1 else ""
 
     def ticks(self, width: float) -> range:

@@ -44,7 +44,6 @@ class PartPlace:
     height: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point is in it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 

@@ -14,7 +14,6 @@ from engine.words.numbers import number, share_text, three_figures, times
 NAME = 0
 NOUNS: dict[Table, str] = {"kernels": "Kernel", "operations": "Operation", "modules": "Module"}
 NO_UNITS = "no"
-"""What the column of matrix units says of products elsewhere."""
 
 _ABBREVIATED = {"Tensor Cores": "TC"}
 _LEAST_MS = 0.001

@@ -23,7 +23,7 @@ class Gain:
 
 
 def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
-    """What bounds each side; None without a profile."""
+    """The bound of each side; None without a profile."""
     return tuple(_verdict(side, profiles.sides) for side in profiles.sides)
 
 
@@ -50,7 +50,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
 
 
 def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
-    """What each side gains over the first; None for the first itself, and where either has no profile."""
+    """The gain of each side over the first; None for the first itself, and where either has no profile."""
     names = side_names(profiles)
     sides = [
         None if side.profile is None else _Side(name, side.profile, side.experiment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compare.names import experiment_titles
+from engine.compare.sides import experiment_titles
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice
 from engine.protocol.profile import StepPart, StepProfile
@@ -61,7 +61,7 @@ def part_phrase(part: StepPart, profile: StepProfile) -> str:
 
 
 def part_meaning(part: StepPart, profile: StepProfile) -> str:
-    """What the profile's device does in a part, without a full stop."""
+    """The work of the profile's device in a part, without a full stop."""
     if part is StepPart.MATRIX_UNITS:
         return f"Matrix products and convolutions on {profile.matrix_units or 'matrix units'}"
     if part is StepPart.HOST and profile.device_type == "cpu":
@@ -73,7 +73,6 @@ ENERGY_COUNTERS = {
     "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
     "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
 }
-"""What the source of an energy counts."""
 
 
 def failures(profiles: Profiles) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.chart_parts import Rect, words_beside
+from engine.drawing.chart_parts import Rect, Span, words_beside
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
@@ -36,7 +36,6 @@ class Mark:
     size: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point is on the mark."""
         return math.hypot(x - self.x, y - self.y) <= max(self.size, _LEAST_MARK) / 2 + 1
 
 
@@ -70,42 +69,35 @@ class _Picture:
         self._names = side_names(profiles)
         self._limits = next(filter(None, (profile.limits for profile in profiles.measured())), None)
         rows = sorted(_countable(profiles), key=lambda entry: entry[1].ms, reverse=True)[:_MOST_MARKS]
-        self._decades(rows)
+        self._scale(rows)
         longest = rows[0][1].ms if rows else 1.0
         self.marks = tuple(
             Mark(
                 place,
                 row,
-                self._x(_intensity(row)),
-                self._y(row.tflops or 0.0),
+                self._across.place(_intensity(row)),
+                self._up.place(row.tflops or 0.0),
                 max(_LEAST_MARK, _MOST_MARK * math.sqrt(row.ms / longest)),
             )
             for place, row in rows
         )
 
-    def _decades(self, rows: Sequence[tuple[int, TimeRow]]) -> None:
+    def _scale(self, rows: Sequence[tuple[int, TimeRow]]) -> None:
         across = [_intensity(row) for _, row in rows]
         up = [row.tflops or 0.0 for _, row in rows]
         if self._limits is not None:
             up += [peak.tflops for peak in self._limits.peaks]
             across += [self._limits.ridge(peak.format) or 1.0 for peak in self._limits.peaks]
-        self._x_low, self._x_high = _range(across or [1.0])
-        self._x_high += 0.4  # for the roofs' names
-        self._y_low, self._y_high = _range(up or [1.0])
+        low, high = _ends(up)
         # what a CPU reaches is read more easily in GFLOP/s
         self._unit, shift = ("TFLOP/s", 0) if max(up, default=1.0) >= 1 else ("GFLOP/s", 3)
-        powers = range(math.ceil(self._y_low), math.floor(self._y_high) + 1)
-        self._upright = {10.0**power: _power(power + shift) for power in powers}
+        self._upright = {10.0**power: _power(power + shift) for power in _powers(low, high)}
         self._left = 14 + max(text_width(text, 11) for text in self._upright.values())
         self._right, self._top, self._bottom = self._width - _RIGHT, _HEAD + 10, self._height - _BOTTOM
-
-    def _x(self, intensity: float) -> float:
-        part = (math.log10(intensity) - self._x_low) / (self._x_high - self._x_low)
-        return self._left + part * (self._right - self._left)
-
-    def _y(self, tflops: float) -> float:
-        part = (math.log10(tflops) - self._y_low) / (self._y_high - self._y_low)
-        return self._bottom - part * (self._bottom - self._top)
+        self._up = Span(low, high, self._bottom, self._top, is_log=True)
+        low, high = _ends(across)
+        # with room for the roofs' names
+        self._across = Span(low, high * 10**0.4, self._left, self._right, is_log=True)
 
     def drawing(self) -> Drawing:
         shapes = [*self._head(), *self._axes()]
@@ -138,11 +130,11 @@ class _Picture:
 
     def _axes(self) -> Iterator[Shape]:
         for tflops, text in self._upright.items():
-            y = round(self._y(tflops)) + 0.5
+            y = round(self._up.place(tflops)) + 0.5
             yield Stroke(((self._left, y), (self._right, y)), "grid")
             yield Words(self._left - 8, y + 4, text, "text3", 11, anchor="end")
-        for power in range(math.ceil(self._x_low), math.floor(self._x_high) + 1):
-            x = round(self._x(10.0**power)) + 0.5
+        for power in _powers(self._across.low, self._across.high):
+            x = round(self._across.place(10.0**power)) + 0.5
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
             yield Words(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
@@ -150,9 +142,10 @@ class _Picture:
 
     def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
-        low = max(self._x_low, math.log10(1e3 * 10**self._y_low / limits.gb_per_second))
-        start, end = 10**low, max(ridges, default=10**self._x_high)
-        foot, top = ((self._x(at), self._y(at * limits.gb_per_second / 1e3)) for at in (start, end))
+        start = max(self._across.low, 1e3 * self._up.low / limits.gb_per_second)
+        end = max(ridges, default=self._across.high)
+        per_flop = limits.gb_per_second / 1e3
+        foot, top = ((self._across.place(at), self._up.place(at * per_flop)) for at in (start, end))
         yield Stroke((foot, top), "text2", 1.5)
         taken += _along(foot, top)
         yield from self._bandwidth_label(limits, foot, top, taken)
@@ -160,14 +153,14 @@ class _Picture:
         down = -5.0
         for peak in sorted(limits.peaks, key=lambda peak: peak.tflops, reverse=True):
             look = _format_look(peak.format)
-            y, ridge = self._y(peak.tflops), limits.ridge(peak.format) or 1.0
-            yield Stroke(((self._x(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
+            y, ridge = self._up.place(peak.tflops), limits.ridge(peak.format) or 1.0
+            yield Stroke(((self._across.place(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
             gap = y - lines[-1].top - 2 if lines else math.inf
             if gap > _SAME_LINE:
                 # below its line where the one above it is near
                 down = _LINE if gap < _LINE + 3 else -5.0
             base = y + down
-            lines.append(Rect(self._x(ridge), y - 2, self._right, y + 2))
+            lines.append(Rect(self._across.place(ridge), y - 2, self._right, y + 2))
             text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
             width = text_width(text, 11)
             right = self._right
@@ -242,8 +235,13 @@ def _format_look(name: str) -> SideLook:
     return precision_look(Precision(name) if name in set(Precision) else Precision.FP32)
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    return math.log10(min(values)) - 0.5, math.log10(max(values)) + 0.5
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    # with half a decade of room
+    return min(values, default=1.0) / 10**0.5, max(values, default=1.0) * 10**0.5
+
+
+def _powers(low: float, high: float) -> range:
+    return range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
 
 
 def _rect_of(mark: Mark) -> Rect:

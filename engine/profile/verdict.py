@@ -1,4 +1,4 @@
-"""What bounds a step, and what would help next, in sentences that name the figure they rest on."""
+"""The bound of a step and what would help next, in sentences that name the figure they rest on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 
 class Bound(StrEnum):
-    """What a step would have to get more of to be faster."""
+    """The resource of which a step would need more to be faster."""
 
     MATRIX_UNITS = "matrix units"
     """Tensor Cores or their like: the step computes as it should."""
@@ -80,7 +80,7 @@ _LONG_FORMATS = ("fp32", "tf32")
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
-    """What bounds the step of an experiment's profile; nothing is concluded from a disturbed one."""
+    """The bound of the step of an experiment's profile; nothing is concluded from a disturbed one."""
     bar = profile.bar
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from engine.compare.energy import energy_words
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
 from engine.compare.figures import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
+from engine.compare.verdict import energy_words
 from engine.experiment.experiment import Precision
 from engine.race.lanes import Lane
 from engine.race.race import LANES, Race, Which
@@ -144,7 +144,6 @@ DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
 
 
 def _unlike(race: Race) -> Unlike | None:
-    """The most serious difference between the lanes, apart from precision, recipe and batch."""
     if race.is_unlike:
         return "training"
     if len(_devices(race)) > 1:
@@ -178,7 +177,6 @@ def _result(race: Race, ratio: float) -> str:
 
 
 def _ending(race: Race) -> str:
-    """Which lane did not get to the end, and why."""
     for which in LANES:
         if race.lane(which).stopped:
             return f"{opened(called(race, which))} {race.lane(which).stopped} on the way."
@@ -271,7 +269,6 @@ def _needs_less(race: Race) -> str:
 
 
 def _beside_precision(race: Race) -> str:
-    """What else contributed to the ratio, so that nobody takes all of it for the precision's."""
     own, causes = _own_part(race), _causes(race)
     if not causes or (own is not None and own < LITTLE_GAIN and _outcome(race) == "gain"):
         return ""
@@ -287,7 +284,6 @@ def _beside_precision(race: Race) -> str:
 
 
 def _own_part(race: Race) -> float | None:
-    """How many times as fast the precision alone made it, by the comparison."""
     split = race.report.split
     if not _causes(race):
         return race.ratio
@@ -299,7 +295,6 @@ def _own_part(race: Race) -> float | None:
 
 
 def _causes(race: Race) -> str:
-    """What differs beside the precision and affects the speed: "the fast recipe"; "" for nothing."""
     axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
     causes = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
     return " with ".join(causes[axis] for axis in axes if axis in causes)

@@ -115,7 +115,6 @@ def part_of(lane: Lane, samples: float, within: float) -> Lane:
 
 
 def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) -> float:
-    """The value at `x`: linear from 0 at 0 through the `ends`, constant after the last."""
     step = int(np.searchsorted(ends, x, "right"))
     if step == len(ends):
         return float(values[-1])
@@ -170,7 +169,6 @@ def pair_of(
 
 
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
-    """The sides that may race the baseline, the best candidate first."""
     others = [side for side in comparison.sides if side is not comparison.baseline]
     if not others:
         message = "There is only one side here, so it has nothing to race against."
@@ -197,7 +195,6 @@ def _lanes(side: Side, curves: Mapping[str, Columns]) -> list[Lane]:
 
 
 def _nearest(full: Sequence[Lane], mixed: Sequence[Lane], ratio: float | None) -> tuple[Lane, Lane]:
-    """Prefers complete runs, then pairs of one seed."""
     pairs = [(mine, theirs) for mine in full for theirs in mixed]
 
     def unfitness(pair: tuple[Lane, Lane]) -> tuple[int, bool, float]:
@@ -213,7 +210,6 @@ def _is_of_one_seed(full: Lane, mixed: Lane) -> bool:
 
 
 def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
-    """How far the pair's own ratio is from the comparison's, as a logarithm; 0 without a ratio."""
     speeds = [SPEED.value(lane.run) for lane in (mixed, full)]
     known = [speed for speed in (*speeds, ratio) if speed is not None and speed > 0 and math.isfinite(speed)]
     if len(known) < 3:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drawing.looks import SideLook
-from engine.race.tanks import NOT_MEASURED
+
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,6 @@ def pace_of(
 def _better_fitted(
     experiment: Experiment, span: Span, steps_per_second: float, done: int, fewest: int
 ) -> Experiment | None:
-    """The experiment at another length, if that is worth a new start after `done` steps."""
     steps = experiment.steps or done
     expected, left = steps / steps_per_second, (steps - done) / steps_per_second
     if span.shortest <= expected <= span.longest:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compare.energy import energy_words
 from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
+from engine.compare.verdict import energy_words
 from engine.race.headline import (
     called,
     continued,
@@ -21,8 +21,7 @@ from engine.race.headline import (
     why_no_ratio,
 )
 from engine.race.race import LANES, Moment, Race, Which
-from engine.race.scene import Count, Instant, LaneHead, Scene
-from engine.race.tanks import NOT_MEASURED
+from engine.race.scene import NOT_MEASURED, Count, Instant, LaneHead, Scene
 from engine.words.numbers import number_text, pace_text, range_text, seconds_abbreviated, seconds_text
 
 _ABOUT_SAME = 0.03
@@ -104,7 +103,6 @@ def doubt_words(race: Race) -> tuple[str, ...]:
 
 
 def _unsteady(race: Race) -> str:
-    """Says that the counts of the whole runs give another ratio than the comparison; "" if they do not."""
     if race.ratio is None or race.matches_ratio:
         return ""
     trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)

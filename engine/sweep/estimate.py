@@ -210,7 +210,7 @@ def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, s
 
 
 def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
-    """What is known of the memory of the cells, and which of them cannot be trained here."""
+    """The memory that the cells need as far as it is known, and which of them cannot be trained here."""
     why: dict[int, str] = {}
     trainable: list[Cell] = []
     for cell in grid.cells:

@@ -19,23 +19,19 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
 )
-from engine.sweep.lines import line_looks
 from engine.sweep.picture import (
     DISTURBED_MARK,
     MARK_WORDS,
-    RATIO_FIGURE,
     CellPicture,
     CellSpot,
     Shades,
-    bare_text,
+    Slice,
     best_of,
-    cells_at,
-    figure_text,
-    finite,
-    fixed_words,
+    head,
     kept_apart,
+    line_looks,
 )
-from engine.sweep.results import CellResult, CellStatus, Results
+from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
 
 _HEAD, _TITLES, _BELOW = 26.0, 18.0, 40.0
 _BAR_ROOM, _LONGEST_NAME, _MARK_ROOM = 24.0, 150.0, 18.0
@@ -53,7 +49,6 @@ _WORD = {
     "piloted": "piloted",
     "done": "no value",
 }
-"""What a cell without a value says."""
 
 
 def heat_map(
@@ -63,53 +58,35 @@ def heat_map(
 
     `at` has a place on every axis, which counts for those that are not shown.
     """
-    return _Picture(results, x, y, figure, at, size).picture()
+    return _HeatMap(results, x, y, figure, at, size).picture()
 
 
-class _Picture:
-    def __init__(
-        self,
-        results: Results,
-        x: int,
-        y: int | None,
-        figure: Figure,
-        at: Sequence[int],
-        size: tuple[float, float],
-    ) -> None:
-        self._results, self._figure, self._at = results, figure, at
-        self._x, self._y = x, y
-        self._width, self._height = size
-        axes = results.grid.axes
-        self._across, self._down = axes[x], None if y is None else axes[y]
-        self._cells = cells_at(results, self._free, at)
-        values = [value for cell in self._cells if (value := finite(cell, figure)) is not None]
+class _HeatMap(Slice):
+    def _arrange(self) -> None:
+        figure = self._figure
+        values = [value for cell in self._cells if (value := cell.finite(figure)) is not None]
         self._shades = Shades(values)
         self._best = best_of(self._cells, figure)
-        texts = [bare_text(figure, value) for value in values]
         self._legend = legend(list(self._legend_entries()), self._width)
-        rows = 1 if self._down is None else len(self._down.values)
-        self._row_names = [] if self._down is None else [self._down.text(row) for row in range(rows)]
+        down = self._of
+        self._row_names = [] if down is None else [down.text(row) for row in range(len(down.values))]
         widest = max((text_width(name, 11) for name in self._row_names), default=0.0)
-        has_marks = self._down is not None and self._down.key == "precision"
-        self._looks = line_looks(self._down) if has_marks else ()
-        self._left = min(_LONGEST_NAME, widest) + 10 + _MARK_ROOM * has_marks if self._row_names else 0.0
+        self._looks = line_looks(down) if down is not None and down.key == "precision" else ()
+        mark_room = _MARK_ROOM if self._looks else 0.0
+        self._left = min(_LONGEST_NAME, widest) + 10 + mark_room if self._row_names else 0.0
         self._top = _HEAD + (_TITLES if self._row_names else 6.0)
         # the ticks of the colour bar may have more digits than the values
-        right = _BAR_ROOM + max(40.0, *(text_width(text, 11) + 12 for text in texts), 0.0)
-        columns = len(self._across.values)
+        right = _BAR_ROOM + max(40.0, *(text_width(figure.text(value), 11) + 12 for value in values), 0.0)
+        columns, rows = len(self._across.values), max(1, len(self._row_names))
         room = (self._width - self._left - right, self._height - self._top - _BELOW - self._legend.height - 4)
         self._pitch = min(_MOST_WIDE, room[0] / columns), min(_MOST_HIGH, max(4.0, room[1] / rows))
         self._right = self._left + self._pitch[0] * columns
         self._bottom = self._top + self._pitch[1] * rows
         self._gap = 2.0 if min(self._pitch) > 16 else 1.0 if min(self._pitch) > 6 else 0.0
 
-    @property
-    def _free(self) -> tuple[int, ...]:
-        return (self._x,) if self._y is None else (self._x, self._y)
-
     def picture(self) -> CellPicture:
         spots = tuple(map(self._spot, self._cells))
-        shapes = [*self._head(), *self._names()]
+        shapes = [*head(self._figure.title, (self._figure.unit, self._fixed), self._width), *self._names()]
         for spot, cell in zip(spots, self._cells, strict=True):
             shapes += self._cell(spot, cell)
         # its frame lies over the neighbours
@@ -117,24 +94,16 @@ class _Picture:
             if cell is self._best:
                 shapes += _frame(self._box(spot))
         bar_bottom = max(self._bottom, self._top + 60)
-        shapes += self._shades.bar(self._figure, self._right + 10, self._top, bar_bottom)
+        shapes += self._shades.bar(self._right + 10, self._top, bar_bottom)
         down = self._bottom + _BELOW
         shapes += moved(self._legend.shapes, 0, down)
         height = max(down + self._legend.height, bar_bottom + 8)
         return CellPicture(Drawing(self._width, height, tuple(shapes), self._description()), spots)
 
-    def _head(self) -> Iterator[Shape]:
-        yield Words(0, 15, self._figure.title, "text", 13, 600)
-        after = text_width(self._figure.title, 13, 600) + 8
-        beside = ", ".join(
-            part for part in (self._figure.unit, fixed_words(self._results, self._free, self._at)) if part
-        )
-        yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
-
     def _names(self) -> Iterator[Shape]:
         wide, high = self._pitch
-        if self._down is not None:
-            title = shortened(self._down.title, self._width, 11, 500)
+        if self._of is not None:
+            title = shortened(self._of.title, self._width, 11, 500)
             yield Words(0, _HEAD + 11, title, "text2", 11, 500)
         rows = [self._top + high * (row + 0.5) for row in range(len(self._row_names))]
         for row in kept_apart(rows, [13.0] * len(rows)):
@@ -154,7 +123,7 @@ class _Picture:
 
     def _spot(self, cell: CellResult) -> CellSpot:
         wide, high = self._pitch
-        row = 0 if self._y is None else cell.places[self._y]
+        row = 0 if self._by is None else cell.places[self._by]
         x, y = self._left + wide * cell.places[self._x], self._top + high * row
         return CellSpot(cell.index, x, y, wide, high)
 
@@ -163,20 +132,20 @@ class _Picture:
 
     def _cell(self, spot: CellSpot, cell: CellResult) -> Iterator[Shape]:
         box = self._box(spot)
-        value = finite(cell, self._figure)
+        value = cell.finite(self._figure)
         if value is None:
             yield from _blank(cell.status, box)
             yield from _written(box, [_word(cell)], "text2", "bg1")
             return
         shade = self._shades.ink(value)
         yield Box(box.left, box.top, box.width, box.height, shade)
-        lines, ground = [f"{_roughly(cell)}{bare_text(self._figure, value)}"], None
+        lines, ground = [f"{_roughly(cell)}{self._figure.text(value)}"], None
         if cell.is_disturbed_in(self._figure):
             yield from hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
             lines, ground = [*lines, _DISTURBED], shade
         elif self._shows_ratio(cell):
             mark = DISTURBED_MARK if cell.is_disturbed_in(RATIO_FIGURE) else ""
-            lines.append(f"{_roughly(cell)}{figure_text(RATIO_FIGURE, cell.ratio)}{mark}")
+            lines.append(f"{_roughly(cell)}{RATIO_FIGURE.text_with_unit(cell.ratio)}{mark}")
         yield from _written(box, lines, f"on-{shade}", ground)
 
     def _shows_ratio(self, cell: CellResult) -> bool:
@@ -185,14 +154,14 @@ class _Picture:
 
     def _legend_entries(self) -> Iterator[LegendEntry]:
         if self._best is not None:
-            value = figure_text(self._figure, finite(self._best, self._figure))
+            value = self._figure.text_with_unit(self._best.finite(self._figure))
             yield LegendEntry(_best_sample, 18, f"best: {value}, {self._best.name}")
-        blank = [cell for cell in self._cells if finite(cell, self._figure) is None]
+        blank = [cell for cell in self._cells if cell.finite(self._figure) is None]
         for words in dict.fromkeys(map(_word, blank)):
             count = sum(_word(cell) == words for cell in blank)
             status = next(cell.status for cell in blank if _word(cell) == words)
             yield LegendEntry(partial(_blank_sample, status), 18, f"{words} ({count:,})")
-        shown = [cell for cell in self._cells if finite(cell, self._figure) is not None]
+        shown = [cell for cell in self._cells if cell.finite(self._figure) is not None]
         if any(cell.is_piloted for cell in shown):
             yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
         disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
@@ -204,13 +173,13 @@ class _Picture:
 
     def _description(self) -> str:
         words = f"{self._figure.title} over {self._across.title}"
-        words += f" and {self._down.title}" if self._down is not None else ""
-        if all(finite(cell, self._figure) is None for cell in self._cells):
+        words += f" and {self._of.title}" if self._of is not None else ""
+        if all(cell.finite(self._figure) is None for cell in self._cells):
             return f"{words}: no cell has a value yet."
         words = f"{words}, {len(self._cells):,} cells."
         if self._best is None:
             return words
-        value = figure_text(self._figure, finite(self._best, self._figure))
+        value = self._figure.text_with_unit(self._best.finite(self._figure))
         return f"{words} The best is {self._best.name} with {value}."
 
 

@@ -31,7 +31,7 @@ _DONE = (Status.FINISHED, Status.FAILED)
 
 
 def takes_turns(cell: CellRecord) -> bool:
-    """Whether a cell is still trained: it is neither left out nor held, and none of its turns failed."""
+    """True while a cell is still trained: it is neither left out nor held, and none of its turns failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
     return not (cell.left_out or cell.is_held or has_failed)
 
@@ -144,7 +144,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """What a sweep does next: the pilot of a cell, or its run number `repeat`, from 1.
+    """The next work of a sweep: the pilot of a cell, or its run number `repeat`, from 1.
 
     `run_id` is the run in the store; None for a pilot, which is no run.
     """
@@ -271,13 +271,13 @@ class PilotWatch:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the pilot has taken long enough for what it can still show."""
+        """True once the pilot has taken long enough for what it can still show."""
         if self._first_step is None or len(self._step_times) < _LEAST_STEPS:
             return False
         return self._clock() - self._first_step > MOST_SECONDS
 
     def pilot(self) -> Pilot | None:
-        """What was measured, once the worker has ended; None without a step."""
+        """The measurements, once the worker has ended; None without a step."""
         summary, step_ms = self._summary, self._step_ms()
         seconds = max(0.0, self._clock() - self._began - (summary.paused_seconds or 0.0))
         steps = summary.steps or max((step for step, _ in self._step_times), default=0)

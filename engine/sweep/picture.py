@@ -1,29 +1,33 @@
-"""What the pictures of a sweep share: where cells are drawn, figures to choose from, shades, and words."""
+"""The common parts of a sweep's pictures: places of cells, figures and axes to choose from, shades, words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.compare.figures import ACCURACY, SPEED, Figure
 from engine.drawing.chart_parts import Span, span_of
-from engine.drawing.shapes import Box, Drawing, Shape, Words
+from engine.drawing.looks import SideLook, precision_look
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
+from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
-from engine.statistics import Interval
-from engine.sweep.results import RATIO, CellResult, Results
-from engine.words.numbers import nice_step, times
-from resources.looks import LIGHT
+from engine.sweep.results import RATIO_FIGURE, CellResult, Results
+from engine.words.numbers import Tick, nice_step
+from resources.looks import DARK, LIGHT
 
-SHADES = len(LIGHT.heat)
-RATIO_FIGURE = Figure(RATIO, "Ratio to the baseline", "×", 2, True, lambda run: None)
-_HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO)
+Size = tuple[float, float]
+
+_SHADES = len(LIGHT.heat)
+_FIRST_SHADE = 3
+"""The palest shades are too close to the ground for a thin line."""
+_HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name)
 
 
 @dataclass(frozen=True)
 class CellSpot:
-    """Where a cell is drawn."""
+    """The place of a cell in a picture."""
 
     cell: int
     x: float
@@ -32,7 +36,6 @@ class CellSpot:
     height: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point is on it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
@@ -44,54 +47,77 @@ class CellPicture:
     spots: tuple[CellSpot, ...]
 
 
+class Slice:
+    """A figure over one or two axes of a grid, at a place on every other axis."""
+
+    head_height = 26.0
+
+    def __init__(
+        self, results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: Size
+    ) -> None:
+        self._results, self._figure, self._x, self._by = results, figure, x, by
+        self._width, self._height = size
+        axes = results.grid.axes
+        self._across, self._of = axes[x], None if by is None else axes[by]
+        fixed = [axis for axis in range(len(at)) if axis not in (x, by)]
+        self._cells = [cell for cell in results.cells if all(cell.places[axis] == at[axis] for axis in fixed)]
+        # "batch size 64, learning rate 0.001": what all cells shown share
+        self._fixed = results.grid.name(at, [axis for axis in fixed if len(axes[axis].values) > 1])
+        self._arrange()
+
+    def _arrange(self) -> None:
+        raise NotImplementedError
+
+
+def head(title: str, beside: Iterable[str], width: float) -> Iterator[Shape]:
+    """A title, and in grey what else there is to say."""
+    yield Words(0, 15, title, "text", 13, 600)
+    after = text_width(title, 13, 600) + 8
+    yield Words(after, 15, shortened(", ".join(filter(None, beside)), width - after, 12), "text3", 12)
+
+
+def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
+    """The lines of an upright axis with their values."""
+    for tick in ticks:
+        y = round(tick.position) + 0.5
+        yield Stroke(((left, y), (right, y)), "grid")
+        yield Words(left - 8, y + 4, tick.text, "text3", 11, anchor="end")
+
+
+def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
+    """The looks of lines for the values of an axis: the precisions' own, else shades in their order."""
+    if axis is None:
+        return (SideLook("text", "o", (), "full"),)
+    if axis.key == "precision":
+        return tuple(precision_look(Precision(str(value))) for value in axis.values)
+    known, looks = list(DARK.precisions.values()), []
+    pitch = (_SHADES - 1 - _FIRST_SHADE) / max(1, len(axis.values) - 1)
+    for place in range(len(axis.values)):
+        look = known[place % len(known)]
+        looks.append(SideLook(f"heat-{_FIRST_SHADE + round(pitch * place)}", look.symbol, look.dash, "full"))
+    return tuple(looks)
+
+
 def shown_figures(results: Results) -> tuple[Figure, ...]:
     """The figures to choose from: those of the results, and the ratio after the speed where it is known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 
 
-def figure_text(figure: Figure, value: float | None) -> str:
-    """The value with its unit: "1,663 images/s", "1.89×"."""
-    if figure is not RATIO_FIGURE or value is None:
-        return figure.text_with_unit(value)
-    return f"{times(value)}×"
-
-
-def bare_text(figure: Figure, value: float | None) -> str:
-    """The value without its unit, but for the sign of a ratio."""
-    return figure_text(figure, value) if figure is RATIO_FIGURE else figure.text(value)
-
-
-def interval_of(cell: CellResult, figure: Figure) -> Interval | None:
-    """The interval of the cell's figure, if it has one."""
-    return cell.ratio_interval if figure is RATIO_FIGURE else (cell.intervals or {}).get(figure.name)
-
-
 def is_higher_better(figure: Figure) -> bool:
-    """Whether more of it is better; times, memory, energy and losses are to be low."""
+    """True if more of it is better; times, memory, energy and losses are to be low."""
     return figure.name in _HIGH_IS_BETTER
-
-
-def finite(cell: CellResult, figure: Figure) -> float | None:
-    """The cell's value, unless it is unknown or has diverged."""
-    value = cell.value(figure.name)
-    return value if value is not None and math.isfinite(value) else None
 
 
 DISTURBED_MARK = "*"
 MARK_WORDS = f"{DISTURBED_MARK} measured while the machine was disturbed: nothing follows from it"
 
 
-def conclusive(cell: CellResult, figure: Figure) -> float | None:
-    """The cell's value, unless it is unknown or the cell cannot be the best in it."""
-    return finite(cell, figure) if cell.can_be_best(figure) else None
-
-
 def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
     """The cell with the best value that is conclusive; None while there is none."""
-    known = [cell for cell in cells if conclusive(cell, figure) is not None]
+    known = [cell for cell in cells if cell.conclusive(figure) is not None]
     sign = 1 if is_higher_better(figure) else -1
-    return max(known, key=lambda cell: sign * (finite(cell, figure) or 0.0), default=None)
+    return max(known, key=lambda cell: sign * (cell.finite(figure) or 0.0), default=None)
 
 
 def usual_places(results: Results, figure: Figure) -> tuple[int, ...]:
@@ -118,41 +144,16 @@ def usual_lines(grid: Grid) -> tuple[int, int | None]:
     return x, grid.compared if len(grid.axes[grid.compared].values) > 1 else None
 
 
-def cells_at(results: Results, free: Collection[int], at: Sequence[int]) -> list[CellResult]:
-    """The cells whose places are those of `at`, but for the `free` axes."""
-    fixed = [axis for axis in range(len(at)) if axis not in free]
-    return [cell for cell in results.cells if all(cell.places[axis] == at[axis] for axis in fixed)]
-
-
-def fixed_words(results: Results, free: Collection[int], at: Sequence[int]) -> str:
-    """The values that all cells shown share: "batch size 64, learning rate 0.001"; "" without any."""
-    axes = enumerate(results.grid.axes)
-    shared = [place for place, axis in axes if place not in free and len(axis.values) > 1]
-    return results.grid.name(at, shared)
-
-
 def numbers_of(axis: Axis) -> tuple[float, ...] | None:
     """The values of an axis that is drawn to scale; None for categories."""
-    if axis.overrides or len(axis.values) < 2:
-        return None
-    numbers = [
-        value for value in axis.values if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    return tuple(map(float, numbers)) if len(numbers) == len(axis.values) else None
-
-
-def places_along(axis: Axis, start: float, end: float) -> tuple[float, ...]:
-    """Where the values of an axis are between two ends: to scale if they are numbers, else evenly."""
-    numbers = numbers_of(axis)
-    if numbers is not None:
-        span = span_of(numbers, start, end)
-        return tuple(map(span.place, numbers))
-    pitch = (end - start) / len(axis.values)
-    return tuple(start + pitch * (place + 0.5) for place in range(len(axis.values)))
+    values = axis.values
+    known = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
+    numbers = tuple(map(float, known))
+    return None if axis.overrides or len(values) < 2 or len(numbers) < len(values) else numbers
 
 
 def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:
-    """Which of some words at these places can be shown without meeting: every n-th of evenly spaced ones."""
+    """The words that can be shown at these places without meeting: every n-th of evenly spaced ones."""
     order = sorted(range(len(places)), key=places.__getitem__)
     steps = [places[right] - places[left] for left, right in pairwise(order)]
     if steps and max(steps) - min(steps) < 1e-6 * max(steps):
@@ -169,27 +170,20 @@ class Shades:
     """The shades of a figure's values over a round range, by logarithms if they span a decade."""
 
     def __init__(self, values: Sequence[float]) -> None:
-        known = [value for value in values if math.isfinite(value)]
-        self._span = _rounded(span_of(known, 0.0, 1.0, 0.0))
-        self._is_known = bool(known)
-
-    def step(self, value: float) -> int:
-        """The number of the value's shade."""
-        return min(max(int(self._span.place(value) * SHADES + 1e-9), 0), SHADES - 1)
+        self._span = _rounded(span_of(values, 0.0, 1.0, 0.0))
+        self._is_known = bool(values)
 
     def ink(self, value: float) -> str:
-        """The ink of the value's shade."""
-        return f"heat-{self.step(value)}"
+        return f"heat-{min(max(int(self._span.place(value) * _SHADES + 1e-9), 0), _SHADES - 1)}"
 
-    def bar(self, figure: Figure, x: float, top: float, bottom: float) -> Iterator[Shape]:
-        """A colour bar with the figure's values beside it, 14 pixels wide without these."""
+    def bar(self, x: float, top: float, bottom: float) -> Iterator[Shape]:
+        """A colour bar with values beside it, 14 pixels wide without these."""
         if not self._is_known:
             return
-        pitch = (bottom - top) / SHADES
-        for step in range(SHADES):
+        pitch = (bottom - top) / _SHADES
+        for step in range(_SHADES):
             yield Box(x, bottom - pitch * (step + 1), _BAR, pitch + 0.5, f"heat-{step}")
-        span = Span(self._span.low, self._span.high, bottom, top, self._span.is_log)
-        for tick in span.ticks(max(2, int((bottom - top) / 40))):
+        for tick in replace(self._span, start=bottom, end=top).ticks(max(2, int((bottom - top) / 40))):
             yield Words(x + _BAR + 6, tick.position + 4, tick.text, "text3", 11)
 
 
@@ -208,22 +202,15 @@ def _rounded(span: Span) -> Span:
     return replace(span, low=low, high=high)
 
 
-def value_words(cell: CellResult, figure: Figure) -> str:
-    """The cell's figure with its interval, as a tooltip has it."""
-    text = f"{figure.title}: {figure_text(figure, cell.value(figure.name))}"
-    interval = interval_of(cell, figure)
-    if interval is None:
-        return text
-    low, high = (bare_text(figure, end) for end in interval)
-    return f"{text} (95 % interval {low} to {high})"
-
-
 def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
-    """What there is to know of a cell, in lines: its name, its state, and these figures."""
-    known = [figure for figure in figures if cell.value(figure.name) is not None]
-    state = state_words(cell)
-    lines = [cell.name, *([state] if state else []), *(value_words(cell, figure) for figure in known)]
-    return "\n".join(lines)
+    """All that is known of a cell, in lines: its name, its state, and these figures."""
+    lines = [cell.name, state_words(cell)]
+    for figure in figures:
+        if (value := cell.value(figure)) is not None:
+            ends = " to ".join(map(figure.text, cell.interval(figure) or ()))
+            interval = f" (95 % interval {ends})" if ends else ""
+            lines.append(f"{figure.title}: {figure.text_with_unit(value)}{interval}")
+    return "\n".join(filter(None, lines))
 
 
 def state_words(cell: CellResult) -> str:

@@ -10,16 +10,7 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
 from engine.experiment.value import in_sentence
-from engine.sweep.lines import line_looks
-from engine.sweep.picture import (
-    CellPicture,
-    CellSpot,
-    Shades,
-    conclusive,
-    figure_text,
-    finite,
-    is_higher_better,
-)
+from engine.sweep.picture import CellPicture, CellSpot, Shades, head, is_higher_better, levels, line_looks
 from engine.sweep.results import CellResult, Results
 
 _HEAD, _BOTTOM, _RIGHT, _BAR_ROOM = 26.0, 40.0, 14.0, 70.0
@@ -36,20 +27,21 @@ def scatter(
 
     A precision keeps its mark. The line is the Pareto front of `x` and `y`.
     """
-    return _Picture(results, x, y, shade, size).picture()
+    return _Scatter(results, x, y, shade, size).picture()
 
 
-class _Picture:
+class _Scatter:
     def __init__(
         self, results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
     ) -> None:
         self._results, self._x, self._y, self._shade = results, x, y, shade
         self._width, self._height = size
+        self._title = f"{y.title} against {in_sentence(x.title)}"
         self._cells = [
-            cell for cell in results.cells if finite(cell, x) is not None and finite(cell, y) is not None
+            cell for cell in results.cells if cell.finite(x) is not None and cell.finite(y) is not None
         ]
         self._front = pareto_front(self._cells, (x, y))
-        shades = [finite(cell, shade) for cell in self._cells] if shade is not None else []
+        shades = [cell.finite(shade) for cell in self._cells] if shade is not None else []
         known = [value for value in shades if value is not None]
         self._shades = Shades(known) if known else None
         keys = [axis.key for axis in results.grid.axes]
@@ -65,11 +57,17 @@ class _Picture:
         self._across = span_of(self._values(x), self._left, self._right)
 
     def _values(self, figure: Figure) -> list[float]:
-        return [value for cell in self._cells if (value := finite(cell, figure)) is not None]
+        return [value for cell in self._cells if (value := cell.finite(figure)) is not None]
 
     def picture(self) -> CellPicture:
         steps = self._steps()
-        shapes = [*self._head(), *self._axes()]
+        shade = self._shade
+        beside = () if shade is None else (f"shade: {in_sentence(shade.title)}{_unit(shade)}",)
+        shapes = [
+            *head(self._title, beside, self._width),
+            *moved(self._legend.shapes, 0, _HEAD),
+            *self._axes(),
+        ]
         if len(steps) > 1:
             shapes.append(Stroke(steps, "text2", 1.5, _FRONT_DASH))
         size = _MARK if len(self._cells) <= _MANY else _MANY_MARK
@@ -84,8 +82,8 @@ class _Picture:
         shapes += self._names(size)
         if self._shades is not None and self._shade is not None:
             title = shortened(self._shade.title, _BAR_ROOM + 40, 11)
-            yields = self._shades.bar(self._shade, self._right + 14, self._top + 4, self._bottom)
-            shapes += [Words(self._width, self._top - 8, title, "text2", 11, 500, "end"), *yields]
+            shapes.append(Words(self._width, self._top - 8, title, "text2", 11, 500, "end"))
+            shapes += self._shades.bar(self._right + 14, self._top + 4, self._bottom)
         if not self._cells:
             middle = (self._left + self._right) / 2, (self._top + self._bottom) / 2
             shapes.append(Words(*middle, "No cell has both values yet.", "text3", 12, anchor="middle"))
@@ -93,10 +91,7 @@ class _Picture:
         return CellPicture(drawing, tuple(reversed(spots)))
 
     def _point(self, cell: CellResult) -> Point:
-        return (
-            self._across.place(finite(cell, self._x) or 0.0),
-            self._up.place(finite(cell, self._y) or 0.0),
-        )
+        return (self._across.place(cell.finite(self._x) or 0.0), self._up.place(cell.finite(self._y) or 0.0))
 
     def _look(self, cell: CellResult) -> SideLook:
         return self._looks[0 if self._by is None else cell.places[self._by]]
@@ -104,7 +99,7 @@ class _Picture:
     def _mark(self, cell: CellResult, x: float, y: float, size: float, *, is_first: bool) -> Iterator[Shape]:
         look, ink = self._look(cell), self._look(cell).ink
         if self._shades is not None and self._shade is not None:
-            value = finite(cell, self._shade)
+            value = cell.finite(self._shade)
             ink = "text3" if value is None else self._shades.ink(value)
         if is_first:
             yield from marker(look.symbol, x, y, size + 5, "text")
@@ -139,15 +134,6 @@ class _Picture:
             name = shortened(grid.name(cell.places, differing), _LONGEST_NAME, 11)
             yield from words_beside(name, *self._point(cell), size / 2 + 6, area, taken)
 
-    def _head(self) -> Iterator[Shape]:
-        title = f"{self._y.title} against {in_sentence(self._x.title)}"
-        yield Words(0, 15, title, "text", 13, 600)
-        if self._shade is not None:
-            after = text_width(title, 13, 600) + 8
-            beside = f"shade: {in_sentence(self._shade.title)}{_unit(self._shade)}"
-            yield Words(after, 15, shortened(beside, self._width - after, 12), "text3", 12)
-        yield from moved(self._legend.shapes, 0, _HEAD)
-
     def _entries(self) -> Iterator[LegendEntry]:
         if self._by is not None:
             axis = self._results.grid.axes[self._by]
@@ -158,10 +144,7 @@ class _Picture:
             yield LegendEntry(_front_sample, 24, f"Pareto front ({len(self._front):,} cells)")
 
     def _axes(self) -> Iterator[Shape]:
-        for tick in self._ups:
-            y = round(tick.position) + 0.5
-            yield Stroke(((self._left, y), (self._right, y)), "grid")
-            yield Words(self._left - 8, y + 4, tick.text, "text3", 11, anchor="end")
+        yield from levels(self._ups, self._left, self._right)
         yield Words(0, self._top - 8, f"{self._y.title}{_unit(self._y)}", "text2", 11, 500)
         for tick in self._across.ticks(max(2, int((self._right - self._left) / 90))):
             x = round(tick.position) + 0.5
@@ -173,11 +156,11 @@ class _Picture:
 
     def _description(self) -> str:
         best = "; ".join(
-            f"{cell.name}: {figure_text(self._y, finite(cell, self._y))} at "
-            f"{figure_text(self._x, finite(cell, self._x))}"
+            f"{cell.name}: {self._y.text_with_unit(cell.finite(self._y))} at "
+            f"{self._x.text_with_unit(cell.finite(self._x))}"
             for cell in self._front
         )
-        title = f"{self._y.title} against {in_sentence(self._x.title)}, {len(self._cells):,} cells"
+        title = f"{self._title}, {len(self._cells):,} cells"
         return f"{title}. On the Pareto front: {best}." if best else f"{title}."
 
 
@@ -201,7 +184,7 @@ def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tupl
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:
-        values = [conclusive(cell, figure) for figure in figures]
+        values = [cell.conclusive(figure) for figure in figures]
         if all(value is not None for value in values):
             score = tuple(sign * (value or 0.0) for sign, value in zip(signs, values, strict=True))
             known.append((score, cell))

@@ -1,4 +1,4 @@
-"""What may make an experiment faster on its device: values for each kind of change, and what makes no sense.
+"""Candidates for a faster experiment: values for each kind of change, and what makes no sense.
 
 A candidate takes a value of each kind. The first value of each is the plain FP32 loop's, as it was given.
 """

@@ -38,7 +38,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial showed; without a speed the candidate drops out, and all others with the parts of its
+    """The outcome of a trial; without a speed the candidate drops out, and all others with the parts of its
     recipe that were `left_out`."""
 
     speed: float | None

@@ -47,12 +47,11 @@ class Known:
 
     @property
     def subject(self) -> str:
-        """What is trained."""
         experiment = self.tuning.experiment
         return f"{experiment.model} on {dataset_words(experiment.dataset)}"
 
     def is_spent(self, fraction: float = 1.0) -> bool:
-        """Whether that fraction of the time limit has passed."""
+        """True once that fraction of the time limit has passed."""
         limit = self.tuning.plan.time_limit_seconds
         return limit is not None and self._seconds() >= fraction * limit
 
@@ -71,7 +70,7 @@ class Known:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether plain FP32 failed, and not for want of memory: so would everything else."""
+        """True if plain FP32 failed, and not for want of memory: so would everything else."""
         (first, *others) = self.tuning.trials
         is_memory = first.problem is not None and first.problem.kind is Kind.OUT_OF_MEMORY
         return not others and first.problem is not None and not is_memory
@@ -93,7 +92,7 @@ class Known:
         return proof_turns(tuning, changes, known_speed(trials, {}) or 1.0, own)
 
     def not_tried(self) -> tuple[str, ...]:
-        """What was left out, and how many combinations were not run."""
+        """Sentences on what was left out, and how many combinations were not run."""
         tuning, key = self.tuning, "step.activation_checkpointing"
         sentences = list(tuning.not_tried)
         is_offered = any(key in option.changes for option in self.space.options["checkpointing"])

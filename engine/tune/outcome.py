@@ -102,7 +102,6 @@ def _description(steps: tuple[Step, ...]) -> str:
 
 
 def title_of(tuning: Tuning) -> str:
-    """What was searched for."""
     experiment = tuning.experiment
     return f"The fastest settings of {experiment.model} on {dataset_words(experiment.dataset)}"
 
@@ -162,7 +161,7 @@ def changes_text(changes: Mapping[str, Any]) -> str:
 
 
 def not_tried(tuning: Tuning) -> tuple[str, ...]:
-    """What was not tried and why, with the cap if there is one."""
+    """Sentences on what was not tried and why, with the cap if there is one."""
     cap = tuning.memory_cap_gib
     if cap is None:
         return tuning.not_tried

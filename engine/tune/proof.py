@@ -89,7 +89,7 @@ def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
 
 
 def is_alike(baseline: SideRuns, winner: SideRuns) -> bool | None:
-    """Whether the winner's losses stay within the band of FP32's repeats; None where that cannot be told.
+    """True if the winner's losses stay within the band of FP32's repeats; None where that cannot be told.
 
     The loss at each stretch of samples is the mean over it, so that batches of other sizes compare; the
     winner's is the median of its runs.
@@ -258,7 +258,6 @@ def _no_speed(summary: Summary) -> Problem:
 
 
 def outcome_of(trial: TuningTrial) -> Outcome:
-    """What the search learns of a trial."""
     speed = trial.samples_per_second if trial.is_usable else None
     is_out = trial.problem is not None and trial.problem.kind is Kind.OUT_OF_MEMORY
     return Outcome(speed, trial.peak_mib, is_out, frozenset(trial.left_out))

@@ -8,13 +8,12 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.figures import SPEED, FigureRow
-from engine.compare.published import PublishedRow, published_beside
 from engine.compare.sides import Side
 from engine.drawing.bar_chart import Bar
 from engine.drawing.looks import side_looks
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.document import Cell, Section
-from engine.export.kinds.published import published_section
+from engine.export.report.published import PublishedRow, published_beside, published_section
 from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_a_row
 from engine.curves import Columns
-from engine.drawing.smoothing import Values
+from engine.drawing.curve_chart import Values
 from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord

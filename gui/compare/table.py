@@ -12,11 +12,12 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from engine.compare.comparison import Comparison, Side, SideReport
+from engine.compare.comparison import Comparison, SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.export.document import FigureText
-from engine.export.report.tables import figure_text
+from engine.export.report.report import figure_text
 from engine.words.numbers import times
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme

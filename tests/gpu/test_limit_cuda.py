@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, layered
-from engine.limit.driver import TOLERATED_LEAK_MIB, LimitDriver
+from engine.limit.driver import LimitDriver
+from engine.limit.result import TOLERATED_LEAK_MIB
 from engine.limit.search import Search
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitSide, Tried

@@ -141,7 +141,6 @@ def _range_chart(ranges: Ranges, quantity: Quantity, width: float) -> Drawing:
 
 
 def _lost(ranges: Ranges, row: ModuleRange) -> list[float]:
-    """The share of the numbers that each format loses, in the order of `SMALL_FORMATS`."""
     return [sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
 
 

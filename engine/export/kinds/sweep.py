@@ -51,7 +51,6 @@ def cells_section(results: Results) -> Section:
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:
-    """The pictures of the axes and figures that say most; none without any figure."""
     if not results.figures:
         return
     figures = shown_figures(results)
@@ -77,7 +76,7 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 
 
 def _experiments(grid: Grid) -> list[Experiment]:
-    """Cells that have all values of all axes between them, one axis after the other."""
+    # cells that have all values of all axes between them
     cells = {0: grid.cells[0]}
     for axis, values in enumerate(grid.axes):
         for place in range(len(values.values)):
@@ -87,7 +86,6 @@ def _experiments(grid: Grid) -> list[Experiment]:
 
 
 def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
-    """The grid, the plan, and the cells with their figures."""
     return {
         "name": record.name,
         "ended": None if record.ended is None else record.ended.isoformat(),
@@ -112,8 +110,8 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "status": entry.status,
         "reason": entry.why or None,
         "runs": list(entry.run_ids),
-        "figures": dict(entry.values or {}),
-        "figures_ci": {name: list(interval) for name, interval in (entry.intervals or {}).items()},
+        "figures": dict(entry.values),
+        "figures_ci": {name: list(interval) for name, interval in entry.intervals.items()},
         "ratio": entry.ratio,
         "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
         "clean": not entry.is_disturbed,
@@ -130,9 +128,9 @@ def _row(results: Results, entry: CellResult) -> Row:
     row = {"cell": entry.index, "name": entry.name, **dict(_settings(results, entry))}
     row |= {"state": entry.status, "why": entry.why}
     for figure in results.figures:
-        low, high = (entry.intervals or {}).get(figure.name, (None, None))
+        low, high = entry.intervals.get(figure.name, (None, None))
         row |= {
-            figure.name: entry.value(figure.name),
+            figure.name: entry.value(figure),
             f"{figure.name}_low": low,
             f"{figure.name}_high": high,
         }

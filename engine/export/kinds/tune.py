@@ -136,7 +136,6 @@ def _trials(tuning: Tuning) -> Section | None:
 
 
 def _in_order(tuning: Tuning) -> Iterator[TuningTrial]:
-    """The trials of the tuning, then those of the gains."""
     yield from sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
 
 

@@ -14,8 +14,7 @@ from engine.experiment.catalog import OWN
 from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
-from engine.export.script.own import OwnFacts, own_facts
-from engine.export.script.text import LINE, call, literal
+from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 Reader = Literal[
     "npz",

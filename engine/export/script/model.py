@@ -12,8 +12,7 @@ from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.library_models import TIMM, ModelRef, override_of, override_value
 from engine.experiment.problem import ProblemError
-from engine.export.script.own import OwnFacts, own_facts
-from engine.export.script.text import LINE, call, literal
+from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
 
@@ -144,7 +143,6 @@ def _kind(name: ModelRef) -> ModelKind:
 
 
 def _overrides(experiment: Experiment) -> dict[str, Any]:
-    """The overrides as arguments. Raises ProblemError for those of a part of a configuration."""
     pairs = [override_of(override) for override in experiment.overrides]
     for key, _ in pairs:
         if "." in key:

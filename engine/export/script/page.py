@@ -24,8 +24,7 @@ from engine.experiment.settings import RecipePart
 from engine.export.content import Content
 from engine.export.script.data import data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
-from engine.export.script.own import in_place, merged_imports
-from engine.export.script.text import imports_of, literal, sentence_of
+from engine.export.script.own import imports_of, in_place, literal, merged_imports, sentence_of
 from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
 from engine.words.names import listed
@@ -192,7 +191,6 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
 
 
 def _counted(text: str, facts: TrainingFacts) -> int:
-    """The lines of a script but those of the model's own file: its text, and what completes it."""
     return text.count("\n") if facts.own is None else text.rpartition(_TRAINING)[2].count("\n")
 
 
@@ -208,7 +206,6 @@ def _facts(
 
 
 def _body(facts: TrainingFacts, style: Style) -> str:
-    """The script without its docstring and imports, and with marks in place of the model's own code."""
     body = (
         _templates()
         .get_template("script.jinja")

@@ -13,8 +13,7 @@ from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
 from engine.export.script.data import DataFacts
 from engine.export.script.model import ModelFacts
-from engine.export.script.own import OwnFacts
-from engine.export.script.text import LINE, call, literal
+from engine.export.script.own import LINE, OwnFacts, call, literal
 from engine.store.record import RunRecord
 
 _OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}

@@ -23,7 +23,7 @@ from engine.training.measuring.card import CardGauge, contention_note
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 
 
 @dataclass(frozen=True)
@@ -229,13 +229,13 @@ class Instruments:
         return {**self._memory.sample(), **self._card.sample()}
 
     @contextmanager
-    def weighing(self, step: TrainingStep) -> Iterator[None]:
+    def weighing(self, step: PlainStep) -> Iterator[None]:
         """Measures what the forward of one eager step leaves for its backward."""
         with activations_of(step.watched, self._device) as meter:
             yield
         self._activations_mib = meter.mib
 
-    def figures(self, step: TrainingStep) -> dict[str, Any]:
+    def figures(self, step: PlainStep) -> dict[str, Any]:
         """The fields of a `Summary` that the instruments know."""
         peaks, card = self._memory.peaks(), asdict(self._card.figures())
         parts = breakdown_of(step.model, step.optimizer, self._activations_mib)

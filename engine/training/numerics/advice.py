@@ -27,10 +27,10 @@ from engine.training.numerics.evidence import Evidence, gather
 from engine.words.numbers import memory_text, number
 
 
-def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices | None]:
-    """The advice on a bench's experiment, given the results of its numerics; None if it was stopped."""
+def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices]:
+    """The advice on a bench's experiment, given the results of its numerics."""
     evidence = yield from gather(bench, results)
-    return None if evidence is None else Advices(items=advice_on(evidence))
+    return Advices(items=advice_on(evidence))
 
 
 def advice_on(evidence: Evidence) -> tuple[Advice, ...]:

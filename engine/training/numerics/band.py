@@ -126,8 +126,8 @@ class Trials:
         rounding: float = 0.0,
         repeat: int = 0,
         is_over: Callable[[Sequence[Made]], bool] = lambda made: False,
-    ) -> Generator[Event, None, list[Made] | None]:
-        """The steps of a short run, up to the one after which `is_over`; None if it was stopped."""
+    ) -> Generator[Event, None, list[Made]]:
+        """The steps of a short run, up to the one after which `is_over`. Raises StoppedError."""
         made: list[Made] = []
         steps = first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
         with closing(steps):
@@ -138,12 +138,13 @@ class Trials:
                 if is_over(made):
                     break
         self.done += 1
-        return None if self.bench.is_stopped else made
+        self.bench.check_stop()
+        return made
 
     def repeats(
         self, precision: Precision, losses: Sequence[Sequence[float]] = ()
-    ) -> Generator[Event, None, list[tuple[float, ...]] | None]:
-        """The losses of FP32's repeats at that precision's rounding, after `losses`; None if stopped."""
+    ) -> Generator[Event, None, list[tuple[float, ...]]]:
+        """The losses of FP32's repeats at that precision's rounding, after `losses`."""
         found = [tuple(run) for run in losses]
         experiment = in_precision(self.bench.experiment, Precision.FP32)
         for repeat in range(1, REPEATS + 1):
@@ -153,8 +154,6 @@ class Trials:
                 rounding=ROUNDING[precision],
                 repeat=repeat,
             )
-            if made is None:
-                return None
             found.append(tuple(step.loss for step in made))
         return found
 

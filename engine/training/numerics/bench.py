@@ -19,7 +19,7 @@ from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
 from engine.training.runs.prepare import RunPlan, fetch_data, plain, plain_step
-from engine.training.steps.optimizer import learning_rate_at
+from engine.training.steps.plain import learning_rate_at
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,10 @@ class Trainee:
         )
 
 
+class StoppedError(Exception):
+    """A part was asked to stop before it was known."""
+
+
 class Bench:
     """Gives trainees of an experiment, all from equal weights, and the batches of its first steps.
 
@@ -113,6 +117,11 @@ class Bench:
     def is_stopped(self) -> bool:
         """True once a stop was requested."""
         return self.control.stop_requested.is_set()
+
+    def check_stop(self) -> None:
+        """Raises StoppedError once a stop was requested."""
+        if self.is_stopped:
+            raise StoppedError
 
     def close(self) -> None:
         self._source.close()

@@ -57,8 +57,8 @@ class Evidence:
     epsilon: float | None = None
 
 
-def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence | None]:
-    """The evidence; costs are measured where a precision map was asked for. None if it was stopped."""
+def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence]:
+    """The evidence; costs are measured where a precision map was asked for."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
     yield numerics_phase("Cost of the precision", 0.0)
@@ -76,8 +76,7 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
     if cost is not None and not bench.is_stopped:
         yield numerics_phase("Cost of FP32", 0.5)
         fp32_cost = _cost_in_fp32(bench, group)
-    if bench.is_stopped:
-        return None
+    bench.check_stop()
     return Evidence(
         experiment=plan.experiment,
         device=plan.device_entry,

@@ -132,7 +132,7 @@ class _Search:
     tree: IslandTree
     tried: dict[Kept, IslandTrial] = field(default_factory=dict)
 
-    def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
+    def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial]:
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -141,8 +141,6 @@ class _Search:
                 with_precision(self.bench.experiment, fp32_modules=modules),
                 is_over=lambda made: bool(self._fault(made)),
             )
-            if made is None:
-                return None
             reason = self._fault(made) or self._parting(made)
             self.tried[kept] = IslandTrial(
                 modules=modules,
@@ -171,8 +169,8 @@ class _Search:
         return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
 
 
-def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Islands | None]:
-    """Searches the module tree; None if it was stopped.
+def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Islands]:
+    """Searches the module tree.
 
     Raises ProblemError for a precision without autocast.
     """
@@ -187,8 +185,6 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
             )
         )
     search = yield from _opened(bench)
-    if search is None:
-        return None
     steps = search.trials.steps
     broken = next((step for step, low in enumerate(search.band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
@@ -200,8 +196,6 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
         kept = next(searching)
         while True:
             trial = yield from search.try_out(kept)
-            if trial is None:
-                return None
             kept = searching.send(trial.is_good)
     except StopIteration as end:
         modules = end.value
@@ -219,7 +213,7 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     )
 
 
-def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
+def _opened(bench: Bench) -> Generator[Event, None, _Search]:
     experiment = bench.experiment
     precision = experiment.precision
     yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
@@ -229,14 +223,8 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
     trials = Trials(bench, steps, runs=1 + 2 * REPEATS + _USUAL_TRIALS, is_known=False)
     made = yield from trials.run("FP32", plain)
-    if made is None:
-        return None
     repeats = yield from trials.repeats(Precision.FP32, [[step.loss for step in made]])
-    if repeats is None:
-        return None
     repeats = yield from trials.repeats(precision, repeats)
-    if repeats is None:
-        return None
     return _Search(bench, trials, band_of(repeats), IslandTree.of(bench.plan.workload.build()))
 
 

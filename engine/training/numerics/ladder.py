@@ -55,32 +55,22 @@ class _Look:
         return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
-def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder | None]:
-    """Trains FP32's repeats and the precisions of the device from equal weights; None if it was stopped."""
+def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder]:
+    """Trains FP32's repeats and the precisions of the device from equal weights."""
     offered = [rung for rung in RUNGS if bench.plan.device_entry.precision(rung).available]
     look = yield from _look(bench, offered)
-    if look is None:
-        return None
     steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
     coarser = dict.fromkeys(ROUNDING[rung] for rung in offered)
     trials = Trials(bench, steps, runs=1 + REPEATS * (1 + len(coarser)) + len(offered))
     plain = yield from trials.run(Precision.FP32.label, in_precision(bench.experiment, Precision.FP32))
-    if plain is None:
-        return None
     repeats = yield from trials.repeats(Precision.FP32, [[made.loss for made in plain]])
-    if repeats is None:
-        return None
     bands: dict[float, Band] = {}
     rungs: list[Rung] = []
     for precision in offered:
         if ROUNDING[precision] not in bands:
             coarse = yield from trials.repeats(precision, repeats)
-            if coarse is None:
-                return None
             bands[ROUNDING[precision]] = band_of(coarse)
         made = yield from trials.run(precision.label, in_precision(bench.experiment, precision))
-        if made is None:
-            return None
         rungs.append(_rung(precision, made, bands[ROUNDING[precision]], look))
     band = band_of(repeats)
     return Ladder(
@@ -94,7 +84,7 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     )
 
 
-def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look | None]:
+def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
     yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step(bench, settings)
@@ -103,8 +93,7 @@ def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, 
     by_rounding: dict[float, Mapping[str, float]] = {}
     seconds = float32_seconds * (1 + REPEATS)
     for precision in offered:
-        if bench.is_stopped:
-            return None
+        bench.check_stop()
         size = ROUNDING[precision]
         if size not in by_rounding:
             by_rounding[size] = _explained(bench, reference, size)

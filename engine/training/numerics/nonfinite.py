@@ -38,19 +38,18 @@ _REPEATS = 2
 _MOST_KEPT_MODULES = 4
 
 
-def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, NonfiniteSearch | None]:
+def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, NonfiniteSearch]:
     """Searches the job's steps for the first operation that made NaN or Inf and did harm by it.
 
     Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or more
-    skipped steps in a row than a scaler needs to find its scale. None if it was stopped.
+    skipped steps in a row than a scaler needs to find its scale.
     """
     with bench.trainee() as trainee:
         search = _Search(bench, trainee)
         note = search.begin(job)
         steps = _steps_to_search(job, bench, trainee.steps)
         for number, group in enumerate(bench.groups(steps, first=trainee.steps)):
-            if bench.is_stopped:
-                return None
+            bench.check_stop()
             yield _phase(number / steps, f"step {trainee.steps + 1:,}")
             if search.meets_trouble(group):
                 break
@@ -59,8 +58,7 @@ def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
         origins = []
         for _ in range(_REPEATS):
             yield _phase(None, f"step {trainee.steps:,} again, every operation watched")
-            if bench.is_stopped:
-                return None
+            bench.check_stop()
             origins.append(search.repeated())
         yield _phase(None, "remedies are tried")
         return search.claimed(origins, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import torch
@@ -18,7 +18,7 @@ from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.advice import advise_on_numerics
-from engine.training.numerics.bench import Bench, Trainee, numerics_phase, open_bench
+from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
 from engine.training.numerics.islands import find_islands
 from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
@@ -26,8 +26,8 @@ from engine.training.numerics.precision_map import map_precision
 from engine.training.runs.prepare import RunPlan, take_device
 
 
-def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges | None]:
-    """The ranges of the experiment's first step; None if it was stopped.
+def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges]:
+    """The ranges of the experiment's first step.
 
     A loss scale that overflows there comes down as the scaler would bring it down in the run's first steps.
     """
@@ -37,14 +37,12 @@ def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
         true = watched_pass(trainee.model, partial(trainee.go_back, group))
     if not (experiment.precision.is_autocast or experiment.uses_scaler):
         return measured_ranges(true)
-    if bench.is_stopped:
-        return None
+    bench.check_stop()
     yield numerics_phase(f"Ranges in {experiment.precision.label}", 0.5)
     first_scale = experiment.scaler.init_scale if experiment.uses_scaler else 1.0
     with bench.trainee() as trainee:
         own, scale = _settled_pass(bench, trainee, group, first_scale)
-    if bench.is_stopped:
-        return None
+    bench.check_stop()
     return measured_ranges(true, own, precision=experiment.precision, scale=scale, first_scale=first_scale)
 
 
@@ -70,8 +68,8 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
         return watched_pass(trainee.model, partial(trainee.go_back, group))
 
 
-Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult | None]]
-"""Reports its progress as phases and returns its part; None if it was stopped."""
+Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult]]
+"""Reports its progress as phases and returns its part. Raises StoppedError."""
 
 _MAKERS: Mapping[Part, Make] = {
     "map": map_precision,
@@ -93,7 +91,7 @@ def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]
     with memory_cap(plan.device, plan.experiment.memory_cap_gib):
         bench = yield from open_bench(plan, control)
         if bench is not None:
-            with closing(bench):
+            with closing(bench), suppress(StoppedError):
                 yield from _parts(bench, job)
     yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
 
@@ -101,14 +99,9 @@ def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]
 def _parts(bench: Bench, job: jobs.StudyNumerics) -> Iterator[Event]:
     results = NumericsResults()
     for part in job.parts:
-        if bench.is_stopped:
-            return
+        bench.check_stop()
         result = yield from _MAKERS[part](bench, job)
-        if result is not None:
-            results = results.with_part(result)
-            yield PartMeasured(result=result)
-    if bench.is_stopped:
-        return
-    advices = yield from advise_on_numerics(bench, results)
-    if advices is not None:
-        yield PartMeasured(result=advices)
+        results = results.with_part(result)
+        yield PartMeasured(result=result)
+    bench.check_stop()
+    yield PartMeasured(result=(yield from advise_on_numerics(bench, results)))

@@ -20,8 +20,8 @@ from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 
-def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap | None]:
-    """The precision map of the experiment's first batch; None if it was stopped."""
+def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap]:
+    """The precision map of the experiment's first batch."""
     group = next(bench.groups(1))[:1]
     with bench.trainee() as trainee:
         if trainee.device.type != "cpu":
@@ -29,8 +29,7 @@ def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, Non
             yield numerics_phase("Warming up", 0.0)
             trainee.go_back(group)
         yield numerics_phase("Watching every operation", 0.5)
-        if bench.is_stopped:
-            return None
+        bench.check_stop()
         recorder = _Recorder(trainee)
         trainee.wait()
         began = time.perf_counter()

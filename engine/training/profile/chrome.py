@@ -141,7 +141,7 @@ def _trace(events: _Events) -> Trace:
     operations = [_operation(call, places) for call in calls if call.kind == "operation"]
     work = _device_work(events.work, calls, places)
     waits = (
-        Wait(call.name, call.begin, call.end, _operation_around(call), places.of(call))
+        Wait(call.begin, call.end, call.name, _operation_around(call), places.of(call))
         for call in calls
         if call.kind == "runtime" and _WAIT.match(call.name)
     )
@@ -152,7 +152,6 @@ def _trace(events: _Events) -> Trace:
         waits=tuple(sorted(waits, key=attrgetter("begin_us"))),
         steps=places.steps,
         data=places.data,
-        optimizer=places.optimizer,
         validation=places.validation,
         module_calls=places.module_calls(),
         threads=tuple({places.thread: None} | backward),
@@ -269,8 +268,6 @@ def _device_work(found: Sequence[_RawWork], calls: Sequence[_Call], places: _Pla
             kind=raw.kind,
             begin_us=raw.begin,
             end_us=raw.end,
-            stream=raw.args.get("stream", 0),
-            launched_us=None if launch is None else launch.begin,
             operation=None if asked is None or is_in_graph else asked.made or _operation_around(asked),
             place=places.at(raw.begin) if asked is None else places.of(asked),
             is_in_graph=is_in_graph,

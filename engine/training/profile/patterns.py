@@ -1,4 +1,4 @@
-"""A recorded step as the patterns look at it, and what they find."""
+"""Advice on the time of a step, by patterns in its recording."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.advice import Advice, AdviceKind, Changes
+from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import (
     Remedy,
@@ -23,70 +24,42 @@ from engine.protocol.profiles import (
     pinned_memory,
 )
 from engine.training.profile.kernels import KernelClass, kernel_class
-from engine.training.profile.trace import (
-    DeviceWork,
-    HostOperation,
-    LaunchPlace,
-    Signature,
-    Trace,
-    Wait,
-)
+from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text, throughput_text
 
 _MOST_NAMES, _MOST_NAMED = 100, 2
 
 
-class _Timed(Protocol):
-    @property
-    def us(self) -> float: ...
-
-    @property
-    def place(self) -> LaunchPlace: ...
+_Timed = DeviceWork | HostOperation | Wait
 
 
 @dataclass(frozen=True)
-class TimeAdvice:
-    """Advice, and the milliseconds of a step that it could save at most."""
-
-    saved_ms: float
-    advice: Advice
-
-
-@dataclass(frozen=True)
-class Case:
-    """A recording, the profile made of it, and the experiment."""
-
+class _Case:
     trace: Trace
     profile: StepProfile
     experiment: Experiment
 
     @cached_property
     def work(self) -> tuple[DeviceWork, ...]:
-        """The device's work in the recorded steps."""
         return tuple(work for work in self.trace.work if work.place.step is not None)
 
     @property
     def steps(self) -> int:
-        """The number of recorded steps."""
         return max(1, len(self.trace.steps))
 
     def ms(self, parts: Iterable[_Timed]) -> float:
-        """The time of these parts in a step, at most all of it: recorded steps are longer."""
         return min(self.profile.step_ms, sum(part.us for part in parts) / 1e3 / self.steps)
 
     def count(self, parts: Sized, noun: str) -> str:
-        """The number of these in a step: "12 copies"."""
         return counted(round(len(parts) / self.steps), noun)
 
     def of_step(self, ms: float) -> str:
-        """A time within a step: "1.2 ms of a step of 14.2 ms (8.4 %)"."""
         whole = self.profile.step_ms
         return f"{number(ms)} ms of a step of {number(whole)} ms ({share_text(ms / whole)})"
 
 
-def modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
-    """The modules that asked for these, the longest first; without the model itself."""
+def _modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
     times: Counter[str] = Counter()
     for part in parts:
         if part.place.module:
@@ -94,25 +67,33 @@ def modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
     return tuple(name for name, _ in times.most_common(_MOST_NAMES))
 
 
-def calling_operation(operation: HostOperation | None) -> HostOperation | None:
-    """The operation of ATen that a program called, and that came down to this one."""
-    while (
-        operation is not None and operation.parent is not None and operation.parent.name.startswith("aten::")
-    ):
-        operation = operation.parent
-    return operation
+def _calling_operation(operation: HostOperation | None) -> HostOperation | None:
+    # the operation of ATen that a program called, and that came down to this one
+    around = list(operation.around()) if operation is not None else []
+    called = (each for each, above in pairwise(around) if not above.name.startswith("aten::"))
+    return next(called, around[-1] if around else None)
 
 
-def names_words(names: Iterable[str]) -> str:
-    """The first names, and how many more there are: "fc, head and 3 more"."""
+def _names_words(names: Iterable[str]) -> str:
     known = list(dict.fromkeys(names))
     more = len(known) - _MOST_NAMED
     return listed([*known[:_MOST_NAMED], f"{more:,} more"] if more > 0 else known)
 
 
-def trying(remedy: Remedy | None) -> dict[str, Changes | str]:
-    """The fields of advice that offer a remedy; none without any."""
-    return {} if remedy is None else {"changes": remedy.changes, "action": remedy.action}
+# the milliseconds of a step that advice could save at most, with the advice
+_Found = Iterator[tuple[float, Advice]]
+
+
+def _advice(
+    kind: AdviceKind,
+    saved_ms: float,
+    message: str,
+    evidence: str,
+    modules: tuple[str, ...] = (),
+    remedy: Remedy | None = None,
+) -> tuple[float, Advice]:
+    offer = {} if remedy is None else {"changes": remedy.changes, "action": remedy.action}
+    return saved_ms, Advice(kind=kind, message=message, evidence=evidence, modules=modules, **offer)
 
 
 _LAUNCH_US = 5.0
@@ -123,28 +104,26 @@ _LEAST_BYTES = 4_096
 """Copies of less are of single numbers."""
 
 
-def starved(case: Case) -> Iterator[TimeAdvice]:
-    """A loader that does not keep up."""
+def _starved(case: _Case) -> _Found:
+    # a loader that does not keep up
     ms, evidence = case.profile.bar.ms(StepPart.DATA), ""
     message, remedy, saved_ms = "keep the dataset on the device.", kept_on_device(case.experiment), ms
     if (workers := more_workers(case.experiment, case.profile)) is not None:
         message, (remedy, least_ms) = "let more processes load samples.", workers
         saved_ms = case.profile.step_ms - least_ms
         evidence = f" With {dict(remedy.changes)['data.workers']} a step takes {number(least_ms)} ms at best."
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.STARVED,
         saved_ms,
-        Advice(
-            kind=AdviceKind.STARVED,
-            message=f"The loader does not keep up: {message}",
-            evidence=f"Training waits for data {case.of_step(ms)}, with "
-            f"{counted(case.experiment.data.workers, 'loader worker')}.{evidence}",
-            **trying(remedy),
-        ),
+        f"The loader does not keep up: {message}",
+        f"Training waits for data {case.of_step(ms)}, with "
+        f"{counted(case.experiment.data.workers, 'loader worker')}.{evidence}",
+        remedy=remedy,
     )
 
 
-def pageable_copy(case: Case) -> Iterator[TimeAdvice]:
-    """Copies to the device out of memory that it cannot read by itself."""
+def _pageable_copy(case: _Case) -> _Found:
+    # copies to the device out of memory that it cannot read by itself
     copies = [
         work
         for work in case.work
@@ -154,22 +133,20 @@ def pageable_copy(case: Case) -> Iterator[TimeAdvice]:
     moved = sum(work.bytes or 0.0 for work in copies) / case.steps
     rate = f", at {number(moved / ms / 1e6)} GB/s" if moved and ms else ""
     remedy = pinned_memory(case.experiment)
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.PAGEABLE_COPY,
         ms,
-        Advice(
-            kind=AdviceKind.PAGEABLE_COPY,
-            message="Copies to the device come from pageable memory, and the program waits for each of them: "
-            + ("pin the batches, to copy them while it computes." if remedy else "pin what is copied."),
-            evidence=f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
-            f"{_called(copy.operation and calling_operation(copy.operation) for copy in copies)}.",
-            modules=modules_of(copies),
-            **trying(remedy),
-        ),
+        "Copies to the device come from pageable memory, and the program waits for each of them: "
+        + ("pin the batches, to copy them while it computes." if remedy else "pin what is copied."),
+        f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
+        f"{_called(copy.operation and _calling_operation(copy.operation) for copy in copies)}.",
+        modules=_modules_of(copies),
+        remedy=remedy,
     )
 
 
-def synchronisation(case: Case) -> Iterator[TimeAdvice]:
-    """The host waits for the device within a step, so that it launches too late."""
+def _synchronisation(case: _Case) -> _Found:
+    # the host waits for the device within a step, so that it launches too late
     copied = {id(work.operation) for work in case.work if work.is_pageable and work.copy_kind == "HtoD"}
     waits = [
         wait
@@ -182,37 +159,33 @@ def synchronisation(case: Case) -> Iterator[TimeAdvice]:
     others = [wait for wait in waits if wait not in of_scaler]
     yield from _of_scaler(case, of_scaler)
     ms = case.ms(others)
-    modules = modules_of(others)
-    yield TimeAdvice(
+    modules = _modules_of(others)
+    yield _advice(
+        AdviceKind.SYNCHRONISATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
-        Advice(
-            kind=AdviceKind.SYNCHRONISATION,
-            message="The program waits for the device within a step and launches nothing meanwhile"
-            f"{f', in {names_words(modules)}' if modules else ''}: read values less often, and keep shapes "
-            "independent of them.",
-            evidence=f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
-            f"{_called(calling_operation(wait.operation) or wait for wait in others)}.",
-            modules=modules,
-        ),
+        "The program waits for the device within a step and launches nothing meanwhile"
+        f"{f', in {_names_words(modules)}' if modules else ''}: read values less often, and keep shapes "
+        "independent of them.",
+        f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
+        f"{_called(_calling_operation(wait.operation) or wait for wait in others)}.",
+        modules=modules,
     )
 
 
-def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[TimeAdvice]:
+def _of_scaler(case: _Case, waits: Sequence[Wait]) -> _Found:
     ms = case.ms(waits)
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.SYNCHRONISATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
-        Advice(
-            kind=AdviceKind.SYNCHRONISATION,
-            message="GradScaler.step waits for the device, to know whether gradients overflowed; a fused "
-            "optimizer finds that out on the device.",
-            evidence=f"It waits {case.of_step(ms)}.",
-            **trying(fused_optimizer(case.experiment)),
-        ),
+        "GradScaler.step waits for the device, to know whether gradients overflowed; a fused "
+        "optimizer finds that out on the device.",
+        f"It waits {case.of_step(ms)}.",
+        remedy=fused_optimizer(case.experiment),
     )
 
 
-def tiny_kernels(case: Case) -> Iterator[TimeAdvice]:
-    """Kernels shorter than their launch, for which the device waits."""
+def _tiny_kernels(case: _Case) -> _Found:
+    # kernels shorter than their launch, for which the device waits
     kernels = [work for work in case.work if work.kind == "kernel"]
     launched = [work for work in kernels if not work.is_in_graph]
     tiny = [work for work in launched if work.us < _LAUNCH_US]
@@ -220,44 +193,39 @@ def tiny_kernels(case: Case) -> Iterator[TimeAdvice]:
         return
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.HOST)
     at_once = fast_recipe(experiment, "capture") if case.profile.device_type == "cuda" else None
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.TINY_KERNELS,
         ms * len(tiny) / len(launched),
-        Advice(
-            kind=AdviceKind.TINY_KERNELS,
-            message="Most kernels are shorter than their launch, so that the device waits for the next: "
-            + ("launch the whole step at once." if at_once else "give each of them more work."),
-            evidence=f"{share_text(len(tiny) / len(kernels))} of a step's "
-            f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
-            f"{_called(calling_operation(work.operation) for work in tiny)}; "
-            f"the device waits {case.of_step(ms)}.",
-            **trying(at_once or larger_batch(experiment)),
-        ),
+        "Most kernels are shorter than their launch, so that the device waits for the next: "
+        + ("launch the whole step at once." if at_once else "give each of them more work."),
+        f"{share_text(len(tiny) / len(kernels))} of a step's "
+        f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
+        f"{_called(_calling_operation(work.operation) for work in tiny)}; "
+        f"the device waits {case.of_step(ms)}.",
+        remedy=at_once or larger_batch(experiment),
     )
 
 
-def idle_threads(case: Case) -> Iterator[TimeAdvice]:
-    """Cores of the processor that do not compute."""
+def _idle_threads(case: _Case) -> _Found:
+    # cores of the processor that do not compute
     threads, cores = case.profile.threads, case.profile.cores
     if threads is None or cores is None or threads >= cores:
         return
     bar = case.profile.bar
     computing = (StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY, StepPart.OPTIMIZER)
     ms = sum(bar.ms(part) for part in computing)
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.IDLE_THREADS,
         ms * (1 - threads / cores),
-        Advice(
-            kind=AdviceKind.IDLE_THREADS,
-            message=f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as "
-            "OMP_NUM_THREADS.",
-            evidence=f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
-            "cores are idle.",
-        ),
+        f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as OMP_NUM_THREADS.",
+        f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
+        "cores are idle.",
     )
 
 
 def _called(callers: Iterator[object]) -> str:
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
-    return f", by {names_words(name for name, _ in counts.most_common())}" if counts else ""
+    return f", by {_names_words(name for name, _ in counts.most_common())}" if counts else ""
 
 
 _MULTIPLE = 8
@@ -271,8 +239,8 @@ _HALVED = 0.5
 """A cautious guess at the share saved by Tensor Cores, or by an update in one kernel."""
 
 
-def could_be_tf32(case: Case) -> Iterator[TimeAdvice]:
-    """Products in FP32 on a device that is faster in TF32."""
+def _could_be_tf32(case: _Case) -> _Found:
+    # products in FP32 on a device that is faster in TF32
     limits, experiment = case.profile.limits, case.experiment
     own = None if limits is None else limits.tflops("fp32")
     faster = None if limits is None else limits.tflops("tf32")
@@ -285,25 +253,22 @@ def could_be_tf32(case: Case) -> Iterator[TimeAdvice]:
         work for work in case.work if kernel_class(work.name) == in_fp32 and not _NO_PRODUCT.search(work.name)
     ]
     ms = case.ms(products)
-    key, value, action = ("precision", Precision.TF32.value, "Use TF32")
+    remedy = Remedy((("precision", Precision.TF32.value),), "Use TF32")
     if experiment.precision.is_autocast:
-        key, value, action = ("step.autocast_tf32", "true", "Use TF32 within AMP")
-    yield TimeAdvice(
+        remedy = Remedy((("step.autocast_tf32", "true"),), "Use TF32 within AMP")
+    yield _advice(
+        AdviceKind.COULD_BE_TF32,
         ms * (1 - own / faster),
-        Advice(
-            kind=AdviceKind.COULD_BE_TF32,
-            message="Matrix products in FP32 run on ordinary units; TF32 runs on Tensor Cores.",
-            evidence=f"They take {case.of_step(ms)}. This device reaches {throughput_text(faster)} in TF32, "
-            f"{throughput_text(own)} in FP32.",
-            modules=modules_of(products),
-            changes=((key, value),),
-            action=action,
-        ),
+        "Matrix products in FP32 run on ordinary units; TF32 runs on Tensor Cores.",
+        f"They take {case.of_step(ms)}. This device reaches {throughput_text(faster)} in TF32, "
+        f"{throughput_text(own)} in FP32.",
+        modules=_modules_of(products),
+        remedy=remedy,
     )
 
 
-def odd_size(case: Case) -> Iterator[TimeAdvice]:
-    """Products in 16 bits whose sizes keep them from the Tensor Cores, or on slow variants there."""
+def _odd_size(case: _Case) -> _Found:
+    # products in 16 bits whose sizes keep them from the Tensor Cores, or on slow variants there
     sizes: dict[int, None] = {}
     missed = []
     for work in case.work:
@@ -316,35 +281,28 @@ def odd_size(case: Case) -> Iterator[TimeAdvice]:
             missed.append(work)
     if not missed or case.profile.matrix_units is None:
         return
-    ms, modules = case.ms(missed), modules_of(missed)
-    even = names_words(f"{size + -size % _MULTIPLE:,}" for size in sizes)
-    yield TimeAdvice(
+    ms, modules = case.ms(missed), _modules_of(missed)
+    even = _names_words(f"{size + -size % _MULTIPLE:,}" for size in sizes)
+    yield _advice(
+        AdviceKind.ODD_SIZE,
         ms * _HALVED,
-        Advice(
-            kind=AdviceKind.ODD_SIZE,
-            message=f"Sizes that are not multiples of {_MULTIPLE} keep products"
-            f"{f' in {names_words(modules)}' if modules else ''} off the Tensor Cores, or slow them down: "
-            f"use {even} instead of {names_words(f'{size:,}' for size in sizes)} if you can.",
-            evidence=f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
-            modules=modules,
-        ),
+        f"Sizes that are not multiples of {_MULTIPLE} keep products"
+        f"{f' in {_names_words(modules)}' if modules else ''} off the Tensor Cores, or slow them down: "
+        f"use {even} instead of {_names_words(f'{size:,}' for size in sizes)} if you can.",
+        f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
+        modules=modules,
     )
 
 
 def _sizes(operation: HostOperation) -> Iterator[int]:
-    above: HostOperation | None = operation
-    while above is not None and above.signature is None:
-        above = above.parent
-    signature = above.signature if above else None
-    if above is None or signature is None:
+    above = next((each for each in operation.around() if each.signature is not None), None)
+    if above is None or above.signature is None:
         return
+    shapes = _tensors(above.signature)
     if "conv" not in above.name:
-        yield from (
-            size for shape in _tensors(signature) if len(shape) > 1 for size in shape[-2:] if size > 1
-        )
+        yield from (size for shape in shapes if len(shape) > 1 for size in shape[-2:] if size > 1)
         return
     weight = 2 if "backward" in above.name else 1
-    shapes = _tensors(signature)
     yield from shapes[weight][:2] if len(shapes) > weight else ()
 
 
@@ -352,14 +310,14 @@ def _tensors(signature: Signature) -> list[tuple[Any, ...]]:
     return [shape for shape in signature.shapes if shape and all(isinstance(size, int) for size in shape)]
 
 
-def layout(case: Case) -> Iterator[TimeAdvice]:
-    """Conversions between channels_last and the usual layout, around convolutions; on a CPU oneDNN's own."""
+def _layout(case: _Case) -> _Found:
+    # conversions between channels_last and the usual layout, around convolutions; on a CPU oneDNN's own
     changed = [work for work in case.work if _LAYOUT.search(work.name)]
-    ms, modules, remedy = case.ms(changed), modules_of(changed), channels_last(case.experiment)
+    ms, modules, remedy = case.ms(changed), _modules_of(changed), channels_last(case.experiment)
     message = "Convolutions convert pictures to channels_last and back; keep them in it."
     if remedy is None:
         message = (
-            f"{names_words(modules) or 'The model'} leaves channels_last and returns to it: look for "
+            f"{_names_words(modules) or 'The model'} leaves channels_last and returns to it: look for "
             "permute, view or contiguous there."
         )
     if case.profile.device_type == "cpu":
@@ -372,20 +330,18 @@ def layout(case: Case) -> Iterator[TimeAdvice]:
             "oneDNN converts what convolutions read and write; channels_last spares most of that, but slows "
             "some convolutions down: compare both."
         )
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.LAYOUT,
         ms,
-        Advice(
-            kind=AdviceKind.LAYOUT,
-            message=message,
-            evidence=f"The conversions take {case.of_step(ms)}.",
-            modules=modules,
-            **trying(remedy),
-        ),
+        message,
+        f"The conversions take {case.of_step(ms)}.",
+        modules=modules,
+        remedy=remedy,
     )
 
 
-def unfused_optimizer(case: Case) -> Iterator[TimeAdvice]:
-    """An update in many kernels, or operations, where a single one would do."""
+def _unfused_optimizer(case: _Case) -> _Found:
+    # an update in many kernels, or operations, where a single one would do
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.OPTIMIZER)
     remedy = fused_optimizer(experiment)
     if remedy is None and experiment.own_code is None:
@@ -401,20 +357,17 @@ def unfused_optimizer(case: Case) -> Iterator[TimeAdvice]:
         ]
     if not names or any("fused" in name.lower() for name in names):
         return
-    yield TimeAdvice(
+    yield _advice(
+        AdviceKind.UNFUSED_OPTIMIZER,
         ms * _HALVED,
-        Advice(
-            kind=AdviceKind.UNFUSED_OPTIMIZER,
-            message=f"The optimizer updates the weights in many {kind}s; a fused one reads and writes each "
-            "number once.",
-            evidence=f"That takes {case.of_step(ms)}, in {case.count(names, kind)}.",
-            **trying(remedy),
-        ),
+        f"The optimizer updates the weights in many {kind}s; a fused one reads and writes each number once.",
+        f"That takes {case.of_step(ms)}, in {case.count(names, kind)}.",
+        remedy=remedy,
     )
 
 
-def zeroed_gradients(case: Case) -> Iterator[TimeAdvice]:
-    """Gradients filled with zeros between two steps."""
+def _zeroed_gradients(case: _Case) -> _Found:
+    # gradients filled with zeros between two steps
     fills = [
         call
         for call in case.trace.operations
@@ -427,19 +380,38 @@ def zeroed_gradients(case: Case) -> Iterator[TimeAdvice]:
     if len(fills) < 2 * case.steps and not any("foreach" in fill.name for fill in fills):
         return
     known = set(fills)
-    ms = case.ms([work for work in case.work if _root(work.operation) in known] or fills)
-    yield TimeAdvice(
+    filling = [work for work in case.work if work.operation and known & {*work.operation.around()}]
+    ms = case.ms(filling or fills)
+    yield _advice(
+        AdviceKind.ZEROED_GRADIENTS,
         ms,
-        Advice(
-            kind=AdviceKind.ZEROED_GRADIENTS,
-            message="The step fills gradients with zeros and then adds to them: drop them instead, with "
-            "zero_grad(set_to_none=True), which is the default.",
-            evidence=f"That takes {case.of_step(ms)}, in {case.count(fills, 'fill')}.",
-        ),
+        "The step fills gradients with zeros and then adds to them: drop them instead, with "
+        "zero_grad(set_to_none=True), which is the default.",
+        f"That takes {case.of_step(ms)}, in {case.count(fills, 'fill')}.",
     )
 
 
-def _root(operation: HostOperation | None) -> HostOperation | None:
-    while operation is not None and operation.parent is not None:
-        operation = operation.parent
-    return operation
+_PATTERNS = (
+    _starved,
+    _pageable_copy,
+    _synchronisation,
+    _tiny_kernels,
+    _idle_threads,
+    _could_be_tf32,
+    _odd_size,
+    _layout,
+    _unfused_optimizer,
+    _zeroed_gradients,
+)
+_LEAST_SHARE = 0.01
+"""Advice that could save less of a step is kept back."""
+
+
+def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
+    """The advice, what could save most first."""
+    if not profile.step_ms:
+        return ()
+    case = _Case(trace, profile, experiment)
+    found = [entry for pattern in _PATTERNS for entry in pattern(case)]
+    telling = [entry for entry in found if entry[0] >= _LEAST_SHARE * profile.step_ms and entry[0]]
+    return tuple(advice for _, advice in sorted(telling, key=lambda entry: entry[0], reverse=True))

@@ -16,17 +16,15 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Experiment, Precision, setting_problem
+from engine.experiment.experiment import Precision, setting_problem
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
-from engine.protocol.advice import Advice
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
-from engine.training.profile import patterns
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
 from engine.training.profile.flops import count_flops
@@ -38,7 +36,7 @@ from engine.training.profile.kernels import (
     verbose_primitives,
 )
 from engine.training.profile.limits import measure_again, measure_limits
-from engine.training.profile.patterns import Case
+from engine.training.profile.patterns import advise_on_time
 from engine.training.profile.recording import (
     Steps,
     Timed,
@@ -49,7 +47,6 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import tables
-from engine.training.profile.trace import Trace
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
@@ -190,10 +187,10 @@ def _recorded(
 
 
 def _notes(run: Run, timed: Timed) -> Iterator[str]:
-    yield from run.step.take_notes()
+    yield from run.step.record.take_notes()
     if timed.disturbance is not None:
         yield f"The timing of the steps was disturbed: {timed.disturbance}."
-    if run.step.running is None:
+    if run.step.is_replayed:
         yield "The step is replayed as one graph: its kernels belong to no operation and no module."
     elif hides_modules(run.step):
         yield "The model is compiled, which hides its modules."
@@ -271,32 +268,3 @@ def _cores() -> int:
 
 def _profiling(detail: str, fraction: float) -> Phase:
     return Phase(name=PhaseName.PROFILING, fraction=fraction, detail=detail)
-
-
-_PATTERNS = (
-    patterns.starved,
-    patterns.pageable_copy,
-    patterns.synchronisation,
-    patterns.tiny_kernels,
-    patterns.idle_threads,
-    patterns.could_be_tf32,
-    patterns.odd_size,
-    patterns.layout,
-    patterns.unfused_optimizer,
-    patterns.zeroed_gradients,
-)
-_LEAST_SHARE = 0.01
-"""Advice that could save less of a step is kept back."""
-
-
-def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
-    """The advice, what could save most first."""
-    if not profile.step_ms:
-        return ()
-    case = Case(trace, profile, experiment)
-    found = [found for pattern in _PATTERNS for found in pattern(case)]
-    telling = [
-        entry for entry in found if entry.saved_ms >= _LEAST_SHARE * profile.step_ms and entry.saved_ms
-    ]
-    telling.sort(key=lambda entry: entry.saved_ms, reverse=True)
-    return tuple(entry.advice for entry in telling)

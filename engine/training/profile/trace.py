@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from ast import literal_eval
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -32,9 +34,9 @@ class Signature:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A marked stretch of the training thread's time."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Timed:
+    """Something with a beginning and an end; equal to itself alone."""
 
     begin_us: float
     end_us: float
@@ -42,6 +44,11 @@ class Stretch:
     @property
     def us(self) -> float:
         return self.end_us - self.begin_us
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch(Timed):
+    """A marked stretch of the training thread's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +69,26 @@ class LaunchPlace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostOperation:
+class HostOperation(Timed):
     """An operation as the host ran it; `self_us` is its time without the operations that it called."""
 
     name: str
-    begin_us: float
-    end_us: float
     self_us: float
     thread: int
     parent: HostOperation | None
     signature: Signature | None
     place: LaunchPlace
 
-    @property
-    def us(self) -> float:
-        return self.end_us - self.begin_us
+    def around(self) -> Iterator[HostOperation]:
+        """This and the operations that called it, innermost first."""
+        above: HostOperation | None = self
+        while above is not None:
+            yield above
+            above = above.parent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceWork:
+class DeviceWork(Timed):
     """A kernel, a copy or a fill on the device.
 
     `operation` is the innermost one that launched it, None for the kernels of a CUDA graph, which are known
@@ -89,10 +97,6 @@ class DeviceWork:
 
     name: str
     kind: WorkKind
-    begin_us: float
-    end_us: float
-    stream: int
-    launched_us: float | None
     operation: HostOperation | None
     place: LaunchPlace
     is_in_graph: bool = False
@@ -100,24 +104,14 @@ class DeviceWork:
     is_pageable: bool = False
     bytes: float | None = None
 
-    @property
-    def us(self) -> float:
-        return self.end_us - self.begin_us
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wait:
+class Wait(Timed):
     """The host waits for the device: "cudaStreamSynchronize", and the operation that called it, if any."""
 
     name: str
-    begin_us: float
-    end_us: float
     operation: HostOperation | None
     place: LaunchPlace
-
-    @property
-    def us(self) -> float:
-        return self.end_us - self.begin_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,6 @@ class Trace:
     waits: tuple[Wait, ...] = ()
     steps: tuple[Stretch, ...] = ()
     data: tuple[Stretch, ...] = ()
-    optimizer: tuple[Stretch, ...] = ()
     validation: tuple[Stretch, ...] = ()
     module_calls: tuple[tuple[str, int], ...] = ()
     """Forward passes of the modules in all steps."""
@@ -174,13 +167,8 @@ class Counts:
 
 def product_around(operation: HostOperation) -> HostOperation | None:
     """The outermost operation around this, or this itself, whose FLOPs have a formula."""
-    found = None
-    above: HostOperation | None = operation
-    while above is not None:
-        if _packet(above.name) in flop_registry:
-            found = above
-        above = above.parent
-    return found
+    known = [each for each in operation.around() if _packet(each.name) in flop_registry]
+    return known[-1] if known else None
 
 
 def counts_of(operation: HostOperation) -> Counts | None:
@@ -216,19 +204,15 @@ def _counted(operator: Any, signature: Signature) -> Counts:
     parameters = operator._schema.arguments
     if len(parameters) != len(signature.types):
         raise TypeError("another overload")
-    values = [
-        _value(parameter, *recorded)
-        for parameter, *recorded in zip(
-            parameters, signature.types, signature.shapes, signature.strides, signature.values, strict=True
-        )
-    ]
-    args = [value for value, parameter in zip(values, parameters, strict=True) if not parameter.kwarg_only]
-    kwargs = {
-        parameter.name: value
-        for value, parameter in zip(values, parameters, strict=True)
-        if parameter.kwarg_only
-    }
-    inputs = [value for value in values if isinstance(value, Tensor)]
+    recorded = zip(signature.types, signature.shapes, signature.strides, signature.values, strict=True)
+    args, kwargs = [], {}
+    for parameter, of_input in zip(parameters, recorded, strict=True):
+        value = _value(parameter, *of_input)
+        if parameter.kwarg_only:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     if not inputs:
         raise TypeError("no tensors")
     with warnings.catch_warnings(action="ignore"), torch.no_grad():
@@ -260,7 +244,4 @@ def _value(parameter: Any, recorded: str, shape: Any, strides: Any, value: str) 
 
 def _bytes(tensor: Tensor) -> int:
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    count = 1
-    for size, stride in sizes:
-        count *= size if stride else min(size, 1)
-    return count * tensor.element_size()
+    return math.prod(size if stride else min(size, 1) for size, stride in sizes) * tensor.element_size()

@@ -25,8 +25,7 @@ from engine.drawing.blocks import Blocks
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing, Shape, Words, colour
 from engine.race.card import Card, race_card
-from engine.race.number import FIGURE_WEIGHT, MEASURED_AT, Metrics
-from engine.race.parts import Part
+from engine.race.parts import FIGURE_WEIGHT, MEASURED_AT, Metrics, Part
 from engine.race.scene import Instant, Scene
 from gui.charts.painter import paint, words_width
 from gui.show.scale import Scale, ShowButton, explained, stage_sizes

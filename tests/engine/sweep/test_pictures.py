@@ -100,7 +100,7 @@ def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last()
     assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
     wide = Shades([1.3, 87.0])
     assert [wide.ink(value) for value in (1.0, 10.0, 100.0)] == ["heat-0", "heat-4", "heat-7"]
-    ticks = [shape.text for shape in wide.bar(SPEED, 0.0, 0.0, 100.0) if isinstance(shape, Words)]
+    ticks = [shape.text for shape in wide.bar(0.0, 0.0, 100.0) if isinstance(shape, Words)]
     assert ticks[0] == "1" and ticks[-1] == "100"
 
 
@@ -163,9 +163,7 @@ def test_usual_axes_are_the_longest_and_lines_compare() -> None:
 
 def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
     cells = tuple(
-        replace(
-            cell, status="waiting", values=None, intervals=None, ratio=None, ratio_interval=None, run_ids=()
-        )
+        replace(cell, status="waiting", values={}, intervals={}, ratio=None, ratio_interval=None, run_ids=())
         for cell in RESULTS.cells
     )
     empty = replace(RESULTS, cells=cells)

@@ -79,12 +79,12 @@ def test_figures_and_ratios_are_those_of_a_comparison(repeats: Callable[..., tup
     evidence: list[Evidence] = [evidence_from(run, (), {}) for run in (*plain, *fast)]
     row = next(row for row in compare(evidence).figures if row.figure.name == SPEED.name)
     baseline, mine = results.cells[0], results.cells[6]
-    assert baseline.value(SPEED.name) == row.cells[0].value and baseline.ratio == 1.0
-    assert mine.value(SPEED.name) == row.cells[1].value
+    assert baseline.value(SPEED) == row.cells[0].value and baseline.ratio == 1.0
+    assert mine.value(SPEED) == row.cells[1].value
     assert mine.intervals is not None and mine.intervals[SPEED.name] == row.cells[1].interval
     assert (mine.ratio, mine.ratio_interval) == (row.cells[1].ratio, row.cells[1].ratio_interval)
     assert mine.ratio_interval is not None
-    assert mine.value(PEAK_MEMORY.name) == 2.0
+    assert mine.value(PEAK_MEMORY) == 2.0
     assert results.figures[0].name == SPEED.name and mine.status == "done" and len(mine.run_ids) == 3
     assert "it is 1.80 times as fast (95 % interval" in answers(results)[2]
 
@@ -118,7 +118,7 @@ def test_every_cell_says_how_far_it_is(record: Make, repeats: Callable[..., tupl
     ]
     assert (results.cells[0].why, results.cells[1].why) == ("It will not fit.", "The memory is full.")
     # a cell that waits for its second repeat has figures of its first
-    assert results.cells[6].value(SPEED.name) == 1_000.0 and results.cells[6].ratio is None
+    assert results.cells[6].value(SPEED) == 1_000.0 and results.cells[6].ratio is None
 
 
 def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
 from engine.experiment.experiment import FACTS, Experiment, all_settings, setting_title
-from engine.export.report.tables import setting_lines
+from engine.export.report.report import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.names import applying_settings

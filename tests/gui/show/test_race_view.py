@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 from engine.drawing.blocks import Blocks, grid_for
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Precision
-from engine.race.number import laid_out
+from engine.race.parts import laid_out
 from engine.race.race import Race
 from engine.race.scene import Scene
 from engine.race.words import scene_of

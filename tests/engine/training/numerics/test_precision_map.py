@@ -13,7 +13,7 @@ from engine.experiment.own.code import read_code
 from engine.protocol import jobs
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation, PrecisionMap
-from engine.training.numerics.bench import Bench
+from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.precision_map import DIFFERENCES, Difference, device_notes, map_precision
 
 MakeBench = Callable[..., Bench]
@@ -73,11 +73,12 @@ def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench: MakeBe
     assert not any(row.is_cast for row in made.operations)
 
 
-def test_a_map_that_is_stopped_is_none(make_bench: MakeBench) -> None:
+def test_a_stop_ends_the_map(make_bench: MakeBench) -> None:
     control = Control()
     bench = make_bench(control)
     control.stop_requested.set()
-    assert mapped(bench) is None
+    with pytest.raises(StoppedError):
+        mapped(bench)
 
 
 STEP = """

@@ -22,7 +22,7 @@ from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
 from engine.training.measuring.ranges import ExponentCount, read, watched
-from engine.training.numerics.bench import Bench
+from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.parts import measure_ranges
 from tests.benchmarks.planted import Planted
 
@@ -164,7 +164,8 @@ def test_a_stop_ends_the_measuring(make_bench: MakeBench) -> None:
     control = Control()
     bench = make_bench(control, precision="bf16")
     control.stop_requested.set()
-    assert measured(bench)[1] is None
+    with pytest.raises(StoppedError):
+        measured(bench)
 
 
 class Nested(nn.Module):

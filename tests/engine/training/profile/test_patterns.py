@@ -12,7 +12,7 @@ from engine.experiment.own.code import with_code
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.training.profile import recording
-from engine.training.profile.profile import advise_on_time
+from engine.training.profile.patterns import advise_on_time
 from engine.training.profile.trace import Trace
 from tests.engine.training.profile.recorded import Recorded
 

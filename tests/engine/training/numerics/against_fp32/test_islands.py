@@ -14,7 +14,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Islands
-from engine.training.numerics.bench import Bench
+from engine.training.numerics.bench import Bench, StoppedError
 from engine.training.numerics.islands import find_islands
 
 MakeBench = Callable[..., Bench]
@@ -131,7 +131,8 @@ def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -
     for _ in range(5):
         next(search)
     control.stop_requested.set()
-    assert end_of(search) is None
+    with pytest.raises(StoppedError):
+        end_of(search)
 
 
 def test_modules_that_were_found_outlast_a_stop(make_bench: MakeBench, tmp_path: Path) -> None:
