@@ -263,14 +263,10 @@ class Experiments(QObject):
         if not self._thread.skip_turn():
             self._thread.stop_run()
 
-    def check_model(self, experiment: Experiment) -> None:
-        """Asks for a check, which `checked` answers. Raises ProblemError if the model's code may not run."""
-        self.trust.check([experiment])
+    def check_model(self, experiment: Experiment | None) -> None:
+        """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError for refused code."""
+        self.trust.check([] if experiment is None else [experiment])
         self._thread.ask_check(experiment)
-
-    def cancel_check(self) -> None:
-        """Cancels the check that was asked for."""
-        self._thread.ask_check(None)
 
     def toggle_pause(self) -> None:
         """Asks the run in progress to pause after the current step, or to continue."""

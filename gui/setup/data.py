@@ -99,20 +99,17 @@ class PathEdit(NumberEdit):
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip, hint="choose a folder or file")
-        self._is_file = False
+        self.is_file = False
+        """A file is to be chosen, not a folder."""
         self.button = IconButton("folder", "Choose the path", "Choose the folder or file with your own data")
         self.button.clicked.connect(self._choose)
         self.put_right(self.button)
-
-    def take_file(self, is_file: bool) -> None:
-        """Whether a file is to be chosen, not a folder."""
-        self._is_file = is_file
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), 32)
 
     def _choose(self) -> None:
-        if self._is_file:
+        if self.is_file:
             chosen, _ = QFileDialog.getOpenFileName(
                 self, "Choose the file with your arrays", self.text(), _ARRAYS
             )
