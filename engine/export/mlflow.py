@@ -111,7 +111,7 @@ def _without_password(uri: str) -> str:
 
 @dataclass(frozen=True)
 class Logged:
-    """The runs that were sent: MLflow's ids in the order of `Content.runs`, and of which not every step was."""
+    """The runs sent: MLflow's ids in the order of `Content.runs`; of those `thinned`, not every step."""
 
     place: MlflowPlace
     experiment: str
