@@ -10,8 +10,7 @@ import typer
 from engine.cli import options, output
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, TargetOption, open_session
-from engine.doctor.doctor import examine
-from engine.doctor.report import report_text
+from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from, flattened, setting_help, setting_title
@@ -119,9 +118,7 @@ _REPORT = typer.Option(
 
 
 def doctor(
-    as_json: AsJson = False,
-    report: Annotated[bool, _REPORT] = False,
-    target: TargetOption = Target.PROCESS,
+    as_json: AsJson = False, report: Annotated[bool, _REPORT] = False, target: TargetOption = Target.PROCESS
 ) -> int:
     """Check whether this machine is ready. The exit status is 1 if something is wrong."""
     with Launcher(target) as launcher:

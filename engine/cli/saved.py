@@ -38,8 +38,7 @@ _Result = RunRecord | SweepRecord | StudyEntry
 
 def results(
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}."),
+        str | None, typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}.")
     ] = None,
     limit: _Most = None,
     as_json: AsJson = False,

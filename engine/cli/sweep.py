@@ -13,15 +13,7 @@ import typer
 from engine.cli import options, output
 from engine.cli import sweep_output as shown
 from engine.cli.options import Asked, Precisions, Repeats, default_precisions, flag
-from engine.cli.session import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    Interrupt,
-    Session,
-    TargetOption,
-    open_session,
-)
+from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, Session, TargetOption, open_session
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import engine
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
+from engine.installation.installed import operating_system
 from engine.protocol.events import Check
 from engine.store.database import backups, open_database
 
@@ -184,3 +189,34 @@ def store_check(path: Path) -> Check:
 def nearest(path: Path) -> Path:
     """The path itself, or the nearest folder above it that exists."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+_KINDS = {
+    "deb": "the .deb package",
+    "run": "the single file",
+    "flatpak": "the Flatpak",
+    "windows": "the Windows installer",
+    "macos": "the macOS application",
+}
+"""The kinds of package, as `package.json` beside the interpreter names them."""
+
+
+def package_here(folder: Path = Path(engine.__file__).parents[1], prefix: Path = Path(sys.prefix)) -> str:
+    """The installation of the program in `folder`, in the user's words; `prefix` is its interpreter's."""
+    if (folder / "pyproject.toml").exists():
+        return "a checkout of its source"
+    try:
+        name = str(json.loads((prefix / "package.json").read_text(encoding="utf-8"))["package"])
+    except (OSError, ValueError, KeyError, TypeError):
+        is_tool = any((prefix / receipt).exists() for receipt in ("uv-receipt.toml", "pipx_metadata.json"))
+        return "a Python package installed by uv or pipx" if is_tool else "a Python package"
+    return _KINDS.get(name, f"a package for {name}")
+
+
+def package_checks() -> tuple[Check, ...]:
+    """The package, the interpreter and the system."""
+    python = f"Python {platform.python_version()}"
+    return (
+        Check(name="Ammeter", status="ok", detail=f"{engine.__version__}, from {package_here()}"),
+        Check(name="System", status="ok", detail=f"{operating_system()}, {platform.machine()}, {python}"),
+    )

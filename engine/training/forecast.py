@@ -28,9 +28,8 @@ from engine.training.models.recompute import checkpoint_activations, keep_in_flo
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
 from engine.training.steps.captured import no_collection
-from engine.training.steps.optimizer import optimizer_for
 from engine.training.steps.own import as_one
-from engine.training.steps.plain import PlainStep, RecipeRecord
+from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
 LIBRARIES_MIB = 88.0
 """Workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200."""

@@ -22,8 +22,7 @@ from engine.experiment.paths import (
     trust_path,
 )
 from engine.installation.installed import engines_folder
-from gui.help.browser import GuideBrowser
-from gui.help.pages import GuidePage, best_of, guide_pages, matching
+from gui.help.browser import GuideBrowser, GuidePage, best_of, guide_pages, matching
 from gui.theme.fonts import font
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.labels import label

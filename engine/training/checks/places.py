@@ -13,6 +13,7 @@ from types import FrameType
 import torch
 from torch import nn
 
+from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
 
 _TORCH = Path(torch.__file__).parent.as_posix()
@@ -29,11 +30,21 @@ _CHECKS = Path(__file__).parent.as_posix()
 
 @dataclass(frozen=True)
 class CodePlace:
-    """A line of a file; `is_users` says whether the file is the user's own."""
+    """A line of a file, the user's own or a library's."""
 
     file: str
     line: int
-    is_users: bool
+    is_users: bool = True
+
+
+def finding_at(
+    place: CodePlace | None, kind: FindingKind, severity: Severity, message: str, remedy: str, count: int = 1
+) -> Finding:
+    """A finding at a place, if that is known."""
+    file, line = (None, None) if place is None else (place.file, place.line)
+    return Finding(
+        kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line, count=count
+    )
 
 
 def calling_line() -> CodePlace | None:
@@ -46,7 +57,7 @@ def calling_line() -> CodePlace | None:
     while frame is not None:
         path = frame.f_code.co_filename
         if is_own_file(path):
-            return CodePlace(shown_file(path), frame.f_lineno, is_users=True)
+            return CodePlace(shown_file(path), frame.f_lineno)
         place = _posix(path)
         if place.startswith(_ENGINE) and not place.startswith(_CHECKS):
             return library
@@ -65,29 +76,26 @@ def running(thread: int | None) -> tuple[CodePlace | None, str]:
     while frame is not None:
         path = frame.f_code.co_filename
         if is_own_file(path):
-            place = place or CodePlace(shown_file(path), frame.f_lineno, is_users=True)
+            place = place or CodePlace(shown_file(path), frame.f_lineno)
             called = frame.f_code.co_name
         frame = frame.f_back
     return place, called
 
 
 def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
-    """The line of the user's forward around the module with that parameter.
-
-    Without a name, the model's own.
-    """
+    """The line of the user's forward around the module with that parameter; without a name the model's."""
     parents = name.split(".")[:-1]
     for count in range(len(parents), -1, -1):
         forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)
         if forward is not None and is_own_file(forward.co_filename):
-            return CodePlace(shown_file(forward.co_filename), forward.co_firstlineno, is_users=True)
+            return CodePlace(shown_file(forward.co_filename), forward.co_firstlineno)
     return None
 
 
 def place_of(error: BaseException) -> CodePlace | None:
     """The line that raised, or that called what raised."""
     if own := own_frames(error):
-        return CodePlace(shown_file(own[-1].filename), own[-1].lineno or 1, is_users=True)
+        return CodePlace(shown_file(own[-1].filename), own[-1].lineno or 1)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if place := _in_library(frame.filename, frame.lineno or 1):
             return place
@@ -105,7 +113,7 @@ def _posix(path: str) -> str:
 
 
 def _in_library(path: str, line: int) -> CodePlace | None:
-    """The place as the library names it, torch excepted, whose callers are of interest."""
+    # as the library names it, torch excepted, whose callers are of interest
     place = _posix(path)
     if place.startswith((_TORCH, _ENGINE)):
         return None

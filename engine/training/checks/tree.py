@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
@@ -18,8 +19,7 @@ from engine.protocol.advice import ModuleRow
 from engine.training.models.recompute import own_class
 
 _MOST_PARTS = 4
-_MOST_CALLS = 5_000
-"""Calls of a module in a pass, as for each element of a very long sequence."""
+_MOST_CALLS = 5_000  # of a module in a pass, as for each element of a very long sequence
 
 
 def tensors_text(value: Any) -> str:
@@ -93,8 +93,7 @@ class ModuleTree:
 
     def rows(self) -> tuple[ModuleRow, ...]:
         """All modules, the model itself first; a module that several share is listed once."""
-        named = list(self._model.named_modules())[:MOST_ENTRIES]
-        return tuple(self._row(name, module) for name, module in named)
+        return tuple(self._row(name, it) for name, it in islice(self._model.named_modules(), MOST_ENTRIES))
 
     def _row(self, name: str, module: nn.Module) -> ModuleRow:
         held = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from engine.experiment import catalog
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.value import BYTES_PER_GIB
@@ -24,9 +25,14 @@ from engine.training.data.batches import DataSplit, HeldPictures, Pictures, Prep
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loaded, loaded_whole
 from engine.training.data.picture_sets import SETS, whole
-from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip
-
-FASHION = "fashion"
+from engine.training.data.pictures import (
+    FAKEDATA,
+    FASHION,
+    Colours,
+    FakePictures,
+    PreparePictures,
+    ShiftAndFlip,
+)
 
 
 def is_kept(experiment: Experiment) -> bool:
@@ -48,14 +54,12 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
     free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
     free = min(free, experiment.memory_cap_gib or free)
     if needed > free:
-        raise setting_error(
-            "data.on_device",
-            f"is on, but {samples:,} samples take {needed:,.2f} GiB and only {free:,.2f} GiB are free there.",
-            "Switch it off."
-            if experiment.dataset == ARRAYS
-            else f"Switch it off, or lower {named('image_size')}.",
-            value="true",
-        )
+        takes = f"{samples:,} samples take {needed:,.2f} GiB"
+        message = f"is on, but {takes} and only {free:,.2f} GiB are free there."
+        remedy = f"Switch it off, or lower {named('image_size')}."
+        if experiment.dataset == ARRAYS:
+            remedy = "Switch it off."
+        raise setting_error("data.on_device", message, remedy, value="true")
 
 
 def load_pictures(
@@ -63,27 +67,13 @@ def load_pictures(
 ) -> Source:
     """The batches of a resolved experiment with pictures or arrays. Raises ProblemError."""
     prepare = _prepare(experiment, channels, device, memory_format)
-    augment = ShiftAndFlip(experiment.seed, device) if _augments_on_device(experiment) else None
+    # a folder's pictures are cropped when they are decoded, so that is where they are varied
+    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
+    is_varied = experiment.data.augment and not by_loaders
+    augment = ShiftAndFlip(experiment.seed, device) if is_varied else None
     if is_kept(experiment):
-        train, validation = _splits(experiment)
-        return Resident(
-            train,
-            validation,
-            batch_size=experiment.batch_size,
-            seed=experiment.seed,
-            device=device,
-            prepare=prepare,
-            augment=augment,
-        )
-    return Loaded(
-        _pictures(experiment),
-        batch_size=experiment.batch_size,
-        seed=experiment.seed,
-        data=experiment.data,
-        device=device,
-        prepare=prepare,
-        augment=augment,
-    )
+        return Resident(*_splits(experiment), experiment, device, prepare, augment)
+    return Loaded(_pictures(experiment), experiment, device, prepare, augment)
 
 
 def _prepare(
@@ -92,32 +82,22 @@ def _prepare(
     if experiment.dataset == ARRAYS and not has_pictures(experiment):
         return lambda inputs: inputs
     colours, own_size = _look(experiment)
-    return PreparePictures(
-        colours,
-        image_size=experiment.image_size or own_size,
-        channels=channels,
-        device=device,
-        memory_format=memory_format,
-    )
+    size = experiment.image_size or own_size
+    return PreparePictures(colours, size, channels, device, memory_format)
 
 
 def _look(experiment: Experiment) -> tuple[Colours | None, int]:
-    if experiment.dataset == ARRAYS:
-        return arrays.look(experiment)
-    if experiment.dataset == FAKEDATA:
-        return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
-    if experiment.dataset == IMAGE_FOLDER:
-        return image_folder.COLOURS, image_folder.IMAGE_SIZE
-    if experiment.dataset == FASHION:
-        return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
+    match experiment.dataset:
+        case catalog.ARRAYS:
+            return arrays.look(experiment)
+        case pictures.FAKEDATA:
+            return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
+        case catalog.IMAGE_FOLDER:
+            return image_folder.COLOURS, image_folder.IMAGE_SIZE
+        case pictures.FASHION:
+            return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
     picture_set = SETS[experiment.dataset]
     return picture_set.colours, picture_set.image_size
-
-
-def _augments_on_device(experiment: Experiment) -> bool:
-    # a folder's pictures are cropped when they are decoded, so that is where they are varied
-    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
-    return experiment.data.augment and not by_loaders
 
 
 def _splits(experiment: Experiment) -> tuple[DataSplit, DataSplit]:
@@ -131,25 +111,25 @@ def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
 
 
 def _pictures(experiment: Experiment) -> Pictures:
-    if experiment.dataset == ARRAYS:
-        return arrays.ArraySamples(experiment)
-    if experiment.dataset == FAKEDATA:
-        return FakePictures(
-            experiment.image_size or pictures.FAKE_IMAGE_SIZE, experiment.num_classes or pictures.FAKE_CLASSES
-        )
-    if experiment.dataset == IMAGE_FOLDER:
-        return FolderPictures(
-            read_image_folder(experiment.path),
-            experiment.image_size or image_folder.IMAGE_SIZE,
-            experiment.seed,
-            augment=experiment.data.augment and not is_kept(experiment),
-            skip_broken=experiment.data.skip_broken,
-        )
-    read = functools.partial(_read_splits, experiment.dataset)
-    if experiment.dataset == FASHION:
-        return HeldPictures(read, pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
-    picture_set = SETS[experiment.dataset]
-    return HeldPictures(read, picture_set.train_samples, picture_set.validation_samples)
+    match experiment.dataset:
+        case catalog.ARRAYS:
+            return arrays.ArraySamples(experiment)
+        case pictures.FAKEDATA:
+            size = experiment.image_size or pictures.FAKE_IMAGE_SIZE
+            return FakePictures(size, experiment.num_classes or pictures.FAKE_CLASSES)
+        case catalog.IMAGE_FOLDER:
+            return FolderPictures(
+                read_image_folder(experiment.path),
+                experiment.image_size or image_folder.IMAGE_SIZE,
+                experiment.seed,
+                augment=experiment.data.augment and not is_kept(experiment),
+                skip_broken=experiment.data.skip_broken,
+            )
+    sizes = (pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
+    if experiment.dataset != FASHION:
+        picture_set = SETS[experiment.dataset]
+        sizes = (picture_set.train_samples, picture_set.validation_samples)
+    return HeldPictures(functools.partial(_read_splits, experiment.dataset), *sizes)
 
 
 def _free_bytes(device: torch.device) -> int:
@@ -195,25 +175,19 @@ def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
     if experiment.dataset not in _PICTURED:
         return None
     examples = source.examples(MOST_TILES)
-    if examples is None or not len(examples) or not _are_pictures(examples):
-        return None
-    return sheet_of(_tiles(examples if examples.dtype == torch.uint8 else _as_bytes(examples)))
-
-
-def _are_pictures(examples: torch.Tensor) -> bool:
     # a file of arrays may hold anything
-    return examples.dim() == 4 and examples.shape[1] in (1, 3)
-
-
-def _as_bytes(examples: torch.Tensor) -> torch.Tensor:
-    """Floats from the least, black, to the most, white."""
-    finite = examples.float().nan_to_num(0.0, 0.0, 0.0)
-    least, most = finite.min(), finite.max()
-    return ((finite - least) * (255 / (most - least).clamp(min=1e-12))).byte()
+    if examples is None or not len(examples) or examples.dim() != 4 or examples.shape[1] not in (1, 3):
+        return None
+    if examples.dtype != torch.uint8:
+        # floats from the least, black, to the most, white
+        finite = examples.float().nan_to_num(0.0, 0.0, 0.0)
+        least, most = finite.min(), finite.max()
+        examples = ((finite - least) * (255 / (most - least).clamp(min=1e-12))).byte()
+    return sheet_of(_tiles(examples))
 
 
 def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
-    """Bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels."""
+    # bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels
     grey = [_grey(picture.numpy()) for picture in pictures]
     side = min(MOST_SIDE, *pictures.shape[-2:])
     if pictures.shape[-2:] != (side, side):

@@ -104,10 +104,6 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
     )
 
 
-def is_language_model(name: str) -> bool:
-    return name in SHAPES
-
-
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
     """A model with random float32 weights, on the CPU; reseeds torch's global generator.
 

@@ -12,11 +12,10 @@ from typing import Literal
 
 from torch import nn
 
-from engine.protocol.advice import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind, Severity
 
 _MULTIPLE = 8
-_LARGE = 1_024
-"""From this size on the last layer takes much of the time, as a vocabulary does."""
+_LARGE = 1_024  # from here on the last layer takes much of the time, as a vocabulary does
 
 _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
@@ -57,10 +56,23 @@ def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
 
     What the data give is only a note.
     """
-    found = [_finding(odd) for odd in odd_sizes(model)]
+    found = []
+    for odd in odd_sizes(model):
+        first, *others = odd.layers
+        more = f", like {len(others):,} more," if others else ""
+        has = f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}"
+        message = f"{has}, so in 16 bits the Tensor Cores compute on padding."
+        severity: Severity = "note" if odd.is_given else "warning"
+        found.append(_finding(severity, message, f"Use {odd.even:,} if you can.", len(odd.layers)))
     if batch_size % _MULTIPLE and any(isinstance(module, nn.Linear) for _, module in _products(model)):
-        found.append(_of_batch(batch_size))
+        size = f"{batch_size:,} is not a multiple of {_MULTIPLE}"
+        remedy = f"A batch of {_above(batch_size):,} takes hardly more time."
+        found.append(_finding("note", f"The batch of {size}: such products are padded.", remedy))
     return found
+
+
+def _finding(severity: Severity, message: str, remedy: str, count: int = 1) -> Finding:
+    return Finding(kind=FindingKind.ODD_SIZE, severity=severity, message=message, remedy=remedy, count=count)
 
 
 def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -68,10 +80,9 @@ def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _is_product(module: nn.Module) -> bool:
-    if isinstance(module, nn.Linear):
-        return True
-    # a depthwise convolution is no matrix product
-    return isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
+    # a depthwise convolution is none
+    is_dense = isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
+    return is_dense or isinstance(module, nn.Linear)
 
 
 def _sizes(module: nn.Module) -> tuple[int, int]:
@@ -79,28 +90,6 @@ def _sizes(module: nn.Module) -> tuple[int, int]:
         return module.in_features, module.out_features
     assert isinstance(module, _Convolution)
     return module.in_channels // module.groups, module.out_channels // module.groups
-
-
-def _finding(odd: OddSize) -> Finding:
-    first, *others = odd.layers
-    more = f", like {len(others):,} more," if others else ""
-    return Finding(
-        kind=FindingKind.ODD_SIZE,
-        severity="note" if odd.is_given else "warning",
-        message=f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}, "
-        "so in 16 bits the Tensor Cores compute on padding.",
-        remedy=f"Use {odd.even:,} if you can.",
-        count=len(odd.layers),
-    )
-
-
-def _of_batch(batch_size: int) -> Finding:
-    return Finding(
-        kind=FindingKind.ODD_SIZE,
-        severity="note",
-        message=f"The batch of {batch_size:,} is not a multiple of {_MULTIPLE}: such products are padded.",
-        remedy=f"A batch of {_above(batch_size):,} takes hardly more time.",
-    )
 
 
 def _above(size: int) -> int:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.doctor import backend_in, desktop_checks, engine_checks
-from engine.doctor.package import package_here
 from engine.doctor.surroundings import (
     compiler_check,
     disk_check,
     libc_check,
+    package_here,
     shared_memory_check,
     store_check,
     variable_checks,

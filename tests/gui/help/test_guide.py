@@ -16,9 +16,17 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
 from engine.words.names import GLOSSARY
-from gui.help.browser import COLUMN_WIDTH, GuideBrowser
+from gui.help.browser import (
+    COLUMN_WIDTH,
+    GuideBrowser,
+    GuidePage,
+    guide_pages,
+    matching,
+    picture,
+    picture_bytes,
+    recoloured,
+)
 from gui.help.dialog import GuideDialog, make_help, show_help
-from gui.help.pages import GuidePage, guide_pages, matching, picture, picture_bytes, recoloured
 from gui.theme.stylesheet import DARK, LIGHT
 from gui.theme.theme import theme
 

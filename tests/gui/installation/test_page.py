@@ -15,10 +15,9 @@ from engine.installation.installed import Engine, State
 from engine.installation.wanted import Fetched, Installed, Plan, Source, Stage, StageBegan, Wanted
 from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
-from gui.installation.progress import Progress
-from gui.installation.progress_view import SetupChip
-from gui.installation.purpose import Purpose
+from gui.installation.progress import Progress, SetupChip
 from gui.installation.setup import EngineSetup, Found
+from gui.installation.words import Purpose
 from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, plan_of
 
 NO_NETWORK = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect to one.")

@@ -17,8 +17,8 @@ from engine.installation.wanted import Source, Wanted
 from gui.installation import dialog as engine_dialog
 from gui.installation.dialog import EngineDialog
 from gui.installation.page import SetupPage
-from gui.installation.purpose import Purpose
 from gui.installation.setup import EngineSetup, Means
+from gui.installation.words import Purpose
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.gui.installation.conftest import BARE
 from tests.wheel_index import WheelIndex

@@ -20,7 +20,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.installation.dialog import EngineDialog
-from gui.installation.progress_view import SetupChip
+from gui.installation.progress import SetupChip
 from gui.installation.setup import Means
 from gui.session.experiments import WAITS_FOR_ENGINE
 from gui.window.main_window import MainWindow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import plistlib
 import shutil
 import sys
@@ -12,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engine import __version__
-from recipe.foreign import foreign_python, icon
-from recipe.icon import APP
-from recipe.macos.signing import notarize, sign
-from recipe.source import epoch, run, settle
-from recipe.target import Target
+from recipe.icon import APP, icon_bitmap
+from recipe.interpreter import foreign_python
+from recipe.source import RecipeError, Target, epoch, run, settle
 from recipe.tree import build_tree
 
 LEAST_SYSTEM = "14.0"
@@ -52,7 +51,7 @@ def complete_bundle(contents: Path) -> Path:
     launcher.parent.mkdir()
     launcher.write_text(_LAUNCHER, encoding="utf-8")
     launcher.chmod(0o755)
-    pictures = [icon(side) for side in (*_ICON_SIDES, 2 * _ICON_SIDES[-1])]
+    pictures = [icon_bitmap(side) for side in (*_ICON_SIDES, 2 * _ICON_SIDES[-1])]
     pictures[-1].save(contents / "Resources" / "ammeter.icns", append_images=pictures[:-1])
     settle(contents.parent)
     sign(contents.parent)
@@ -127,3 +126,52 @@ def _zipped(bundle: Path, package: Path) -> Path:
                 with path.open("rb") as file, archive.open(entry, "w") as packed:
                     shutil.copyfileobj(file, packed)
     return package
+
+
+IDENTITY, PROFILE = "AMMETER_MACOS_IDENTITY", "AMMETER_MACOS_NOTARY_PROFILE"
+"""The environment's names of a "Developer ID Application: ..." and of a profile of notarytool's keychain."""
+ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
+_MACHO = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""The first bytes of programs and libraries, for one processor and for several."""
+
+
+def sign(bundle: Path) -> None:
+    """Signs all that is executed in the bundle, the inner parts first, with the hardened runtime.
+
+    Raises RecipeError.
+    """
+    identity = os.environ.get(IDENTITY)
+    if not identity:
+        print(f"Not signed, as {IDENTITY} names no identity: {bundle.name}")
+        return
+    if sys.platform != "darwin":
+        raise RecipeError(f"{bundle.name} can only be signed on macOS: unset {IDENTITY}.")
+    for path in (*signed_parts(bundle), bundle):
+        run(
+            *("codesign", "--force", "--timestamp", "--options", "runtime", "--sign", identity),
+            *("--entitlements", ENTITLEMENTS, path),
+        )
+    run("codesign", "--verify", "--deep", "--strict", bundle)
+
+
+def notarize(package: Path) -> None:
+    """Has Apple notarize the signed disk image and attaches its word. Raises RecipeError."""
+    profile = os.environ.get(PROFILE)
+    if not profile:
+        print(f"Not notarized, as {PROFILE} names no profile: {package.name}")
+        return
+    run("xcrun", "notarytool", "submit", package, "--keychain-profile", profile, "--wait")
+    run("xcrun", "stapler", "staple", package)
+
+
+def signed_parts(bundle: Path) -> list[Path]:
+    """The programs and libraries in the bundle, the deepest first."""
+    parts = [path for path in bundle.rglob("*") if _is_macho(path)]
+    return sorted(parts, key=lambda path: len(path.parts), reverse=True)
+
+
+def _is_macho(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) in _MACHO
