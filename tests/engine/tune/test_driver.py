@@ -15,7 +15,8 @@ from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.tune.driver import REMAINDER, TuneDriver
+from engine.tune.driver import TuneDriver
+from engine.tune.proof import REMAINDER
 from engine.worker.launcher import Launcher
 from tests.engine.tune.conftest import WORKER
 
