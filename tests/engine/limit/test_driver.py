@@ -80,9 +80,7 @@ def saved(store: Store) -> LimitSide:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
-    driver: LimitDriver, store: Store
-) -> None:
+def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(driver, store):
     # pictures so large that what each thread takes is little beside eight of them
     events = follow(driver, tiny(image_size=64, memory_cap_gib=0.085), 8, 0.2)
     result = result_of(events)
@@ -101,7 +99,7 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDriver) -> None:
+def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver):
     # of so many classes that the last layer is nearly all of it
     wide = tiny(num_classes=2_000, samples=1, memory_cap_gib=0.03)
     result = result_of(follow(driver, wide))
@@ -119,9 +117,7 @@ def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDr
         ({"model": "resnet81"}, 1, "model"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_and_leaves_nothing(
-    driver: LimitDriver, store: Store, changes: dict[str, Any], granularity: int, key: str
-) -> None:
+def test_what_cannot_be_searched_is_refused_and_leaves_nothing(driver, store, changes, granularity, key):
     last = follow(driver, tiny(**changes), granularity)[-1]
     assert isinstance(last, Failed) and (last.problem.kind, last.problem.key) == (Kind.REQUEST, key)
     assert store.studies.newest() == ()
@@ -166,16 +162,14 @@ def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callabl
         launcher.close()
 
 
-def test_the_data_may_end_before_the_memory(scripted: Callable[[str], LimitDriver]) -> None:
+def test_the_data_may_end_before_the_memory(scripted):
     result = result_of(follow(scripted("tried(batch)"), tiny(samples=12)))
     assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
     assert result.first_failure is None
     assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
 
 
-def test_how_many_samples_a_file_has_only_a_trial_shows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_how_many_samples_a_file_has_only_a_trial_shows(scripted, store):
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
     TrustedCode().add(code)
     experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
@@ -193,9 +187,7 @@ else:
 """
 
 
-def test_a_search_that_is_stopped_keeps_what_it_knows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_a_search_that_is_stopped_keeps_what_it_knows(scripted, store):
     driver = scripted(WAITS_TO_BE_STOPPED)
     events: list[Known] = []
     for event in driver.follow(ask(tiny())):
@@ -207,9 +199,7 @@ def test_a_search_that_is_stopped_keeps_what_it_knows(
     assert saved(store).result == result
 
 
-def test_a_search_that_is_left_is_saved_with_what_it_knows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_a_search_that_is_left_is_saved_with_what_it_knows(scripted, store):
     search = scripted("tried(batch)").follow(ask(tiny()))
     assert isinstance(search, Generator)
     next(known for known in search if isinstance(known, Study) and known.is_known)
@@ -234,9 +224,9 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(
         ),
     ],
 )
-def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
-    ends: str, bound: str, verified: bool, scripted: Callable[[str], LimitDriver]
-) -> None:
+def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it(
+    ends, bound, verified, scripted
+):
     body = f"""
     if batch <= 77:
         tried(batch)
@@ -248,9 +238,7 @@ def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
     assert (result.bound_by, result.verified) == (bound, verified)
 
 
-def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(
-    scripted: Callable[[str], LimitDriver],
-) -> None:
+def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(scripted):
     result = result_of(follow(scripted("tried(batch, 'memory') if batch > 1 else os.abort()"), tiny()))
     assert (result.largest_batch, result.first_failure, result.bound_by) == (0, 1, "memory")
     assert result.note == "Not even one sample fits."
@@ -259,25 +247,19 @@ def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(
 KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
 
 
-def test_a_worker_that_keeps_memory_is_replaced_and_named(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
+def test_a_worker_that_keeps_memory_is_replaced_and_named(scripted, catalog):
     driver = scripted(KEEPS_MEMORY, with_a_card(catalog))
     events = follow(driver, tiny(device="cuda:0"))
     replaced = [log.message for log in events if isinstance(log, Log) and log.level == "warning"]
     assert len(replaced) == len(tried(events)) and all("30 MiB" in message for message in replaced)
 
 
-def test_what_a_worker_keeps_that_ends_with_its_trial_is_no_matter(
-    scripted: Callable[[str], LimitDriver],
-) -> None:
+def test_what_a_worker_keeps_that_ends_with_its_trial_is_no_matter(scripted):
     events = follow(scripted(KEEPS_MEMORY), tiny())
     assert tried(events) and not any(isinstance(log, Log) and log.level == "warning" for log in events)
 
 
-def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(scripted, store):
     problem = "dict(kind='internal', message='The shapes do not fit.', remedy='Choose another model.')"
     events = follow(scripted(f"say(event='failed', problem={problem})"), tiny())
     last = events[-1]
@@ -287,9 +269,7 @@ def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
     assert result is not None and (result.largest_batch, result.note) == (0, "The shapes do not fit.")
 
 
-def test_the_first_trial_begins_when_its_worker_is_ready(
-    tmp_path: Path, store: Store, catalog: Catalog
-) -> None:
+def test_the_first_trial_begins_when_its_worker_is_ready(tmp_path, store, catalog):
     script, ready = tmp_path / "worker.py", tmp_path / "ready"
     getting_ready = f"import pathlib; pathlib.Path({str(ready)!r}).touch()"
     script.write_text(
@@ -312,8 +292,8 @@ tried(batch, None if batch <= ({compiled} if compiled else {uncompiled}) else 'm
 
 @pytest.mark.parametrize(("uncompiled", "compiled"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
 def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
-    uncompiled: int, compiled: int, scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
-) -> None:
+    uncompiled, compiled, scripted, store, catalog
+):
     driver = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled), with_a_card(catalog))
     result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fast"})))
     assert (result.largest_batch, result.first_failure) == (compiled, compiled + 1)
@@ -327,9 +307,7 @@ def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
     assert saved(store).result == result
 
 
-def test_a_recipe_that_does_not_compile_is_searched_once(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
+def test_a_recipe_that_does_not_compile_is_searched_once(scripted, catalog):
     driver = scripted(COMPILES.format(uncompiled=77, compiled=0), with_a_card(catalog))
     result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fused+capture"})))
     assert result.largest_batch == 77 and result.note is None
@@ -343,9 +321,7 @@ else:
 """
 
 
-def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
+def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(scripted, catalog):
     waits = """
     say(event='phase', name='compiling')
     json.loads(sys.stdin.readline())
@@ -362,9 +338,7 @@ def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
     assert result.note is not None and "compiled, the largest batch may differ" in result.note
 
 
-def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(
-    scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
-) -> None:
+def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(scripted, store, catalog):
     problem = "dict(kind='internal', message='No such kernel.', remedy='Go without.')"
     driver = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})", with_a_card(catalog))
     last = follow(driver, tiny(device="cuda:0", step={"recipe": "fast"}))[-1]

@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.limit.result import outcome
-from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial, times_the_batch
+from engine.protocol.trials import Bound, Limit, LimitResult, LimitSide, Trial, times_the_batch
 
 
 def found(
@@ -50,17 +50,17 @@ AMP = found("FP16 AMP", 561)
         ),
     ],
 )
-def test_the_outcome_is_a_sentence(amp: LimitSide, told: str) -> None:
+def test_the_outcome_is_a_sentence(amp, told):
     assert sentence(FP32, amp) == told
 
 
-def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands() -> None:
+def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands():
     assert sentence(AMP, FP32) == "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."
     bf16 = found("BF16 AMP", 1122, precision=Precision.BF16)
     assert sentence(AMP, bf16) == "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."
 
 
-def test_a_search_that_goes_on_says_no_more_than_it_knows() -> None:
+def test_a_search_that_goes_on_says_no_more_than_it_knows():
     assert sentence(LimitSide(label="FP32", experiment=Experiment())) == ""
     assert sentence(so_far("FP32", 128)) == "FP32 fits at least 128."
     assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits nothing that was tried."
@@ -78,5 +78,5 @@ def test_a_search_that_goes_on_says_no_more_than_it_knows() -> None:
         ("hang", "hung"),
     ],
 )
-def test_a_trial_is_told_as_what_it_came_to(cause: Cause | None, told: str) -> None:
+def test_a_trial_is_told_as_what_it_came_to(cause, told):
     assert outcome(Trial(batch_size=8, fits=cause is None, cause=cause)) == told

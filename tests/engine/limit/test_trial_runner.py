@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from engine.experiment.experiment import Experiment
@@ -44,7 +43,7 @@ def answered(runner: TrialRunner, device: str, batch_size: int = 1, *, is_last: 
     return last.trial.note if isinstance(last, Tried) else None
 
 
-def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(launcher: Launcher) -> None:
+def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(launcher):
     runner = TrialRunner(launcher, "cuda:0")
     try:
         first = answered(runner, "cuda:0")
@@ -58,7 +57,7 @@ def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(la
         runner.close()
 
 
-def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Launcher) -> None:
+def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher):
     runner = TrialRunner(launcher, "cpu")
     try:
         first, second = answered(runner, "cpu"), answered(runner, "cpu")
@@ -69,9 +68,7 @@ def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Laun
         runner.close()
 
 
-def test_after_the_last_trial_no_worker_gets_ready_for_another(
-    launcher: Launcher, own_children: Callable[[], set[psutil.Process]]
-) -> None:
+def test_after_the_last_trial_no_worker_gets_ready_for_another(launcher, own_children):
     runner, before = TrialRunner(launcher, "cpu"), own_children()
     try:
         answered(runner, "cpu")
@@ -82,7 +79,7 @@ def test_after_the_last_trial_no_worker_gets_ready_for_another(
         runner.close()
 
 
-def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not() -> None:
+def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not():
     limits = Limits()
     shorter = trial_limits(limits).standstill
     assert shorter[PhaseName.WARMING_UP] < limits.standstill[PhaseName.WARMING_UP]

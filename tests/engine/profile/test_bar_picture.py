@@ -34,7 +34,7 @@ def profiles() -> Profiles:
     )
 
 
-def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(profiles: Profiles) -> None:
+def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(profiles):
     matrix, memory, units, _data, *cells = part_places(profiles, 800)
     assert matrix.width == pytest.approx(6 * units.width)
     assert memory.x == pytest.approx(matrix.x + matrix.width) and matrix.x == units.x
@@ -47,13 +47,13 @@ def test_the_sides_share_a_scale_and_a_bar_is_filled_by_its_parts(profiles: Prof
 
 
 @pytest.mark.parametrize("width", [420, 1_200])
-def test_nothing_is_drawn_beyond_the_picture(profiles: Profiles, width: int) -> None:
+def test_nothing_is_drawn_beyond_the_picture(profiles, width):
     drawing = bars_drawing(Profiles(sides=profiles.sides * 4), width)
     for place in part_places(Profiles(sides=profiles.sides * 4), width):
         assert place.x + place.width <= width + 1 and place.y + place.height <= drawing.height
 
 
-def test_the_description_tells_every_part(profiles: Profiles) -> None:
+def test_the_description_tells_every_part(profiles):
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="No room.", remedy="Make some.")
     failed = ProfileSide(experiment=profiles.sides[0].experiment, problem=problem)
     drawing = bars_drawing(Profiles(sides=(*profiles.sides, failed)), 800)

@@ -27,17 +27,17 @@ def _profile(device_type: str, matrix_units: str | None) -> StepProfile:
     )
 
 
-def test_sides_are_named_by_what_differs() -> None:
+def test_sides_are_named_by_what_differs():
     assert side_names(_profiles({"precision": "fp32"}, {"precision": "fp16"})) == ("FP32", "FP16 AMP")
     batches = _profiles({"precision": "fp16", "batch_size": 64}, {"precision": "fp16", "batch_size": 128})
     assert side_names(batches) == ("FP16 AMP, batch 64", "FP16 AMP, batch 128")
 
 
-def test_equal_sides_are_numbered() -> None:
+def test_equal_sides_are_numbered():
     assert side_names(_profiles({"precision": "fp32"}, {"precision": "fp32"})) == ("FP32", "FP32 (2)")
 
 
-def test_every_part_has_a_title_and_a_meaning_that_fit_the_device() -> None:
+def test_every_part_has_a_title_and_a_meaning_that_fit_the_device():
     card, processor = _profile("cuda", "Tensor Cores"), _profile("cpu", None)
     for part in StepPart:
         for profile in (card, processor):

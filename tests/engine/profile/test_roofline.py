@@ -61,7 +61,7 @@ def boxes(drawing: Drawing) -> dict[tuple[str, float, float], tuple[float, float
 
 
 @pytest.mark.parametrize(("width", "height"), [(420.0, 300.0), (1_000.0, 520.0)])
-def test_words_neither_leave_the_picture_nor_overlap(width: float, height: float) -> None:
+def test_words_neither_leave_the_picture_nor_overlap(width, height):
     found = boxes(roofline_drawing(BOTH, width, height))
     for (text, *_), (left, top, right, bottom) in found.items():
         assert left >= -0.5 and right <= width + 0.5 and top >= 0 and bottom <= height, text
@@ -72,7 +72,7 @@ def test_words_neither_leave_the_picture_nor_overlap(width: float, height: float
         assert apart, (one[0], other[0])
 
 
-def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong() -> None:
+def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong():
     drawing = roofline_drawing(BOTH, 800.0, 400.0)
     roofs = {shape.ink: shape.points[0][1] for shape in drawing.shapes if isinstance(shape, Stroke)}
     assert roofs["fp16"] < roofs["bf16"] < roofs["tf32"] < roofs["fp32"]
@@ -84,7 +84,7 @@ def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong() -
     assert all(mark.holds(mark.x, mark.y) and not mark.holds(mark.x + 30, mark.y) for mark in marks)
 
 
-def test_what_is_missing_is_said() -> None:
+def test_what_is_missing_is_said():
     bare = Profiles(sides=(side("fp32", 0, None),))
     texts = [shape.text for shape in roofline_drawing(bare, 600.0, 300.0).shapes if isinstance(shape, Words)]
     assert "No limits were measured." in texts
@@ -92,7 +92,7 @@ def test_what_is_missing_is_said() -> None:
     assert roofline_marks(Profiles(), 600.0, 300.0) == ()
 
 
-def test_names_are_short() -> None:
+def test_names_are_short():
     assert short_name("void at::native::(anonymous namespace)::softmax_warp<float, 3>(int)") == "softmax_warp"
     assert short_name("aten::mm") == "mm"
     assert short_name("sm80_xmma_gemm_f16") == "sm80_xmma_gemm_f16"

@@ -26,7 +26,7 @@ def _side(precision: str, **ms: float) -> ProfileSide:
     return ProfileSide(experiment=Experiment.model_validate({"precision": precision}), profile=profile)
 
 
-def test_rows_of_one_name_stand_side_by_side_the_longest_first() -> None:
+def test_rows_of_one_name_stand_side_by_side_the_longest_first():
     profiles = Profiles(sides=(_side("fp32", norm=4.0, sgemm=9.0), _side("fp16", norm=2.0, hgemm=3.0)))
     rows = side_rows(profiles, "kernels")
     assert [row.name for row in rows] == ["sgemm", "norm", "hgemm"]
@@ -39,7 +39,7 @@ def test_rows_of_one_name_stand_side_by_side_the_longest_first() -> None:
     assert side_rows(profiles, "modules") == ()
 
 
-def test_a_side_without_a_profile_has_no_cells_and_one_side_no_ratio() -> None:
+def test_a_side_without_a_profile_has_no_cells_and_one_side_no_ratio():
     alone = _side("fp32", norm=4.0)
     (row,) = side_rows(Profiles(sides=(alone, ProfileSide(experiment=alone.experiment))), "kernels")
     assert row.cells[1] is None and row.ratio is None

@@ -11,7 +11,6 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Validation
-from engine.experiment.sweep import Grid
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid
@@ -43,17 +42,17 @@ def with_runs(sweep: SweepRecord, cell: int, *runs: RunRecord) -> SweepRecord:
     return replace(sweep, cells=tuple(cells))
 
 
-def test_without_a_pilot_or_a_run_nothing_is_said(sweeping: Sweepings) -> None:
+def test_without_a_pilot_or_a_run_nothing_is_said(sweeping):
     assert estimate_of(sweeping().record) is None
 
 
-def test_pilots_foretell_the_runs(sweeping: Sweepings) -> None:
+def test_pilots_foretell_the_runs(sweeping):
     sweep = sweeping(repeats=2)
     sweep.pilot()
     assert estimate_of(sweep.record) == Estimate(pytest.approx(8 * PILOTED_SECONDS), 8, is_rough=False)
 
 
-def test_the_first_pilot_speaks_for_the_others(sweeping: Sweepings) -> None:
+def test_the_first_pilot_speaks_for_the_others(sweeping):
     sweep = sweeping()
     sweep.pilot(0)
     # the three other pilots take as long as that one, and so do their runs
@@ -61,7 +60,7 @@ def test_the_first_pilot_speaks_for_the_others(sweeping: Sweepings) -> None:
     assert estimate_of(sweep.record) == Estimate(pytest.approx(expected), 7, is_rough=True)
 
 
-def test_repeats_take_as_long_as_the_runs_did(sweeping: Sweepings, took: Runs) -> None:
+def test_repeats_take_as_long_as_the_runs_did(sweeping, took):
     sweep = sweeping(repeats=2)
     sweep.pilot()
     run = took(sweep.grid.cells[0].experiment, 2 * PILOTED_SECONDS, paused=100.0)
@@ -71,7 +70,7 @@ def test_repeats_take_as_long_as_the_runs_did(sweeping: Sweepings, took: Runs) -
     assert known == Estimate(pytest.approx(expected), 7, is_rough=False)
 
 
-def test_the_time_limit_bounds_the_estimate(sweeping: Sweepings) -> None:
+def test_the_time_limit_bounds_the_estimate(sweeping):
     sweep = sweeping(repeats=5, time_limit_seconds=3 * PILOTED_SECONDS)
     sweep.pilot()
     spent = replace(sweep.record, spent_seconds=1.5 * PILOTED_SECONDS)
@@ -79,7 +78,7 @@ def test_the_time_limit_bounds_the_estimate(sweeping: Sweepings) -> None:
     assert estimate_of(spent) == Estimate(pytest.approx(2 * PILOTED_SECONDS), 2, is_rough=False)
 
 
-def test_saved_runs_of_the_same_speed_tell_of_a_grid_that_is_not_saved(grid: Grid, took: Runs) -> None:
+def test_saved_runs_of_the_same_speed_tell_of_a_grid_that_is_not_saved(grid, took):
     first, *_ = grid.cells
     trained = first.experiment.model_copy(update={"seed": 9, "image_size": 28, "num_classes": 10})
     known = estimate_of_grid(grid, Plan(), [took(trained, 10.0)], left_out={3})
@@ -90,7 +89,7 @@ def test_saved_runs_of_the_same_speed_tell_of_a_grid_that_is_not_saved(grid: Gri
     assert estimate_of_grid(grid, Plan(), [took(other_size, 10.0)]) is None
 
 
-def test_a_longer_run_compiles_and_captures_as_often_as_the_saved_one(grid: Grid, took: Runs) -> None:
+def test_a_longer_run_compiles_and_captures_as_often_as_the_saved_one(grid, took):
     experiment = grid.cells[0].experiment
     run = took(experiment, 10.0)
     assert run.summary is not None and run.summary.seconds == 5.0
@@ -110,7 +109,7 @@ def test_a_longer_run_compiles_and_captures_as_often_as_the_saved_one(grid: Grid
         ({"steps": 40, "validation": Validation(every=0)}, 0, 40),
     ],
 )
-def test_a_run_validates_as_often_as_it_will(length: dict[str, object], validations: int, steps: int) -> None:
+def test_a_run_validates_as_often_as_it_will(length, validations, steps):
     pilot = Pilot(
         steps=15, seconds=9.0, start_seconds=2.0, step_ms=100.0, validation_seconds=7.0, steps_per_epoch=16
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -67,9 +66,7 @@ def outline(events: list[SweepEvent]) -> list[tuple[int, str, int]]:
     ]
 
 
-def test_a_sweep_is_piloted_trained_and_ended(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_a_sweep_is_piloted_trained_and_ended(store, catalog, scripted, pair):
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
     sweep_id = sweeper.prepare("Night", pair, Plan(repeats=2))
     events = list(sweeper.carry_on(sweep_id))
@@ -97,9 +94,7 @@ def test_a_sweep_is_piloted_trained_and_ended(
 
 
 @pytest.mark.parametrize("kind", [Kind.OUT_OF_MEMORY, Kind.REQUEST])
-def test_a_failure_ends_its_own_cell_alone(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid, kind: Kind
-) -> None:
+def test_a_failure_ends_its_own_cell_alone(store, catalog, scripted, pair, kind):
     sweeper = Sweeper(store, scripted(FAILED % kind + TRAINED), catalog)
     sweep_id = sweeper.prepare("", pair, Plan())
     events = list(sweeper.carry_on(sweep_id))
@@ -108,9 +103,7 @@ def test_a_failure_ends_its_own_cell_alone(
     assert problem is not None and problem.message == "It failed." and isinstance(events[-1], Finished)
 
 
-def test_a_full_disk_ends_the_sweep_and_no_cell(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_a_full_disk_ends_the_sweep_and_no_cell(store, catalog, scripted, pair):
     sweep_id = Sweeper(store, scripted(TRAINED), catalog).prepare("", pair, Plan())
     short = FAILED % Kind.DISK_FULL + TRAINED
     events = list(Sweeper(store, scripted(short), catalog).carry_on(sweep_id))
@@ -120,9 +113,7 @@ def test_a_full_disk_ends_the_sweep_and_no_cell(
     assert store.sweeps.find(sweep_id).problem is None
 
 
-def test_stopped_it_goes_on_with_the_turn_in_flight(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_stopped_it_goes_on_with_the_turn_in_flight(store, catalog, scripted, pair):
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
     sweep_id = sweeper.prepare("", pair, Plan())
     assert outline(list(sweeper.carry_on(sweep_id, gives_way=lambda: True))) == [(0, "pilot", 1)]
@@ -136,9 +127,7 @@ def test_stopped_it_goes_on_with_the_turn_in_flight(
     assert outline(events) == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
 
 
-def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(store, catalog, scripted, pair):
     launcher = scripted(f"if job['experiment']['steps'] > 15:{WAITS.replace(chr(10), chr(10) + '    ')}")
     sweep_id = _piloted(store, catalog, scripted, pair)
     waiting = Sweeper(store, launcher, catalog)
@@ -157,9 +146,7 @@ def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(
     assert len(store.runs()) == 2 and stopped.id not in {run.id for run in store.runs()}
 
 
-def test_a_left_iterator_lets_go_of_the_sweep(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_a_left_iterator_lets_go_of_the_sweep(store, catalog, scripted, pair):
     sweep_id = _piloted(store, catalog, scripted, pair)
     events = Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id)
     assert isinstance(next(events), SweepStarted) and isinstance(next(events), TurnStarted)
@@ -168,9 +155,7 @@ def test_a_left_iterator_lets_go_of_the_sweep(
     assert len(outline(list(Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id)))) == 2
 
 
-def test_no_turn_begins_once_the_time_is_used_up(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_no_turn_begins_once_the_time_is_used_up(store, catalog, scripted, pair):
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
     sweep_id = sweeper.prepare("", pair, Plan(time_limit_seconds=1e-6))
     assert outline(list(sweeper.carry_on(sweep_id))) == [(0, "pilot", 1)]
@@ -178,9 +163,7 @@ def test_no_turn_begins_once_the_time_is_used_up(
     assert outline(list(sweeper.carry_on(sweep_id))) == []
 
 
-def test_a_held_cell_keeps_the_sweep_open(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_a_held_cell_keeps_the_sweep_open(store, catalog, scripted, pair):
     sweep_id = _piloted(store, catalog, scripted, pair)
     store.sweeps.hold(sweep_id, 1, True)
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
@@ -190,9 +173,7 @@ def test_a_held_cell_keeps_the_sweep_open(
     assert outline(list(sweeper.carry_on(sweep_id))) == [(1, "run", 1)]
 
 
-def test_cells_that_cannot_be_trained_are_left_out(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_cells_that_cannot_be_trained_are_left_out(store, catalog, scripted):
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
     grid = grid_of(OF_GRID, [Axis(key="batch_size", values=(4, 65))])
     record = store.sweeps.find(sweeper.prepare("", grid, Plan()))
@@ -204,8 +185,8 @@ def test_cells_that_cannot_be_trained_are_left_out(
 
 
 def test_folders_are_found_from_wherever_the_sweep_is_carried_on(
-    store: Store, catalog: Catalog, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    store, catalog, scripted, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two"):
         for part in ("cats", "dogs"):
@@ -220,9 +201,7 @@ def test_folders_are_found_from_wherever_the_sweep_is_carried_on(
     assert saved.axes[0].text(1) == "two"
 
 
-def test_another_program_s_sweep_is_not_carried_on(
-    store: Store, path: Path, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
+def test_another_program_s_sweep_is_not_carried_on(store, path, catalog, scripted, pair):
     sweeper = Sweeper(store, scripted(TRAINED), catalog)
     sweep_id = sweeper.prepare("Night", pair, Plan())
     store.sweeps.claim(sweep_id)
@@ -241,7 +220,7 @@ def _piloted(store: Store, catalog: Catalog, scripted: Scripted, grid: Grid) -> 
     return sweep_id
 
 
-def test_a_pause_is_no_time_spent(store: Store, catalog: Catalog, scripted: Scripted, pair: Grid) -> None:
+def test_a_pause_is_no_time_spent(store, catalog, scripted, pair):
     paused = TRAINED.replace("peak_resident_mib=7.0", "peak_resident_mib=7.0, paused_seconds=1000.0")
     sweeper = Sweeper(store, scripted(paused), catalog)
     sweep_id = sweeper.prepare("", pair, Plan())

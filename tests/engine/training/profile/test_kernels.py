@@ -18,7 +18,7 @@ def known_kernels() -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_every_known_kernel_has_its_part_and_format() -> None:
+def test_every_known_kernel_has_its_part_and_format():
     kernels = known_kernels()
     wrong = {
         row["name"]: kernel_class(row["name"])
@@ -30,12 +30,12 @@ def test_every_known_kernel_has_its_part_and_format() -> None:
     assert {"V100", "A100", "H100"} <= {row["device"] for row in kernels}
 
 
-def test_only_communication_among_them_is_of_no_other_part() -> None:
+def test_only_communication_among_them_is_of_no_other_part():
     others = [row["name"] for row in known_kernels() if row["part"] == StepPart.OTHER]
     assert all("nccl" in name for name in others)
 
 
-def test_tensor_cores_hold_no_fp32() -> None:
+def test_tensor_cores_hold_no_fp32():
     formats = {
         kernel_class(row["name"]).format for row in known_kernels() if row["part"] == StepPart.MATRIX_UNITS
     }
@@ -44,7 +44,7 @@ def test_tensor_cores_hold_no_fp32() -> None:
     assert not kernel_class("ampere_sgemm_128x64_nn").uses_matrix_units
 
 
-def test_an_unknown_kernel_is_of_the_other_part() -> None:
+def test_an_unknown_kernel_is_of_the_other_part():
     assert kernel_class("my_own_kernel") == KernelClass(StepPart.OTHER)
 
 
@@ -88,5 +88,5 @@ def test_operations_of_a_processor_with_units_for_bf16(name, types, expected):
         ("batch_normalization", "bnorm_jit:avx512_core", "data_f32", KernelClass(StepPart.MEMORY)),
     ],
 )
-def test_primitives_of_onednn(kind: str, implementation: str, memory: str, expected: KernelClass) -> None:
+def test_primitives_of_onednn(kind, implementation, memory, expected):
     assert primitive_class(kind, implementation, memory) == expected

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from engine.protocol.profile import StepPart
@@ -78,7 +76,7 @@ KERNELS: tuple[tuple[str, str, KernelClass], ...] = (
 
 
 @pytest.mark.parametrize(("name", "beginning", "expected"), KERNELS)
-def test_a_mangled_kernel_is_known_for_what_it_is(name: str, beginning: str, expected: KernelClass) -> None:
+def test_a_mangled_kernel_is_known_for_what_it_is(name, beginning, expected):
     assert readable(name).startswith(beginning)
     assert kernel_class(readable(name)) == expected
 
@@ -86,11 +84,11 @@ def test_a_mangled_kernel_is_known_for_what_it_is(name: str, beginning: str, exp
 @pytest.mark.parametrize(
     "name", ["ampere_sgemm_128x64_nn", "void at::native::f<int>(int)", "Memcpy HtoD", "", "_Z", "_ZN", "_ZEE"]
 )
-def test_another_name_stays_as_it_is(name: str) -> None:
+def test_another_name_stays_as_it_is(name):
     assert readable(name) == name
 
 
-def test_a_trace_with_mangled_names_has_them_readable(tmp_path: Path) -> None:
+def test_a_trace_with_mangled_names_has_them_readable(tmp_path):
     recorded = Recorded()
     recorded.step(0, 100)
     recorded.operation("aten::add", 5, 35)

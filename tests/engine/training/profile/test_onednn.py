@@ -32,7 +32,7 @@ onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:bf16,undef,src:bf16::bl
 """
 
 
-def test_calls_are_grouped_by_implementation_and_format() -> None:
+def test_calls_are_grouped_by_implementation_and_format():
     rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=4.0)
     told = [(row.name, row.part, row.format, row.ms, row.calls) for row in rows]
     assert told == [
@@ -44,25 +44,25 @@ def test_calls_are_grouped_by_implementation_and_format() -> None:
     assert formats_on_units(primitives_in(LINES, ["bf16"])) == {"bf16"}
 
 
-def test_calls_of_a_slower_step_are_scaled_down_to_the_one_that_was_timed() -> None:
+def test_calls_of_a_slower_step_are_scaled_down_to_the_one_that_was_timed():
     rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=1.3)
     assert sum(row.ms for row in rows) == pytest.approx(1.3) and rows[0].ms == pytest.approx(0.8)
 
 
-def test_a_processor_without_units_emulates_them() -> None:
+def test_a_processor_without_units_emulates_them():
     (row, *_) = primitive_rows(primitives_in(LINES, []), step_ms=4.0)
     assert row.part is StepPart.MATRIX and row.format == "bf16"
     assert not formats_on_units(primitives_in(LINES, []))
 
 
-def test_units_have_the_best_name_that_the_processor_allows() -> None:
+def test_units_have_the_best_name_that_the_processor_allows():
     both = {"amx_bf16": True, "avx512_bf16": True, "avx512_fp16": True, "amx_fp16": False}
     assert units_of(both) == {"bf16": "AMX", "fp16": "AVX-512 FP16"}
     assert units_of({"avx2": True}) == {}
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here")
-def test_stdout_is_given_back_even_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_is_given_back_even_after_an_error(capfd):
     convolution, pictures = torch.nn.Conv2d(3, 8, 3), torch.randn(4, 3, 8, 8)
     primitives = verbose_primitives(lambda: convolution(pictures))
     with pytest.raises(ZeroDivisionError):

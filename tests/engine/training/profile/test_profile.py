@@ -64,7 +64,7 @@ def marks_in(trace: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> None:
+def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path):
     sent = list(events(tmp_path / "trace.json.gz"))
     phases = [event.name for event in sent if isinstance(event, Phase)]
     assert phases[:3] == [PhaseName.BUILDING, PhaseName.WARMING_UP, PhaseName.PROFILING]
@@ -155,7 +155,7 @@ def step(train, batch):
 """
 
 
-def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
+def test_a_step_of_the_users_own_is_recorded(tmp_path):
     path, trace = tmp_path / "net.py", tmp_path / "kept" / "trace.json.gz"
     path.write_text(OWN_STEP)
     asked = {"model": str(path), "batch_size": 4, "samples": 32, "steps": 3, "device": "cpu"}
@@ -171,7 +171,7 @@ def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_changes_no_loss(monkeypatch):
     losses: list[float] = []
     take = Run.take
 
@@ -187,13 +187,13 @@ def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(losses) == 12 and of_profile[:12] == losses
 
 
-def test_a_profile_beside_other_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_beside_other_programs_says_so(monkeypatch):
     monkeypatch.setattr(OtherPrograms, "share", lambda _: 0.4)
     note = profiled(**LINEAR).notes[0]
     assert note.startswith("The timing of the steps was disturbed: other programs took 40 %")
 
 
-def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
+def test_a_stopped_profile_leaves_no_trace_file(tmp_path):
     control = Control()
     sent = []
     for event in events(tmp_path / "trace.json.gz", control, **LINEAR):
@@ -206,7 +206,7 @@ def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_trace_is_recorded_again_in_short(tmp_path, monkeypatch):
     trace = tmp_path / "trace.json.gz"
     profiled(trace, **LINEAR)
     monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", trace.stat().st_size // 2)
@@ -219,7 +219,7 @@ def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: p
     assert profiled(trace, **LINEAR).trace is None and not list(tmp_path.iterdir())
 
 
-def test_what_cannot_run_is_refused_in_the_words_of_a_run() -> None:
+def test_what_cannot_run_is_refused_in_the_words_of_a_run():
     settings = DRAWN | {"batch_size": 41}
     with pytest.raises(ProblemError) as of_run:
         list(train(Experiment.model_validate(layered(TINY, settings)), Control()))

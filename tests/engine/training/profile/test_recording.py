@@ -36,7 +36,7 @@ def marks_of(model: nn.Module, inputs: Tensor) -> Counter[str]:
     return Counter(name.removeprefix(MODULE) for name in names if name.startswith(MODULE))
 
 
-def test_each_forward_of_a_module_is_marked_the_recomputed_ones_too() -> None:
+def test_each_forward_of_a_module_is_marked_the_recomputed_ones_too():
     model = Nested()
     marks = marks_of(model, torch.randn(2, 4, requires_grad=True))
     assert marks[""] == 2 and marks["twice"] == 2
@@ -44,7 +44,7 @@ def test_each_forward_of_a_module_is_marked_the_recomputed_ones_too() -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_a_failed_forward_leaves_no_mark_open() -> None:
+def test_a_failed_forward_leaves_no_mark_open():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5))
     with profile(activities=[ProfilerActivity.CPU]) as profiler, _module_marks(model):
         with pytest.raises(RuntimeError):

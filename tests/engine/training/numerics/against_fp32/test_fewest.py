@@ -50,7 +50,7 @@ def search(tree: IslandTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str
 
 
 @given(MODELS.map(IslandTree.of), st.data())
-def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree: IslandTree, data: st.DataObject) -> None:
+def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
     sets = st.sets(st.sampled_from(tree.names), max_size=4) if tree.names else st.just(set())
     sufficient = data.draw(st.lists(sets, min_size=1, max_size=3))
 
@@ -65,18 +65,18 @@ def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree: IslandTree,
 
 
 @pytest.mark.parametrize("needed", [{"m3"}, {"m0", "m149"}, {"m20", "m21", "m90"}])
-def test_the_number_of_tries_grows_with_the_logarithm(needed: set[str]) -> None:
+def test_the_number_of_tries_grows_with_the_logarithm(needed):
     tree = IslandTree.of(Own(*(nn.Identity() for _ in range(150))))
     found, tried = search(tree, lambda kept: needed <= kept)
     assert found is not None and set(found) == needed
     assert len(tried) <= 2 + len(needed) * (math.ceil(math.log2(150)) + 2)
 
 
-def test_where_all_are_not_enough_there_is_no_answer() -> None:
+def test_where_all_are_not_enough_there_is_no_answer():
     assert search(IslandTree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
 
 
-def test_a_sequence_stands_for_what_it_holds_and_a_parent_for_its_own_part() -> None:
+def test_a_sequence_stands_for_what_it_holds_and_a_parent_for_its_own_part():
     tree = IslandTree.of(
         nn.Sequential(nn.Sequential(nn.Identity(), nn.ReLU()), Own(nn.Identity(), nn.ReLU()))
     )

@@ -84,7 +84,7 @@ def islands_of(bench: Bench) -> Islands:
     return islands
 
 
-def test_the_module_that_overflows_is_found_and_proven(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_the_module_that_overflows_is_found_and_proven(make_bench, tmp_path):
     body = "nn.Linear(8, 8), nn.Tanh(), Overflows(), nn.Linear(8, 8), nn.Tanh()"
     islands = islands_of(bench_of(make_bench, tmp_path, body, step={"fp32_modules": ("stem",)}))
     assert islands.modules == ("body.2",) and islands.is_minimal
@@ -96,35 +96,35 @@ def test_the_module_that_overflows_is_found_and_proven(make_bench: MakeBench, tm
     assert islands.speed_ratio is not None and islands.memory_added_mib is None
 
 
-def test_a_parent_is_named_where_its_own_forward_overflows(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_parent_is_named_where_its_own_forward_overflows(make_bench, tmp_path):
     bench = bench_of(make_bench, tmp_path, "Block(1.0), Block(1e6), nn.Linear(8, 8), Overflows()")
     assert islands_of(bench).modules == ("body.1", "body.3")
 
 
-def test_a_healthy_model_needs_none(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_healthy_model_needs_none(make_bench, tmp_path):
     islands = islands_of(bench_of(make_bench, tmp_path, "Block(1.0)"))
     assert islands.modules == () and islands.is_minimal and len(islands.trials) == 1
     assert islands.changes == ()
 
 
-def test_a_fault_outside_of_the_modules_is_said(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_fault_outside_of_the_modules_is_said(make_bench, tmp_path):
     islands = islands_of(bench_of(make_bench, tmp_path, "nn.Tanh()", after="(x.half() * 1e6).float() / 1e6"))
     assert islands.modules is None and not islands.changes
     assert "Even with all modules in FP32" in islands.sentence and "loss" in islands.sentence
 
 
-def test_a_precision_without_autocast_is_refused(make_bench: MakeBench) -> None:
+def test_a_precision_without_autocast_is_refused(make_bench):
     with pytest.raises(ProblemError) as caught:
         islands_of(make_bench(precision="fp32"))
     assert caught.value.problem.key == "precision" and "FP16 AMP" in caught.value.problem.remedy
 
 
-def test_a_module_that_is_not_there_is_named(make_bench: MakeBench) -> None:
+def test_a_module_that_is_not_there_is_named(make_bench):
     with pytest.raises(ProblemError, match="'layer9'"):
         islands_of(make_bench(precision="bf16", step={"fp32_modules": ("layer9",)}))
 
 
-def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_stopped_search_has_no_result(make_bench, tmp_path):
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
     search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
@@ -135,7 +135,7 @@ def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -
         end_of(search)
 
 
-def test_modules_that_were_found_outlast_a_stop(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
     search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))

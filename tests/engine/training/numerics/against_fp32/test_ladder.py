@@ -88,7 +88,7 @@ def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
     return {rung.precision: rung for rung in ladder.rungs}
 
 
-def test_a_healthy_model_parts_nowhere(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_healthy_model_parts_nowhere(make_bench, tmp_path):
     ladder = ladder_of(make_bench, tmp_path, HEALTHY)
     assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16"]
     assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 3
@@ -97,7 +97,7 @@ def test_a_healthy_model_parts_nowhere(make_bench: MakeBench, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("forward", [OVERFLOWS, CANCELS])
-def test_the_module_that_breaks_fp16_is_named(make_bench: MakeBench, tmp_path: Path, forward: str) -> None:
+def test_the_module_that_breaks_fp16_is_named(make_bench, tmp_path, forward):
     rungs = by_precision(ladder_of(make_bench, tmp_path, forward))
     for precision in (Precision.FP16_UNSCALED, Precision.FP16):
         assert rungs[precision].first_module == "hurdle"
@@ -105,7 +105,7 @@ def test_the_module_that_breaks_fp16_is_named(make_bench: MakeBench, tmp_path: P
         assert "hurdle" in rungs[precision].sentence
 
 
-def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_path):
     rungs = by_precision(ladder_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
     assert rungs[Precision.FP16_UNSCALED].parts_at is not None
     assert rungs[Precision.FP16_UNSCALED].first_module is None
@@ -113,7 +113,7 @@ def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeB
     assert rungs[Precision.FP16].parts_at is None and rungs[Precision.BF16].parts_at is None
 
 
-def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> None:
+def test_a_skipped_step_is_made_again_with_its_batch(make_bench):
     bench = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": 2.0**30})
     made = list(first_steps(bench, bench.experiment, 2))
     alike = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": made[0].grad_scale})
@@ -121,7 +121,7 @@ def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> N
     assert losses_of(made) == losses_of(first_steps(alike, alike.experiment, 2))
 
 
-def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: MakeBench) -> None:
+def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench):
     bench = make_bench()
     runs = [
         losses_of(first_steps(bench, bench.experiment, 4, rounding=2**-23, repeat=one)) for one in range(4)
@@ -131,7 +131,7 @@ def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: 
     assert band_of(runs).parts_at(runs[-1]) is None
 
 
-def test_a_blip_is_no_parting_and_a_return_is_none_either() -> None:
+def test_a_blip_is_no_parting_and_a_return_is_none_either():
     band = Band(low=(0.0,) * 20, high=(1.0,) * 20)
     assert band.parts_at([0.5] * 20) is None
     assert band.parts_at([0.5] * 8 + [9.0] + [0.5] * 11) is None
@@ -142,12 +142,12 @@ def test_a_blip_is_no_parting_and_a_return_is_none_either() -> None:
     assert band.parts_at([0.5] * 4 + [math.nan] * 16) == 5
 
 
-def test_where_fp32_is_not_finite_nothing_parts() -> None:
+def test_where_fp32_is_not_finite_nothing_parts():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
     assert band.parts_at([1.0, math.nan]) is None
 
 
-def test_a_stopped_ladder_has_no_result(make_bench: MakeBench) -> None:
+def test_a_stopped_ladder_has_no_result(make_bench):
     control = Control()
     bench = make_bench(control)
     climbing = climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
