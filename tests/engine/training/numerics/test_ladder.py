@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
+from torch import Tensor
 
 from engine.experiment.catalog import Precision
 from engine.experiment.own.code import with_code
@@ -16,8 +18,10 @@ from engine.protocol.events import Event, Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import Made, first_steps
-from engine.training.numerics.bench import Bench, StoppedError
+from engine.training.data.batches import Batch
+from engine.training.numerics import band
+from engine.training.numerics.band import Made, first_step, first_steps
+from engine.training.numerics.bench import Bench, Figures, StoppedError, Trainee
 from engine.training.numerics.ladder import climb_ladder
 
 MakeBench = Callable[..., Bench]
@@ -155,3 +159,39 @@ def test_a_stopped_ladder_has_no_result(make_bench):
     control.stop_requested.set()
     with pytest.raises(StoppedError):
         end_of(climbing)
+
+
+WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25
+
+
+class Behind:
+    """A device's clock: what it was given takes time only when the host waits for it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.pending = 0.0
+        go_back, train = Trainee.go_back, Trainee.train
+
+        def gone_back(trainee: Trainee, group: Sequence[Batch]) -> Tensor:
+            self.pending += WATCHED_SECONDS
+            return go_back(trainee, group)
+
+        def trained(trainee: Trainee, group: Sequence[Batch]) -> Figures:
+            self.pending += STEP_SECONDS
+            figures = train(trainee, group)
+            self.wait()
+            return figures
+
+        monkeypatch.setattr(Trainee, "go_back", gone_back)
+        monkeypatch.setattr(Trainee, "train", trained)
+        monkeypatch.setattr(Trainee, "wait", lambda trainee: self.wait())
+        monkeypatch.setattr(band, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def wait(self) -> None:
+        self.now, self.pending = self.now + self.pending, 0.0
+
+
+def test_the_time_of_a_step_holds_nothing_of_the_watched_pass_before_it(make_bench, monkeypatch):
+    bench = make_bench()
+    Behind(monkeypatch)
+    found, seconds = first_step(bench, bench.experiment)
+    assert found and seconds == STEP_SECONDS
