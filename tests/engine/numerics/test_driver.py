@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 import pytest
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.numerics.driver import NumericsDriver, trouble_step
-from engine.protocol.events import Event, Failed, Finished, Phase, Skipped, Summary
+from engine.protocol.events import Failed, Finished, Phase, Skipped, Summary
 from engine.protocol.numerics.numerics import Numerics
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -40,8 +39,7 @@ def saved(store: Store) -> Study[Numerics]:
     return store.studies.find(entry.id)
 
 
-def failed(kind: str) -> str:
-    return f"say(event='failed', problem=dict(kind='{kind}', message='It failed.', remedy='Try again.'))\n"
+FAILED = "say(event='failed', problem=dict(kind='request', message='It failed.', remedy='Try again.'))\n"
 
 
 def test_each_part_is_saved_as_it_comes(store, catalog, scripted):
@@ -63,36 +61,9 @@ def test_each_part_is_saved_as_it_comes(store, catalog, scripted):
 
 
 def test_parts_known_before_a_failure_are_kept_with_its_problem(store, catalog, scripted):
-    *_, last = NumericsDriver(store, scripted(SEARCHED + failed("request")), catalog).follow(ask())
+    *_, last = NumericsDriver(store, scripted(SEARCHED + FAILED), catalog).follow(ask())
     assert isinstance(last, Failed) and saved(store).problem == last.problem
     assert saved(store).answer.has("nan")
-
-
-@pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])
-def test_what_is_refused_before_any_part_leaves_nothing_behind(store, catalog, scripted, kind, kept):
-    list(NumericsDriver(store, scripted(failed(kind)), catalog).follow(ask()))
-    assert len(store.studies.newest()) == kept
-
-
-def test_one_that_is_left_at_its_first_event_leaves_nothing_behind(store, catalog, scripted):
-    study = ask()
-    events = NumericsDriver(store, scripted(FINISHED), catalog).follow(study)
-    assert isinstance(events, Generator) and isinstance(next(events), Study)
-    events.close()
-    with pytest.raises(ProblemError, match="no study"):
-        store.studies.find(study.id)
-
-
-def test_a_stop_ends_it_with_the_parts_known(store, catalog, scripted):
-    stopped = "assert json.loads(sys.stdin.readline())['job'] == 'stop'\n"
-    launcher = scripted(SEARCHED + stopped + "say(event='finished', summary={}, stopped=True)\n")
-    driver = NumericsDriver(store, launcher, catalog)
-    last: Study[Numerics] | Event | None = None
-    for last in driver.follow(ask()):
-        if isinstance(last, Study) and last.is_known:
-            driver.stop()
-    assert isinstance(last, Finished) and last.stopped
-    assert saved(store).is_over and saved(store).answer.has("nan")
 
 
 def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
@@ -128,13 +99,3 @@ def test_a_scaler_that_begins_far_up_may_skip_until_it_has_its_scale_but_not_to_
     store.begin(run.id)
     store.record(run.id, [Skipped(steps=tuple(range(1, 21))), Finished(summary=Summary(steps=steps))])
     assert trouble_step(store, store.run(run.id)) == step
-
-
-def test_code_from_elsewhere_is_not_run(store, catalog, scripted):
-    code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
-    experiment = TINY.model_copy(update={"model": "net.py", "code": code.to_json()})
-    with pytest.raises(ProblemError) as caught:
-        list(NumericsDriver(store, scripted(FINISHED), catalog).follow(ask(experiment)))
-    problem: Problem = caught.value.problem
-    assert problem.kind is Kind.REQUEST and problem.key == "trust_code"
-    assert store.studies.newest() == ()

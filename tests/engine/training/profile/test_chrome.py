@@ -15,13 +15,14 @@ from engine.training.profile import recording
 from engine.training.profile.chrome import read_trace, readable
 from engine.training.profile.kernels import KernelClass, kernel_class
 from engine.training.profile.trace import DeviceWork, Trace
-from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, Recorded
+from tests.engine.training.profile.recorded import AUTOGRAD, MAIN
 
 TRACES = Path(__file__).with_name("traces")
 
 
-def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(tmp_path):
-    recorded = Recorded()
+def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(
+    recorded, tmp_path
+):
     recorded.step(0, 100)
     recorded.mark(recording.MODULE, 5, 90)
     recorded.mark(recording.MODULE + "fc", 10, 50)
@@ -53,8 +54,7 @@ def test_a_damaged_trace_is_said_to_be(tmp_path):
     assert [work.name for work in read_trace(path).work] == ["a\tb"]
 
 
-def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(tmp_path):
-    recorded = Recorded()
+def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(recorded, tmp_path):
     recorded.step(0, 1000)
     recorded.mark(recording.MODULE + "norm", 10, 20)
     recorded.operation("aten::add_", 11, 12, sequence=5, forward=0)  # makes no node
@@ -79,8 +79,7 @@ def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_num
     assert trace.threads == (MAIN, AUTOGRAD)
 
 
-def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(tmp_path):
-    recorded = Recorded()
+def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(recorded, tmp_path):
     recorded.step(0, 1000)
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     recorded.operation(node, 100, 200, sequence=5, forward=1)
@@ -90,8 +89,7 @@ def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(tmp_path)
     assert (again.place.module, again.place.direction) == ("block.fc", "forward")
 
 
-def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(tmp_path):
-    recorded = Recorded()
+def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(recorded, tmp_path):
     recorded.step(0, 50)
     recorded.step(50, 100)
     recorded.operation("captured", 60, 80)
@@ -102,8 +100,7 @@ def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(tmp_p
     assert [(each.operation, each.is_in_graph, each.place.step) for each in work] == [(None, True, 1)] * 2
 
 
-def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(tmp_path):
-    recorded = Recorded()
+def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.mark(recording.DATA, 0, 20)
     recorded.mark(recording.OPTIMIZER, 60, 90)
@@ -260,8 +257,7 @@ def test_another_name_stays_as_it_is(name):
     assert readable(name) == name
 
 
-def test_a_trace_with_mangled_names_has_them_readable(tmp_path):
-    recorded = Recorded()
+def test_a_trace_with_mangled_names_has_them_readable(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.operation("aten::add", 5, 35)
     recorded.kernel(KERNELS[0][0], 60, 95, launched=20)

@@ -57,9 +57,15 @@ PRODUCT, CONVOLUTION = 2.0 * 128**3 / 1e-3, 2.0 * 7 * 9 * 8**4 / 1e-5
 """What these reach, in FLOP/s: the largest product, and 7 pictures of 8 x 8 pixels in 8 channels."""
 
 
-def peak_of_fp32() -> float | None:
+def measured() -> Limits:
     limits = measure_limits(CPU, Control())
-    assert limits is not None and limits.withheld == (() if limits.peaks else ("fp32",))
+    assert limits is not None
+    return limits
+
+
+def peak_of_fp32() -> float | None:
+    limits = measured()
+    assert limits.withheld == (() if limits.peaks else ("fp32",))
     return 1e12 * limits.peaks[0].tflops if limits.peaks else None
 
 
@@ -95,8 +101,7 @@ def test_a_peak_can_be_measured_again(monkeypatch):
 
 
 def test_the_limits_are_those_of_formats_that_the_device_has():
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
+    limits = measured()
     assert {peak.format for peak in limits.peaks} == {"fp32", "fp16", "bf16"}
     assert all(peak.tflops > 1e-5 for peak in limits.peaks)
     assert limits.gb_per_second > 0.01
@@ -111,17 +116,13 @@ def test_nothing_is_said_of_a_stopped_measurement():
 
 def test_a_format_too_slow_to_measure_is_left_out(monkeypatch):
     monkeypatch.setattr(module, "_TOO_SLOW_SECONDS", 0.0)
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert limits.peaks == ()
+    assert measured().peaks == ()
 
 
 def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch):
     formats = {"fp32": module._FORMATS["fp32"], "bits": (Precision.FP32, torch.bool)}
     monkeypatch.setattr(module, "_FORMATS", formats)
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert [peak.format for peak in limits.peaks] == ["fp32"]
+    assert [peak.format for peak in measured().peaks] == ["fp32"]
 
 
 def test_flags_and_random_numbers_stay_as_they_were():
@@ -135,6 +136,4 @@ def test_flags_and_random_numbers_stay_as_they_were():
 
 def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch):
     monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (2**40, 1)})
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert limits.gb_per_second > 0.01
+    assert measured().gb_per_second > 0.01
