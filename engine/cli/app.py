@@ -178,7 +178,6 @@ def _app() -> typer.Typer:
 
 
 def _paragraphs(verb: Callable[..., int]) -> str:
-    """The verb's help with a line for each paragraph, which the terminal's width breaks."""
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(verb) or "").split("\n\n"))
 
 

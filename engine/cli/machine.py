@@ -90,7 +90,6 @@ def catalog(
 
 
 def _library(name: str) -> Library:
-    """The library of that prefix or that package. Raises ProblemError."""
     names = {text: library for library in LIBRARIES for text in (library.prefix, library.package)}
     if name not in names:
         raise ProblemError(unknown_name("library", name, names, "library of models"))

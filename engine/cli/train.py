@@ -104,7 +104,6 @@ def resume(
 
 
 def _train(session: Session, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
-    """The last event, the run as saved, and whether Ctrl+C was pressed."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     return last, session.store.run(queued.id), session.interrupt.asked
 
@@ -165,8 +164,6 @@ def compare(
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`comparison` is None if no run of the baseline has begun."""
-
     baseline: str
     runs: tuple[RunRecord, ...]
     comparison: Comparison | None

@@ -79,7 +79,7 @@ def run_uv(
     cache: Path | None = None,
     is_stopped: Callable[[], bool] = never,
 ) -> str:
-    """What uv prints, with `text` as its input. Raises ProblemError, and Stopped once `is_stopped()` is true.
+    """Runs uv with `text` as its input and returns its output. Raises ProblemError, and Stopped once `is_stopped()` is true.
 
     `source` only explains failures. `indexes` are asked in this order, in place of PyPI. Without a folder
     `cache` uv keeps nothing.
@@ -123,7 +123,6 @@ _NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without what would make uv resolve or install something else than it is asked to."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -215,7 +214,6 @@ def _no_solution(said: str, source: Source) -> Problem:
 
 
 def _host(said: str, source: Source) -> str:
-    """The server of which uv speaks, without user and password."""
     found = re.search(r"https?://[^\s)`]+", said)
     address = found[0] if found and is_address(found[0]) else source.mirror or "PyPI"
     return urlsplit(address).hostname or address
@@ -227,7 +225,6 @@ def _proxy() -> str | None:
 
 
 def _causes(said: str) -> str:
-    """uv's own words: its errors and their causes, without its hints."""
     lines = [line.strip() for line in said.partition("\nhint:")[0].splitlines()]
     words = [
         re.sub(r"^(error|cause): ", "", line).rstrip(".") for line in lines if not line.startswith("warn")

@@ -94,7 +94,7 @@ class Recorder:
         self._commit()
 
     def _has_nothing_to_record(self, last: Finished | Failed | None) -> bool:
-        """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
+        """True where there is nothing to record: a refusal, or a resumed run that did not start again."""
         is_refused = isinstance(last, Failed) and last.problem.kind in _REFUSALS
         return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
 
@@ -153,7 +153,6 @@ def _is_saving(event: Event) -> bool:
 
 
 def _merged(events: list[Event]) -> list[Event]:
-    """Neighbouring sample batches as one block each."""
     merged: list[Event] = []
     for event in events:
         last = merged[-1] if merged else None

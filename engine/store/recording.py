@@ -62,8 +62,6 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
 
 
 class _Told:
-    """What samples tell, part by part; the mean loss is of the steps after `since`, as in a whole run."""
-
     def __init__(self, since: int) -> None:
         self._since = since
         self._loss_sum = 0.0
@@ -161,7 +159,6 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
 
 
 def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
-    """The summary of all that was recorded: a resumed run stopped at once may know only its own part."""
     own = event.summary
     if not event.stopped or own.steps >= samples.last_step(connection, run_id):
         return own
@@ -244,7 +241,6 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
 
 
 def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The row with the next number where another row of the target has its own."""
     number = values.get("number")
     if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
         return values

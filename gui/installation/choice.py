@@ -203,7 +203,6 @@ class ChoiceView(QFrame):
         return holder
 
     def _add(self, name: str, part: QWidget, below: QWidget | None = None) -> QLabel:
-        """Adds a row to the grid, and returns the label with its name."""
         row = self._grid.rowCount()
         heading = label(name, "label")
         heading.setBuddy(part)
@@ -313,8 +312,6 @@ class Options(QWidget):
 
 
 class _FolderEdit(NumberEdit):
-    """The path of a folder of wheels, with a button inside that opens the chooser."""
-
     def __init__(self) -> None:
         super().__init__("Folder of wheels", "The folder with the downloaded wheels", hint="choose a folder")
         button = IconButton("folder", "Choose the folder", "Choose the folder of wheels")

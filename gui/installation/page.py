@@ -196,7 +196,6 @@ class SetupPage(QFrame):
             self._setup.start(self._wanted)
 
     def _offer(self) -> None:
-        """Shows the choice, and looks up its size anew."""
         self._show_choice()
         if self._found is not None:
             self.choice.forget_plan()

@@ -75,7 +75,6 @@ def foreign_python(system: str, into: Path) -> Path:
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:
-    """What is not copied from a folder; the standard library's `unittest` and others stay."""
     extensions = {name for name in names if ".so" in name or name.endswith(".pyd")}
     return {
         name
@@ -111,7 +110,6 @@ def _patchelf() -> Path:
 
 
 def _carry_libraries(place: Path) -> None:
-    """Copies the libraries that not every Linux has, and makes all that need them find them there."""
     library = place / "lib"
     waiting = elf_files(place)
     # not those of python-build-standalone, which have no debugging symbols and do not bear it
@@ -132,7 +130,6 @@ def _carry_libraries(place: Path) -> None:
 
 
 def _carried(path: Path) -> dict[str, Path]:
-    """The libraries that a file needs itself and that are carried, by name, and where they are here."""
     known = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", path), re.MULTILINE))
     wanted = {name for name in needed_by(path) if not name.startswith(_ON_EVERY_LINUX)}
     if missing := wanted - known.keys():

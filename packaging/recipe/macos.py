@@ -19,7 +19,7 @@ from recipe.source import RecipeError, Target, epoch, run, settle
 from recipe.tree import build_tree
 
 LEAST_SYSTEM = "14.0"
-"""What PyTorch's and Qt's wheels ask for."""
+"""As PyTorch's and Qt's wheels ask for."""
 _FILE_TYPE = f"{APP}.archive"
 _ICON_SIDES = (16, 32, 64, 128, 256, 512)
 _LAUNCHER = """\

@@ -34,7 +34,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
-    """What a command prints. Raises RecipeError with the end of its stderr."""
+    """Runs a command and returns its output. Raises RecipeError with the end of its stderr."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise RecipeError(f"`{words[0]}` is needed to build this package, and is not installed.")

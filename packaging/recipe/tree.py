@@ -75,7 +75,6 @@ def _copy_texts(folder: Path, place: Path) -> None:
 
 
 def _libraries(into: Path, place: Path) -> list[str]:
-    """The system's libraries that are beside the interpreter, with Debian's account of their licences."""
     rows = []
     for library in sorted((into / "python" / "lib").glob("lib*.so.*")):
         if library.name.startswith("libpython"):
@@ -136,7 +135,6 @@ def install_packages(target: Target, into: Path) -> None:
 
 
 def _move_uv(target: Target, into: Path) -> None:
-    """uv's program goes beside the interpreter; the other packages' programs go, as they name a path."""
     site = into / target.site_packages
     programs = site / ("Scripts" if (site / "Scripts").exists() else "bin")
     name = "uv.exe" if target.system == "windows" else "uv"

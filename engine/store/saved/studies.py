@@ -60,7 +60,6 @@ class SavedTable:
         return row
 
     def _free_row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
-        """The row. Raises ProblemError where a process that lives, or that of another machine, has it."""
         row = self._row(connection, work_id)
         if row["owner"] is not None and not may_take(row["owner"]):
             message = f"{row['name']} is carried on by another Ammeter."
@@ -126,7 +125,6 @@ def traces_of(profiles: Profiles, folder: Path) -> tuple[Path, ...]:
 
 
 def _stem(trace: Path) -> str:
-    """The id of a trace's study."""
     return trace.name.lstrip(".").split("-")[0]
 
 
