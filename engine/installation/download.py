@@ -146,8 +146,10 @@ class Downloads:
                 file.retry = f"{text[:1].upper()}{text[1:]}; trying again."
                 if file.done > before:
                     wait = _FIRST_WAIT_SECONDS
-                before = file.done
-                self._wait(wait)
+                before, until = file.done, time.monotonic() + wait
+                while time.monotonic() < until:
+                    self._check()
+                    self._control.sleep(min(wait, _EVENT_SECONDS))
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     def _receive(self, file: _File) -> None:
@@ -197,12 +199,6 @@ class Downloads:
             self._control.sleep(_EVENT_SECONDS)
         if self._is_over or self._control.is_stopped:
             raise Stopped
-
-    def _wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self._check()
-            self._control.sleep(min(seconds, _EVENT_SECONDS))
 
 
 class _File:

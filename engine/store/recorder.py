@@ -71,7 +71,8 @@ class Recorder:
                 return ()
             return self._commit()
         # a resumed run does not repeat steps before its checkpoint, so they must be saved by then
-        if is_first or any(map(_is_saving, events)) or not self.seconds_left:
+        is_saving = any(isinstance(event, Phase) and event.name is PhaseName.SAVING for event in events)
+        if is_first or is_saving or not self.seconds_left:
             return self._commit()
         return ()
 
@@ -146,10 +147,6 @@ class Recorder:
             message=f"The file of the saved runs at {path} was damaged or replaced in mid-run.",
             remedy=f"The run is saved in {beside}: move the other file away and give this one its name.",
         )
-
-
-def _is_saving(event: Event) -> bool:
-    return isinstance(event, Phase) and event.name is PhaseName.SAVING
 
 
 def _merged(events: list[Event]) -> list[Event]:

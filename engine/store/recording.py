@@ -33,15 +33,14 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
     """The figures that events show, and samples part by part, without a speed, since the run ended early."""
     events = tuple(events)
     started = next((event for event in events if isinstance(event, Started)), None)
+    epochs = [event for event in events if isinstance(event, Epoch)]
     validated = [
-        (event.validation_accuracy, event.epoch)
-        for event in events
-        if isinstance(event, Epoch) and event.validation_accuracy is not None
+        (event.validation_accuracy, event.epoch) for event in epochs if event.validation_accuracy is not None
     ]
     # of equal accuracies the first counts as the best
     best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
     skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
-    last_epoch = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
+    last_epoch = max(epochs, key=lambda event: event.step, default=None)
     told = _Told(0 if last_epoch is None else last_epoch.step)
     for part in parts:
         told.take(part)
@@ -86,10 +85,6 @@ class _Told:
         with np.errstate(over="ignore", invalid="ignore"):
             self._loss_sum += float(counted.sum())
         self.losses += len(counted)
-
-
-def _step_of(epoch: Epoch) -> int:
-    return epoch.step
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:

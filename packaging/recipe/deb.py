@@ -180,7 +180,7 @@ _DEBIAN = {
 
 
 def debian_packages(tree: Path) -> tuple[str, ...]:
-    """The packages that the program in `tree` depends on. Raises RecipeError for a library that the table lacks."""
+    """The packages that a program depends on. Raises RecipeError for a library that the table lacks."""
     files = elf_files(tree)
     own = {path.name for path in tree.rglob("*.so*")}
     found = set()

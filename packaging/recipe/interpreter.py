@@ -94,7 +94,7 @@ def _forget_where_it_was_built(source: Path, library: Path) -> None:
 
 def elf_files(folder: Path) -> list[Path]:
     """The programs and libraries of Linux in a folder."""
-    return [path for path in sorted(folder.rglob("*")) if _is_elf(path)]
+    return [path for path in sorted(folder.rglob("*")) if begins_with(path, b"\x7fELF")]
 
 
 def needed_by(*files: Path) -> set[str]:
@@ -137,8 +137,9 @@ def _carried(path: Path) -> dict[str, Path]:
     return {name: Path(known[name]) for name in sorted(wanted)}
 
 
-def _is_elf(path: Path) -> bool:
+def begins_with(path: Path, *marks: bytes) -> bool:
+    """True for a file, and no link to one, that begins with one of the marks, of four bytes each."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
+        return file.read(4) in marks

@@ -50,7 +50,8 @@ class SavedTable:
 
     def release(self, work_id: str) -> None:
         """Lets other processes carry the work on."""
-        self._set(work_id, owner=None)
+        with self._connection.writing() as connection:
+            self._change(connection, work_id, owner=None)
 
     def _row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
         statement = f"SELECT * FROM {self._table} WHERE id = ?"
@@ -66,10 +67,6 @@ class SavedTable:
             problem = request_problem(message, "Stop it there first.", key=self._table, value=work_id)
             raise ProblemError(problem)
         return row
-
-    def _set(self, work_id: str, **columns: object) -> None:
-        with self._connection.writing() as connection:
-            self._change(connection, work_id, **columns)
 
     def _change(self, connection: sqlite3.Connection, work_id: str, **columns: object) -> None:
         changes = ", ".join(f"{name} = ?" for name in columns)
@@ -185,7 +182,11 @@ class Studies(SavedTable):
             try:
                 return self._study(row)
             except (ValueError, KeyError):
-                raise ProblemError(_unreadable(row)) from None
+                message = (
+                    f"{row['name']} cannot be read: it is damaged, or another version of Ammeter wrote it."
+                )
+                problem = Problem(kind=Kind.STORE, message=message, remedy="Delete it, or ask anew.")
+                raise ProblemError(problem) from None
 
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
         """The studies of which something is known, newest first; of one kind, or of all."""
@@ -278,8 +279,3 @@ def _entry(row: sqlite3.Row) -> StudyEntry:
         is_over=row["ended"] is not None,
         run_ids=tuple(json.loads(row["runs"])),
     )
-
-
-def _unreadable(row: sqlite3.Row) -> Problem:
-    message = f"{row['name']} cannot be read: it is damaged, or another version of Ammeter wrote it."
-    return Problem(kind=Kind.STORE, message=message, remedy="Delete it, or ask anew.")

@@ -31,7 +31,7 @@ def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setu
     setup.start(CHOICE)
     setup.pause()
     assert setup.is_paused
-    setup.go_on()
+    setup.pause(False)
     setup.start(Wanted())
     with qtbot.waitSignal(setup.ended) as ended:
         setup.stop()
