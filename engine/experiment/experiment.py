@@ -303,10 +303,7 @@ def _validated(read: Callable[[], Experiment]) -> Experiment:
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings merged key by key; later layers win.
-
-    Their `epochs` replace `steps` and vice versa, and another model drops the last one's code and overrides.
-    """
+    """Nested settings merged by key; epochs replace steps, and another model drops the last one's code."""
     result: dict[str, Any] = {}
     for layer in layers:
         steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))

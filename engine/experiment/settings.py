@@ -40,7 +40,6 @@ class Measure(Part):
     """The measurement of speed."""
 
     group = Group.MACHINE
-
     warmup_steps: SmallCountOrZero = setting(
         10,
         "Warm-up before measuring",
@@ -63,7 +62,6 @@ class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
     group = Group.OPTIMIZATION
-
     name: Literal["adamw", "adam", "sgd"] = setting(
         "adamw",
         "Optimizer",
@@ -113,7 +111,6 @@ class Schedule(Part):
     """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak."""
 
     group = Group.SCHEDULE
-
     name: Literal["constant", "cosine", "one-cycle", "step"] = setting(
         "constant",
         "Learning rate schedule",
@@ -174,7 +171,6 @@ class Scaler(Part):
     """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
 
     group = Group.SCALER
-
     mode: Literal["auto", "on", "off"] = setting(
         "auto",
         "Loss scaler",
@@ -303,7 +299,6 @@ class Data(Part):
     """Loading of samples; the loader's settings matter only if the dataset is not kept on the device."""
 
     group = Group.DATA
-
     on_device: Annotated[bool | None, NoneFromText] = setting(
         None,
         "Dataset on device",
@@ -368,7 +363,6 @@ class Validation(Part):
     """The interval of validations, and their samples."""
 
     group = Group.SAVING
-
     every: SmallCountOrZero = setting(
         1, "Validation interval", "Epochs from one validation to the next. 0: never.", unit="epochs"
     )
@@ -385,7 +379,6 @@ class Checkpoint(Part):
     """The states of a run to save."""
 
     group = Group.SAVING
-
     best: bool = setting(
         False,
         "Save best checkpoint",

@@ -45,12 +45,7 @@ _COMPILED = "Compiled, it will need less: the forecast is for the uncompiled ste
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """The experiment's memory at any batch size. Touches no device and takes hardly any memory.
-
-    That is the peak over a whole optimizer step, not the first, with the run's own settings: two such steps
-    with different batches give the memory of each moment as a straight line. Raises ProblemError where the
-    experiment cannot run here (or on the machine of `catalog`), or where no forecast can be made.
-    """
+    """The experiment's memory at any batch size, on hardly any device or memory. Raises ProblemError."""
     began = time.perf_counter()
     plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:

@@ -86,10 +86,7 @@ def applies(key: str, chosen: Chosen) -> bool:
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:
-    """Every setting by its dotted key, as plain JSON values.
-
-    The code of a file is its name and hash, "net.py, 3f2a1c9d": equal for the same code in another folder.
-    """
+    """Every setting by its dotted key; code as its name and hash, equal in every folder."""
     values = flattened(experiment)
     if experiment.own_code is not None:
         values["code"] = experiment.own_code.short

@@ -262,10 +262,7 @@ class Pass:
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """The finding of an error that the user's code, or a library with it, has raised.
-
-    One that is raised in no line of it has the place of the first of `names` that its file defines.
-    """
+    """The finding of an error of the user's code, at its line or else at the first of `names` there."""
     remedy = "Correct the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

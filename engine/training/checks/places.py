@@ -48,10 +48,7 @@ def finding_at(
 
 
 def calling_line() -> CodePlace | None:
-    """The line that called torch: the user's own, or a library's without one; None where it is this program.
-
-    Within a library that the user's code has called, that is the user's line.
-    """
+    """The user's line that called torch, or a library's without one; None where it is this program."""
     frame: FrameType | None = sys._getframe(1)
     library: CodePlace | None = None
     while frame is not None:
@@ -67,10 +64,7 @@ def calling_line() -> CodePlace | None:
 
 
 def running(thread: int | None) -> tuple[CodePlace | None, str]:
-    """The user's line that a thread is at, and the user's function that was called to get there.
-
-    None and an empty name where it is in no file of the user's.
-    """
+    """The user's line that a thread is at, and their function called to get there; None and "" elsewhere."""
     frame = sys._current_frames().get(thread or 0)
     place, called = None, ""
     while frame is not None:

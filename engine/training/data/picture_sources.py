@@ -144,10 +144,7 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `picture_events` uses, so that it does not count as the run's memory. Never fails.
-
-    Call it before the idle level of memory is taken.
-    """
+    """Loads what `picture_events` uses, before the idle level of memory is taken. Never fails."""
     if experiment.dataset in _PICTURED:
         # if this fails, `picture_events` says why
         with suppress(Exception):
@@ -155,10 +152,7 @@ def prepare_pictures(experiment: Experiment) -> None:
 
 
 def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
-    """The event with the pictures; none for text and drawn data. Never fails.
-
-    Call it before the first step. It draws no random number and takes no device memory.
-    """
+    """The event with the pictures, if any, before the first step; draws no random number. Never fails."""
     event: events.Pictures | Log | None
     try:
         sheet = _sheet(experiment, source)

@@ -22,10 +22,7 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matrix products that is not a multiple of 8, and the layers that have it.
-
-    `is_given`: by the data, as the inputs of the first layer and the outputs of the last are.
-    """
+    """A size of matrix products that is no multiple of 8; `is_given` by the data, as the first inputs are."""
 
     side: Literal["inputs", "outputs"]
     size: int
@@ -52,10 +49,7 @@ def odd_sizes(model: nn.Module) -> list[OddSize]:
 
 
 def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
-    """A finding for each odd size of a layer's matrix product, which names the first layer that has it.
-
-    What the data give is only a note.
-    """
+    """A finding for each odd size of a layer's matrix product; what the data give is only a note."""
     found = []
     for odd in odd_sizes(model):
         first, *others = odd.layers

@@ -60,10 +60,7 @@ class Architecture:
 def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
-    """The default configuration of a model's type, with its overrides. Raises ProblemError.
-
-    For text `num_classes` is the vocabulary; 0 means `OWN_CLASSES`.
-    """
+    """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
     library, head = (
         libraries.imported(TRANSFORMERS.package),
         libraries.heads_by_type()[name.partition(":")[2]],
