@@ -186,7 +186,7 @@ def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Val
 
 
 def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
-    """The setting and values of "batch_size=32,64"; semicolons part those with commas. Raises ProblemError."""
+    """The setting and values of "batch_size=32,64", or with semicolons. Raises ProblemError."""
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not key:
         message = f"--sweep is '{shortened(text)}', but it must be KEY=VALUES."
