@@ -104,9 +104,6 @@ class Optimizer(Part):
         return self
 
 
-_RISE_TITLE = "One-cycle rise"
-
-
 class Schedule(Part):
     """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak."""
 
@@ -135,7 +132,7 @@ class Schedule(Part):
     )
     rise_fraction: Annotated[float, Field(gt=0, lt=1)] = setting(
         0.3,
-        _RISE_TITLE,
+        "One-cycle rise",
         "Fraction of the run in which the learning rate rises to its peak; then it falls.",
         unit="of run",
         when=has("schedule.name", "one-cycle"),
@@ -158,12 +155,9 @@ class Schedule(Part):
     @model_validator(mode="after")
     def _one_cycle_has_its_own_rise(self) -> Self:
         if self.name == "one-cycle" and self.warmup_steps:
-            raise contradiction(
-                "warmup_steps",
-                f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
-                f"Set it to 0. {_RISE_TITLE} sets for how long.",
-                self.warmup_steps,
-            )
+            why = f"is {self.warmup_steps:,}, but one-cycle warms up by itself."
+            remedy = "Set it to 0. One-cycle rise sets for how long."
+            raise contradiction("warmup_steps", why, remedy, self.warmup_steps)
         return self
 
 

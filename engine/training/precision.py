@@ -123,7 +123,8 @@ def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[
     if mode == "default":
         yield
         return
-    before = _read_flags()
+    newer = tuple(backend.fp32_precision for backend in _backends())
+    before = _Flags(torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, newer)
     _write_flags(_TF32 if mode == "tf32" else _STRICT)
     try:
         yield
@@ -145,14 +146,6 @@ _STRICT, _TF32 = _Flags("highest", False, ("ieee",) * 4), _Flags("high", True, (
 def _backends() -> tuple[Any, ...]:
     every: Any = torch.backends
     return (every.cuda.matmul, every.cudnn.conv, every.cudnn.rnn, every.mkldnn.matmul)
-
-
-def _read_flags() -> _Flags:
-    return _Flags(
-        torch.get_float32_matmul_precision(),
-        torch.backends.cudnn.allow_tf32,
-        tuple(backend.fp32_precision for backend in _backends()),
-    )
 
 
 def _write_flags(flags: _Flags) -> None:

@@ -19,9 +19,17 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
 from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.places import CodePlace, finding_at, forward_place, place_of, trace_of
+from engine.training.checks.places import (
+    CodePlace,
+    ModuleTree,
+    dtype_text,
+    finding_at,
+    forward_place,
+    place_of,
+    tensors_text,
+    trace_of,
+)
 from engine.training.checks.static import definition_place
-from engine.training.checks.tree import ModuleTree, dtype_text, tensors_text
 from engine.training.checks.watches import (
     CastWatch,
     EpsilonWatch,

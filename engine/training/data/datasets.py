@@ -158,7 +158,11 @@ def load_source(
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
     if experiment.dataset == SYNTHETIC_REGRESSION:
-        return Resident(_regression(experiment), None, experiment, device)
+        generator, samples = torch.Generator().manual_seed(experiment.seed), experiment.samples
+        inputs = torch.randn(samples, REGRESSION_FEATURES, generator=generator)
+        weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
+        noise = torch.randn(samples, 1, generator=generator)
+        return Resident(DataSplit(inputs, inputs @ weights + _NOISE * noise), None, experiment, device)
     return load_pictures(experiment, channels, device, memory_format)
 
 
@@ -173,14 +177,6 @@ def _synthetic(
     labels = torch.randint(classes, (samples,), generator=generator, device=device)
     drawn = pictures.contiguous(memory_format=memory_format), labels
     return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
-
-
-def _regression(experiment: Experiment) -> DataSplit:
-    generator = torch.Generator().manual_seed(experiment.seed)
-    inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
-    weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
-    noise = torch.randn(experiment.samples, 1, generator=generator)
-    return DataSplit(inputs, inputs @ weights + _NOISE * noise)
 
 
 _LABEL_BYTES = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -51,8 +52,10 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
     if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
     needed = samples * sample_bytes / BYTES_PER_GIB
-    free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
-    free = min(free, experiment.memory_cap_gib or free)
+    device, free_bytes = torch.device(experiment.device), psutil.virtual_memory().available
+    if device.type == "cuda":
+        free_bytes = torch.cuda.mem_get_info(device)[0]
+    free = min(free_bytes / BYTES_PER_GIB, experiment.memory_cap_gib or math.inf)
     if needed > free:
         takes = f"{samples:,} samples take {needed:,.2f} GiB"
         message = f"is on, but {takes} and only {free:,.2f} GiB are free there."
@@ -72,7 +75,11 @@ def load_pictures(
     is_varied = experiment.data.augment and not by_loaders
     augment = ShiftAndFlip(experiment.seed, device) if is_varied else None
     if is_kept(experiment):
-        return Resident(*_splits(experiment), experiment, device, prepare, augment)
+        if experiment.dataset in _KEPT_ON_REQUEST:
+            splits = loaded_whole(_pictures(experiment), experiment.data)
+        else:
+            splits = _read_splits(experiment.dataset)
+        return Resident(*splits, experiment, device, prepare, augment)
     return Loaded(_pictures(experiment), experiment, device, prepare, augment)
 
 
@@ -100,12 +107,6 @@ def _look(experiment: Experiment) -> tuple[Colours | None, int]:
     return picture_set.colours, picture_set.image_size
 
 
-def _splits(experiment: Experiment) -> tuple[DataSplit, DataSplit]:
-    if experiment.dataset in _KEPT_ON_REQUEST:
-        return loaded_whole(_pictures(experiment), experiment.data)
-    return _read_splits(experiment.dataset)
-
-
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
     return pictures.built_in() if name == FASHION else whole(name)
 
@@ -130,12 +131,6 @@ def _pictures(experiment: Experiment) -> Pictures:
         picture_set = SETS[experiment.dataset]
         sizes = (picture_set.train_samples, picture_set.validation_samples)
     return HeldPictures(functools.partial(_read_splits, experiment.dataset), *sizes)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
 
 
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})

@@ -70,13 +70,13 @@ def _finding(severity: Severity, message: str, remedy: str, count: int = 1) -> F
 
 
 def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    return [(name, module) for name, module in model.named_modules() if _is_product(module)]
-
-
-def _is_product(module: nn.Module) -> bool:
     # a depthwise convolution is none
-    is_dense = isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
-    return is_dense or isinstance(module, nn.Linear)
+    return [
+        (name, it)
+        for name, it in model.named_modules()
+        if isinstance(it, nn.Linear)
+        or (isinstance(it, _Convolution) and (it.groups == 1 or it.in_channels > it.groups))
+    ]
 
 
 def _sizes(module: nn.Module) -> tuple[int, int]:
