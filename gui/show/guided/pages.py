@@ -14,7 +14,7 @@ from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
-from engine.race.headline import numbers
+from engine.race.headline import NUMBERS
 from engine.race.lanes import MOST_BLOCKS
 from engine.race.scene import Count, Instant, LaneHead, Scene
 from engine.race.showcase import Showcase, pace_of
@@ -170,7 +170,7 @@ def _head(which: Which, case: Showcase | None) -> LaneHead:
     precision = Precision.FP32 if which == "full" else Precision.BF16
     if case is not None:
         precision = _experiment(which, case).precision
-    detail = "" if case is None else numbers(precision)
+    detail = "" if case is None else NUMBERS[precision]
     return LaneHead(_NAMES[which], detail, precision_look(precision), (which.capitalize(),))
 
 
