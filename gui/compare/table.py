@@ -261,12 +261,7 @@ class TargetRow(QWidget):
 
 
 class FigureTable(QFrame):
-    """Shows a `Comparison`, with the column of the headline's side shaded.
-
-    `target_chosen` when another accuracy to reach was typed.
-    """
-
-    target_chosen = Signal()
+    """Shows a `Comparison`, with the column of the headline's side shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -281,7 +276,6 @@ class FigureTable(QFrame):
             sorts=False,
         )
         self.target = TargetRow()
-        self.target.changed.connect(self.target_chosen)
         in_column(self.grid, self.target, parent=self, margins=1, spacing=0)
         self._comparison: Comparison | None = None
 

@@ -19,8 +19,8 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
-from gui.runs.queue.controller import QueueController
-from gui.runs.queue.schedule import Schedule
+from gui.runs.queue_panel import QueueController
+from gui.runs.queue_table import Schedule
 from gui.session.experiments import Experiments
 from gui.session.items import counted_work
 from gui.session.request import Request

@@ -15,14 +15,13 @@ from engine.compare.comparison import Comparison, SideReport
 from engine.compare.verdict import Piece, joined
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
-from gui.compare.reading import ComparedRuns, Wanted, read_and_compare
+from gui.compare.reading import ComparedRuns, read_and_compare
 from gui.limit.controller import LimitController
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.profile.controller import ProfileController
-from gui.profile.export import TRACE_WRITTEN
-from gui.profile.panel import ProfilePanel
+from gui.profile.panel import TRACE_WRITTEN, ProfilePanel
 from gui.results.controller import ResultsController
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -199,10 +198,9 @@ class AnswerController(QObject):
         runs = self._compared(run_ids)
         if len(runs) < 2:
             return
-        ids, path = tuple(run.id for run in runs), self._store_path
-        wanted, others = Wanted(ids, ids[0], None), self._experiments.runs.records()
+        others = self._experiments.runs.records()
         self._background.do(
-            lambda: read_and_compare(path, wanted, runs, {}, others),
+            partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others),
             lambda compared: self._show(run_ids, compared),
             self._experiments.problem.emit,
         )
@@ -217,7 +215,7 @@ class AnswerController(QObject):
         return finished if all(run.status.is_over for run in runs) else []
 
     def _show(self, run_ids: tuple[str, ...], compared: ComparedRuns) -> None:
-        runs = [self._experiments.runs.record(run_id) for run_id in compared.wanted.run_ids]
+        runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]
         answer = answer_of(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
             self._live.show_answer(run_ids, answer)

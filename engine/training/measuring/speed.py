@@ -121,17 +121,14 @@ class Tally:
         That is by its accuracy, or by its loss where there is none.
         """
         if validation.accuracy is None:
-            return self._is_least_loss(validation.loss)
+            if self._least_loss is not None and not validation.loss < self._least_loss:
+                return False
+            self._least_loss = validation.loss
+            return True
         self._accuracy = validation.accuracy
         if self._best_accuracy is not None and validation.accuracy <= self._best_accuracy:
             return False
         self._best_accuracy, self._best_epoch = validation.accuracy, epoch
-        return True
-
-    def _is_least_loss(self, loss: float) -> bool:
-        if self._least_loss is not None and not loss < self._least_loss:
-            return False
-        self._least_loss = loss
         return True
 
     def state(self) -> dict[str, float | None]:
@@ -166,13 +163,24 @@ class Tally:
             warmup_steps = max(self.warm_up.steps, self._measure.warmup_steps)
             steps = self.warm_up.steps + self.measured.steps
             return Speed(note=_too_short(steps, self._measure.block_steps, warmup_steps))
-        return _speed_of(self._blocks)
+        samples, seconds = np.asarray(self._blocks.samples), np.asarray(self._blocks.seconds)
+        if not seconds.all():
+            return Speed(note="The steps were too short for this machine's clock.")
+        rates = samples / seconds
+        return Speed(
+            samples_per_second=float(np.median(rates)),
+            interval=steadiness(rates),
+            step_ms=float(np.median(seconds) / self._blocks.steps * 1e3),
+        )
 
     def summary(self, *, steps_per_epoch: int, is_scaled: bool) -> Summary:
         """The figures so far that follow from the steps alone.
 
         The final train loss is the mean over the last epoch, or over its trained part.
         """
+        # of the measured steps' time, or of all steps' if none was measured
+        timed = self.measured if self.measured.steps else self.warm_up
+        waited = min(1.0, timed.wait_seconds / timed.seconds) if timed.seconds else None
         return Summary(
             steps=self.steps,
             epochs=self.steps / steps_per_epoch,
@@ -183,15 +191,10 @@ class Tally:
             best_epoch=self._best_epoch,
             first_nan_step=self.first_nan_step,
             skipped_steps=self.skipped_steps if is_scaled else None,
-            data_wait_fraction=self._wait_fraction(),
+            data_wait_fraction=waited,
             warmup_seconds=self.warm_up.seconds if self.warm_up.steps else None,
             seconds=self.seconds,
         )
-
-    def _wait_fraction(self) -> float | None:
-        """A fraction of the measured steps' time, or of all steps' if none was measured."""
-        steps = self.measured if self.measured.steps else self.warm_up
-        return min(1.0, steps.wait_seconds / steps.seconds) if steps.seconds else None
 
 
 def skipped_steps(rows: Rows) -> tuple[int, ...]:
@@ -212,19 +215,6 @@ class Speed:
     interval: tuple[float, float] | None = None
     step_ms: float | None = None
     note: str | None = None
-
-
-def _speed_of(blocks: Blocks) -> Speed:
-    """The speed of a run from its blocks of measured steps."""
-    samples, seconds = np.asarray(blocks.samples), np.asarray(blocks.seconds)
-    if not seconds.all():
-        return Speed(note="The steps were too short for this machine's clock.")
-    rates = samples / seconds
-    return Speed(
-        samples_per_second=float(np.median(rates)),
-        interval=steadiness(rates),
-        step_ms=float(np.median(seconds) / blocks.steps * 1e3),
-    )
 
 
 def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:

@@ -39,8 +39,8 @@ from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import CheckpointKind
 from engine.training.runs.prepare import RunPlan, conditions, plain_step, prepare, take_device
 from engine.training.runs.run import Run
-from engine.training.steps.plain import PlainStep, TrainingStep
-from engine.training.steps.recipe import no_cudnn_search
+from engine.training.steps.plain import PlainStep
+from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05
 
@@ -173,7 +173,7 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         if run.rewind is not None and run.rewind.meets_trouble(rows) and run.rewind.state is not None:
             yield from _save(run, "rewind")
             run.telemetry.begin()
-    for note in run.step.take_notes():
+    for note in run.step.record.take_notes():
         yield Log(level="warning", message=note)
 
 
@@ -226,7 +226,7 @@ class RangeSampler:
     samples the model is in the host's memory.
     """
 
-    def __init__(self, plan: RunPlan, step: TrainingStep) -> None:
+    def __init__(self, plan: RunPlan, step: PlainStep) -> None:
         self._plan = plan
         self._step = step
         self._own: PlainStep | None = None
@@ -242,7 +242,7 @@ class RangeSampler:
 
     def _sampled(self, group: Sequence[Batch], steps: int) -> Event:
         try:
-            with _own_random(self._plan.device), no_cudnn_search():
+            with _own_random(self._plan.device), cudnn_search(False):
                 return PartMeasured(result=self._ranges(group, steps))
         except Exception as error:  # noqa: BLE001 - a run goes on, however its sampling failed
             problem = problem_of(error)

@@ -26,13 +26,14 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
-from engine.training.data.datasets import DatasetFacts, download
+from engine.training.data.datasets import DatasetFacts
 from engine.training.data.image_folder import (
     look_through,
     pictures_used,
     read_image_folder,
     unreadable_problem,
 )
+from engine.training.data.picture_sets import download
 from engine.training.data.picture_sources import is_kept
 from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
@@ -90,7 +91,7 @@ def conditions(plan: RunPlan) -> Iterator[None]:
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
         float32_mode(settings.precision, settings.step.autocast_tf32),
-        cudnn_search(settings),
+        cudnn_search(bool(settings.step.parts)),
     ):
         yield
 

@@ -23,9 +23,8 @@ from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.runs.workload import Workload
-from engine.training.steps.optimizer import learning_rate_at
-from engine.training.steps.plain import TrainingStep
-from engine.training.steps.recipe import no_cudnn_search
+from engine.training.steps.plain import PlainStep, learning_rate_at
+from engine.training.steps.recipe import cudnn_search
 
 
 class Run:
@@ -41,7 +40,7 @@ class Run:
         *,
         device: torch.device,
         model: nn.Module,
-        step: TrainingStep,
+        step: PlainStep,
         source: Source,
         workload: Workload,
         instruments: Instruments,
@@ -133,7 +132,9 @@ class Run:
             self.instruments.settle()
         with (
             self.instruments.weighing(self.step) if self._is_weighed else nullcontext(),
-            no_cudnn_search() if samples < self.experiment.step_samples else nullcontext(),
+            # A search for a smaller group would come in the middle of the measured steps, which its memory
+            # would be counted in, and the host would wait for the device when that memory is freed.
+            cudnn_search(False) if samples < self.experiment.step_samples else nullcontext(),
         ):
             try:
                 figures = self.step(group)
@@ -276,8 +277,8 @@ class Run:
             **self.instruments.figures(self.step),
             "energy": self.instruments.energy.over(measured.steps, measured.samples, measured.seconds),
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
-            "recipe": self.step.recipe,
-            "left_out": dict(self.step.left_out),
+            "recipe": self.step.record.recipe,
+            "left_out": dict(self.step.record.left_out),
             "float32_mode": self._float32_mode(),
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,

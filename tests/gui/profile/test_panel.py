@@ -89,7 +89,7 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
         button.click()
     assert used.args == [(("step.recipe", "fast"),)]
     panel.bars.part_chosen.emit(StepPart.MEMORY)
-    assert panel.tabs.name() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
+    assert panel.tabs.name() == "rows" and panel.rows.shown_part is StepPart.MEMORY
 
 
 def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(

@@ -1,23 +1,87 @@
-"""The base of the views of a sweep's pictures: the picture, its choosers, and the cells chosen in it."""
+"""The views of a sweep's pictures: each with its choosers of axes and figures, and the cells chosen in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
 
-from engine.compare.figures import Figure
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Figure
 from engine.drawing.shapes import Drawing
-from engine.sweep.picture import CellPicture, CellSpot, cell_words, shown_figures, usual_places
+from engine.experiment.sweep import Grid
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
+from engine.sweep.picture import (
+    CellPicture,
+    CellSpot,
+    cell_words,
+    shown_figures,
+    usual_axes,
+    usual_lines,
+    usual_places,
+)
 from engine.sweep.results import Results
+from engine.sweep.scatter import scatter
 from gui.charts.painter import Picture
-from gui.sweep.views.choosers import Chooser, chooser_row
-from gui.widgets import label, set_text
-from gui.widgets.boxes import in_column, wide
+from gui.widgets import ComboBox, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+_LEAST_WIDTH = 84
+
+
+class Chooser(QWidget):
+    """A titled combo box; `changed` is emitted when the user chooses another entry."""
+
+    changed = Signal()
+
+    def __init__(self, title: str, tooltip: str) -> None:
+        super().__init__()
+        self.box = ComboBox()
+        self.box.setProperty("small", "true")
+        self.box.setFixedHeight(28)
+        self.box.setMinimumWidth(_LEAST_WIDTH)
+        self.box.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.box.setAccessibleName(title)
+        self.box.setToolTip(tooltip)
+        self.box.activated.connect(self.changed)
+        self._keys: list[Hashable] = []
+        in_row(label(title, "legend"), self.box, parent=self, spacing=6)
+
+    def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
+        """Offers these keys with their texts; what was chosen stays, or else `usual` is chosen."""
+        keys, texts = [key for key, _ in entries], [text for _, text in entries]
+        if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
+            # its list may be open
+            return
+        wanted = self.key() if self._keys and self.key() in keys else usual
+        self._keys = keys
+        self.box.clear()
+        self.box.addItems(texts)
+        self.choose(wanted)
+
+    def choose(self, key: Hashable) -> None:
+        """Chooses an entry, without `changed`; an unknown one changes nothing."""
+        if key in self._keys:
+            self.box.setCurrentIndex(self._keys.index(key))
+
+    def key(self) -> Hashable:
+        """The chosen key; None without entries."""
+        place = self.box.currentIndex()
+        return self._keys[place] if 0 <= place < len(self._keys) else None
+
+
+def _row(*choosers: QWidget) -> QHBoxLayout:
+    return in_row(*choosers, Stretch(1), spacing=12)
+
 
 _LEAST_SIZE = QSize(420, 260)
-NOTHING_YET = "The picture appears with the first results of a sweep."
+_DIRECTIONS = {
+    Qt.Key.Key_Left: (-1, 0),
+    Qt.Key.Key_Right: (1, 0),
+    Qt.Key.Key_Up: (0, -1),
+    Qt.Key.Key_Down: (0, 1),
+}
 
 
 class CellCanvas(Picture[CellSpot]):
@@ -73,14 +137,6 @@ class CellCanvas(Picture[CellSpot]):
         self.update()
 
 
-_DIRECTIONS = {
-    Qt.Key.Key_Left: (-1, 0),
-    Qt.Key.Key_Right: (1, 0),
-    Qt.Key.Key_Up: (0, -1),
-    Qt.Key.Key_Down: (0, 1),
-}
-
-
 class PictureView(QWidget):
     """A picture of a sweep with its choosers; a subclass draws it.
 
@@ -98,7 +154,7 @@ class PictureView(QWidget):
         self._axes: tuple[str, ...] = ()
         self.canvas = CellCanvas(name, self)
         self.canvas.cells_chosen.connect(self.cells_chosen)
-        self._none = label(NOTHING_YET, "empty")
+        self._none = label("", "empty")
         self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._page = QWidget()
         self.rows = in_column(spacing=6)
@@ -111,7 +167,8 @@ class PictureView(QWidget):
         """Shows these, with the axes and figures chosen before where they have them; None for nothing."""
         self.results = results if results is not None and results.figures else None
         if self.results is None:
-            set_text(self._none, NOTHING_YET if results is None else "No cell has figures yet.")
+            later = "The picture appears with the first results of a sweep."
+            set_text(self._none, later if results is None else "No cell has figures yet.")
             self._pages.setCurrentWidget(self._none)
             return
         axes = tuple(axis.key for axis in self.results.grid.axes)
@@ -165,10 +222,10 @@ class Slice:
         self.other = Chooser(other, other_tip)
         self.figure = Chooser("Figure", "What is shown of every cell")
         self._at: list[Chooser] = []
-        self._at_row = chooser_row()
+        self._at_row = _row()
         for chooser in (self.x, self.other, self.figure):
             chooser.changed.connect(self._change)
-        view.rows.addLayout(chooser_row(self.figure, self.x, self.other))
+        view.rows.addLayout(_row(self.figure, self.x, self.other))
         view.rows.addLayout(self._at_row)
 
     def offer(self, results: Results, usual: tuple[int, int | None], *, is_other_grid: bool) -> None:
@@ -220,3 +277,64 @@ class Slice:
             x, other = self.axes()
         for place, chooser in enumerate(self._at):
             chooser.setVisible(place not in (x, other) and chooser.box.count() > 1)
+
+
+class ScatterView(PictureView):
+    """Speed against memory in the shade of the accuracy, or any other figures, with the Pareto front."""
+
+    def __init__(self) -> None:
+        super().__init__("Scatter of the sweep")
+        self.across = Chooser("Across", "The figure across")
+        self.up = Chooser("Upwards", "The figure upwards")
+        self.shade = Chooser("Shade", "The figure that the shades show; without any, precisions have colours")
+        for chooser in (self.across, self.up, self.shade):
+            chooser.changed.connect(self.canvas.redraw)
+        self.rows.addLayout(_row(self.up, self.across, self.shade))
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        entries = figure_entries(results)
+        names = [name for name, _ in entries]
+        self.across.offer(entries, PEAK_MEMORY.name if PEAK_MEMORY.name in names else names[-1])
+        self.up.offer(entries, SPEED.name if SPEED.name in names else names[0])
+        usual = ACCURACY.name if ACCURACY.name in names else None
+        self.shade.offer([(None, "none"), *entries], usual)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        x, y = (figure_named(results, chooser.key()) for chooser in (self.across, self.up))
+        shade = None if self.shade.key() is None else figure_named(results, self.shade.key())
+        return scatter(results, x, y, shade, size)
+
+
+class SliceView(PictureView):
+    """A figure over two axes; a subclass names them, and draws it with `picture`."""
+
+    words = ("", "", "", "")
+    """The name of the picture, the titles of the two axes, and the tooltip of the second."""
+    picture: staticmethod[..., CellPicture]
+    usual: staticmethod[[Grid], tuple[int, int | None]]
+
+    def __init__(self) -> None:
+        super().__init__(self.words[0])
+        self.slice = Slice(self, *self.words[1:])
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        self.slice.offer(results, self.usual(results.grid), is_other_grid=is_other_grid)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        figure = figure_named(results, self.slice.figure.key())
+        return self.picture(results, *self.slice.axes(), figure, self.slice.at(), size)
+
+
+class HeatMapView(SliceView):
+    """Each cell in a shade of its value."""
+
+    is_map = True
+    words = ("Heat map of the sweep", "Across", "Down", "The axis downwards")
+    picture, usual = staticmethod(heat_map), staticmethod(usual_axes)
+
+
+class LinesView(SliceView):
+    """A figure over an axis, a line for every value of another."""
+
+    words = ("Lines of the sweep", "Over", "Lines", "The axis with a line for every value")
+    picture, usual = staticmethod(lines), staticmethod(usual_lines)
