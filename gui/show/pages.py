@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
-from engine.race.headline import numbers
+from engine.race.headline import NUMBERS
 from engine.race.lanes import MOST_BLOCKS
 from engine.race.scene import Count, Instant, LaneHead, Scene
 from engine.race.showcase import Showcase, pace_of
 from gui.session.live_run import LiveRun
-from gui.show.race.view import RaceView
+from gui.show.race_view import RaceView
 from gui.show.scale import Scale, ShowButton
 from gui.widgets import ElidedLabel, centre, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
+    from gui.show.panel import ShowPanel
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +47,9 @@ _SHOW_ME, _TRY_AGAIN = " Show me", " Try again"
 
 
 class RefusedPage(QWidget):
-    """`compare_wanted` to choose other runs, `show_me_wanted` to measure a new pair."""
+    """Why there is no race, with the ways to one."""
 
-    compare_wanted = Signal()
-    show_me_wanted = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, panel: ShowPanel) -> None:
         super().__init__()
         self._sentence, self._remedy = label("", "showTitle"), label("", "showText")
         for text in (self._sentence, self._remedy):
@@ -61,8 +58,8 @@ class RefusedPage(QWidget):
             _SHOW_ME, "showPrimary", "Measure both precisions now, and play them", "play"
         )
         self.compare = ShowButton("Choose runs in Results", "show", "Tick the runs to show side by side")
-        self.show_me.clicked.connect(self.show_me_wanted)
-        self.compare.clicked.connect(self.compare_wanted)
+        self.show_me.clicked.connect(panel.show_me_wanted)
+        self.compare.clicked.connect(panel.compare_wanted)
         self._buttons = in_row(self.show_me, self.compare, Stretch(1))
         self._inner = QWidget()
         self._column = in_column(self._sentence, self._remedy, self._buttons, parent=self._inner)
@@ -130,6 +127,8 @@ def measuring(progress: Progress) -> Measuring:
     heads = _head("full", case), _head("mixed", case)
     full, mixed = (_count(which, case, live, running) for which, live in runs)
     phase = progress.phase or _phase(dict(runs)[running])
+    first = None if case is None else case.sides[0][1]
+    subject = "" if first is None else f"{first.model}, {first.batch_size:,} images at once"
     title, sentence = "The same training, once in each precision", case.why if case is not None else ""
     caption = f"Measuring {_NAMES[running].lower()}", phase or _left(dict(runs)[running], running)
     peaks = _peak(progress.full), _peak(progress.mixed)
@@ -148,7 +147,7 @@ def measuring(progress: Progress) -> Measuring:
     return Measuring(
         scene,
         replace(_instant((full, mixed), caption), peaks_mib=peaks),
-        subject="" if case is None else _subject(case.sides[0][1]),
+        subject=subject,
         scene_key=(sentence, heads, longest, id(progress.tiles)),
         state=(title, running, phase),
     )
@@ -156,10 +155,6 @@ def measuring(progress: Progress) -> Measuring:
 
 def _instant(counts: tuple[Count, Count], caption: tuple[str, str]) -> Instant:
     return Instant(counts, None, caption, spoken=" ".join(caption))
-
-
-def _subject(experiment: Experiment) -> str:
-    return f"{experiment.model}, {experiment.batch_size:,} images at once"
 
 
 def _experiment(which: Which, case: Showcase) -> Experiment:
@@ -170,7 +165,7 @@ def _head(which: Which, case: Showcase | None) -> LaneHead:
     precision = Precision.FP32 if which == "full" else Precision.BF16
     if case is not None:
         precision = _experiment(which, case).precision
-    detail = "" if case is None else numbers(precision)
+    detail = "" if case is None else NUMBERS[precision]
     return LaneHead(_NAMES[which], detail, precision_look(precision), (which.capitalize(),))
 
 
@@ -234,14 +229,9 @@ def _phase(live: LiveRun | None) -> str:
 
 
 class MeasuringPage(QWidget):
-    """Repaints only what changed: the measured run has the machine to itself.
+    """Repaints only what changed: the measured run has the machine to itself."""
 
-    `stop_wanted` to give up the measurement.
-    """
-
-    stop_wanted = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, panel: ShowPanel) -> None:
         super().__init__()
         self.view = RaceView()
         self._shown: tuple[object, ...] = ()
@@ -249,7 +239,7 @@ class MeasuringPage(QWidget):
         self._foot = QFrame()
         self._foot.setProperty("surface", "foot")
         self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
-        self.stop.clicked.connect(self.stop_wanted)
+        self.stop.clicked.connect(panel.stop_wanted)
         why = "One after the other, so that neither slows the other down. Then both are played side by side."
         self._why, self._subject = ElidedLabel(why, "showFoot"), ElidedLabel("", "showSubject")
         self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)

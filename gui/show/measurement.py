@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +18,104 @@ from engine.race.showcase import (
     PATIENCE_SECONDS,
     SECOND,
     SHORTENED,
+    TITLE,
     TOO_SHORT,
     Showcase,
     adapted,
     busy,
     is_hopeless,
     lengthened,
+    pace_of,
     showcase,
 )
-from engine.store.record import Status
+from engine.store.record import RunRecord, Status
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.guided.pages import Progress, measuring
-from gui.show.guided.runs import GuidedRuns
+from gui.session.live_run import LiveRun
+from gui.show.pages import Progress, measuring
 from gui.show.panel import ShowPanel
 
-_RUN, _SEARCH, _QUEUE = ("A run is training.", "A limit is being measured.", "Runs are waiting.")
+if TYPE_CHECKING:
+    from engine.race.race import Which
+
+
+class GuidedRuns:
+    """At most two runs, full precision first; `running` is the id of the one in progress."""
+
+    def __init__(self, experiments: Experiments) -> None:
+        self._experiments, self._runs = experiments, experiments.runs
+        self._submitted: set[str] = set()
+        self.ids: tuple[str, ...] = ()
+        self.running: str | None = None
+
+    def submit(self, case: Showcase) -> None:
+        """Queues both at the front. Raises ProblemError if the store refuses."""
+        self.ids = self._experiments.submit(case.title, case.sides, TITLE, goes_first=True)
+        self._submitted.update(self.ids)
+
+    def forget(self) -> tuple[str, ...]:
+        """Forgets its runs; their ids."""
+        run_ids, self.ids, self.running = self.ids, (), None
+        return run_ids
+
+    def owns(self, run_id: str | None) -> bool:
+        """True if it has ever queued that run."""
+        return run_id in self._submitted
+
+    def live(self, place: int) -> LiveRun | None:
+        """The curves of the first or the second run, once it has begun."""
+        return self._runs.opened(self.ids[place]) if place < len(self.ids) else None
+
+    @property
+    def is_on_second(self) -> bool:
+        """True if the first run is over."""
+        first = self.live(0)
+        return first is not None and first.is_over
+
+    @property
+    def is_coming(self) -> bool:
+        """True if a run has left the queue but not begun."""
+        runs = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
+        return self.running is None and any(not run.status.is_over for run in runs)
+
+    @property
+    def can_begin_anew(self) -> bool:
+        """True if the run in progress can be replaced: not if the next one has left the queue."""
+        ids = self.ids
+        if self.running is None or self.running not in ids:
+            return False
+        return self.running == ids[-1] or bool(set(ids[1:]) & set(self._experiments.waiting))
+
+    def progress(self) -> tuple[float | None, int]:
+        """Steps per second of the current run, None while there are too few, and its number of steps."""
+        live = self.live(int(self.is_on_second))
+        if live is None or live.experiment is None:
+            return None, 0
+        return pace_of(live.experiment, live.column("samples_per_second")), live.step
+
+    def whole_pace(self, place: int) -> float | None:
+        """Steps per second of the first or the second run over all that counted; None without any."""
+        live = self.live(place)
+        if live is None or live.experiment is None:
+            return None
+        return pace_of(live.experiment, live.column("samples_per_second"), 0.0)
+
+    def take_out_waiting(self) -> None:
+        """Takes the runs that have not begun out of the queue."""
+        waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
+        self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
+        for run_id in waiting:
+            self._experiments.take_out(run_id)
+
+    def discard(self, run_id: str, *, even_whole: bool = False) -> None:
+        """Deletes a run for good if it is over but unfinished, or `even_whole`."""
+        run: RunRecord | None = self._runs.record(run_id)
+        is_wanted = run is not None and run.status is Status.FINISHED and not even_whole
+        if run is not None and run.status.is_over and not is_wanted and self._experiments.delete((run_id,)):
+            self._runs.purge((run_id,))
+
+
 _LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="See the log, and try again.")
-_LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
 _Ending = Literal["", "again", "given up"]
 
 
@@ -62,23 +142,23 @@ class GuidedMeasurement(QObject):
     ) -> None:
         super().__init__(parent)
         self._experiments, self._panel, self._background = experiments, panel, background
-        self._pair = GuidedRuns(experiments)
+        self.pair = GuidedRuns(experiments)
         self._case: Showcase | None = None
-        self._is_at_work, self._attempts = False, 0
+        self.is_at_work, self._attempts = False, 0
         self._ending: _Ending = ""
         self._lapses, self._is_held = 0, False
         self._span = FIRST
         self._problem: Problem | None = None
         self._refusal: Problem | None = None
         self._tiles: NDArray[np.uint8] | None = None
-        self._patience = QTimer(self)
-        self._patience.setInterval(round(PATIENCE_SECONDS * 1e3))
+        self._patience = QTimer(self, interval=round(PATIENCE_SECONDS * 1e3))
         self._patience.timeout.connect(self._lose_patience)
-        self._connect()
-
-    @property
-    def is_at_work(self) -> bool:
-        return self._is_at_work
+        experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
+        experiments.began.connect(self._begin)
+        experiments.event_taken.connect(self._take)
+        experiments.problem.connect(self._take_problem)
+        experiments.ended.connect(self._end)
+        experiments.runs.list_changed.connect(self._look_for_deleted)
 
     @property
     def case(self) -> Showcase | None:
@@ -89,32 +169,28 @@ class GuidedMeasurement(QObject):
     @property
     def is_measuring(self) -> bool:
         """True if the run in progress is one of its own."""
-        return self._is_at_work and self._pair.running is not None
-
-    def owns(self, run_id: str | None) -> bool:
-        """True if it has queued this run since the window was opened."""
-        return self._pair.owns(run_id)
+        return self.is_at_work and self.pair.running is not None
 
     def begin(self) -> None:
         """Measures, or emits `busy` if something else is running; does nothing if at work already."""
         experiments, limits = self._experiments, self._experiments.limits
-        if self._is_at_work:
+        if self.is_at_work:
             return
         if experiments.running is not None:
-            self.busy.emit(_RUN)
+            self.busy.emit("A run is training.")
         elif limits.running is not None:
-            self.busy.emit(_SEARCH)
+            self.busy.emit("A limit is being measured.")
         elif experiments.waiting or limits.waiting:
-            self.busy.emit(_QUEUE)
+            self.busy.emit("Runs are waiting.")
         else:
             self.begin_next()
 
     def begin_next(self) -> None:
         """Measures once the current work has ended, before the rest of the queue."""
-        if self._is_at_work:
+        if self.is_at_work:
             return
-        self._pair.forget()
-        self._is_at_work, self._span, self._attempts, self._ending = True, FIRST, 0, ""
+        self.pair.forget()
+        self.is_at_work, self._span, self._attempts, self._ending = True, FIRST, 0, ""
         self._case = self._problem = self._refusal = self._tiles = None
         self.at_work.emit(True)
         self.show()
@@ -125,7 +201,7 @@ class GuidedMeasurement(QObject):
 
     def stop_and_begin(self) -> None:
         """Stops the current work, which keeps what it has, and measures."""
-        if self._is_at_work:
+        if self.is_at_work:
             return
         # asked before `begin_next`: if the work has ended by itself, only its own first run could be stopped
         is_busy = self._experiments.running is not None or self._experiments.limits.running is not None
@@ -135,12 +211,12 @@ class GuidedMeasurement(QObject):
 
     def stop(self) -> None:
         """Gives up; an unfinished run is deleted."""
-        if not self._is_at_work:
+        if not self.is_at_work:
             return
-        self._pair.take_out_waiting()
-        if self._pair.running is not None:
+        self.pair.take_out_waiting()
+        if self.pair.running is not None:
             self._end_run("given up")
-        elif self._pair.is_coming:
+        elif self.pair.is_coming:
             self._ending = "given up"
             self.show()
         else:
@@ -149,50 +225,50 @@ class GuidedMeasurement(QObject):
     def close(self) -> None:
         """Gives up because the window closes, which stops the run in progress."""
         self._patience.stop()
-        if self._is_at_work:
-            self._is_at_work = False
-            self._pair.take_out_waiting()
+        if self.is_at_work:
+            self.is_at_work = False
+            self.pair.take_out_waiting()
 
     def show(self) -> None:
         """Shows its progress in the panel, if it is at work."""
-        if self._is_at_work:
-            self._panel.show_measuring(measuring(self._progress()))
+        if not self.is_at_work:
+            return
+        pair, others = self.pair, self._experiments.running or self._experiments.limits.running
+        phase = "waiting for its turn" if pair.running is None and others is not None else ""
+        if self._case is None:
+            phase = "looking at this machine"
+        elif self._ending == "given up":
+            phase = "stopping"
+        running: Which = "mixed" if pair.is_on_second else "full"
+        progress = Progress(self._case, running, pair.live(0), pair.live(1), phase, self._tiles)
+        self._panel.show_measuring(measuring(progress))
 
     def refresh(self) -> None:
         """Shows its progress if the panel is visible."""
         if self._panel.isVisible():
             self.show()
 
-    def _connect(self) -> None:
-        experiments = self._experiments
-        experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
-        experiments.began.connect(self._begin)
-        experiments.event_taken.connect(self._take)
-        experiments.problem.connect(self._take_problem)
-        experiments.ended.connect(self._end)
-        experiments.runs.list_changed.connect(self._look_for_deleted)
-
     def _take_catalog(self) -> None:
-        if self._is_at_work and self._case is None and self._experiments.catalog is not None:
+        if self.is_at_work and self._case is None and self._experiments.catalog is not None:
             self._submit(showcase(self._experiments.catalog))
 
     def _submit(self, case: Showcase) -> None:
         self._case, self._attempts = case, self._attempts + 1
         try:
-            self._pair.submit(case)
+            self.pair.submit(case)
         except ProblemError as error:
             self._refuse(error.problem)
         self.show()
 
     def _begin(self, run_id: str) -> None:
-        if self._is_at_work and run_id in self._pair.ids:
-            self._pair.running, self._lapses, self._is_held = run_id, 0, False
+        if self.is_at_work and run_id in self.pair.ids:
+            self.pair.running, self._lapses, self._is_held = run_id, 0, False
             if self._ending:
                 self._end_run(self._ending)
             self.show()
 
     def _take(self, run_id: str, event: Event) -> None:
-        if not self._is_at_work or run_id != self._pair.running:
+        if not self.is_at_work or run_id != self.pair.running:
             return
         if isinstance(event, Pictures):
             self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
@@ -201,7 +277,7 @@ class GuidedMeasurement(QObject):
         elif isinstance(event, Phase):
             self._hold(self._experiments.is_paused)
         elif isinstance(event, Samples):
-            pace, done = self._pair.progress()
+            pace, done = self.pair.progress()
             if pace is not None:
                 self._adapt(pace, done)
 
@@ -209,7 +285,6 @@ class GuidedMeasurement(QObject):
         self._tiles = tiles
 
     def _hold(self, is_held: bool) -> None:
-        """Suspends the patience timer during a pause, and restarts it with the run."""
         if is_held:
             self._patience.stop()
         elif self._is_held:
@@ -217,10 +292,9 @@ class GuidedMeasurement(QObject):
         self._is_held = is_held
 
     def _lose_patience(self) -> None:
-        """Adapts to a run that takes long by its overall pace; from the second time on, gives up a hopeless
-        one."""
+        # by its overall pace; from the second time on, a hopeless one is given up
         self._lapses += 1
-        pace, done = self._pair.progress()
+        pace, done = self.pair.progress()
         if pace is None and done:
             pace = done / (self._lapses * PATIENCE_SECONDS)
         if self._adapt(pace, done) or self._case is None or self._ending:
@@ -230,8 +304,8 @@ class GuidedMeasurement(QObject):
             self._refuse(busy(experiment, done))
 
     def _adapt(self, pace: float | None, done: int) -> bool:
-        """Starts again with what suits this pace, or refuses a busy machine; whether the run is ended."""
-        pair, case = self._pair, self._case
+        """Starts again with what suits this pace, or refuses a busy machine; True if the run is ended."""
+        pair, case = self.pair, self._case
         if case is None or self._ending or not pair.can_begin_anew:
             return False
         is_second = pair.is_on_second
@@ -246,38 +320,36 @@ class GuidedMeasurement(QObject):
         return bool(self._ending)
 
     def _end_run(self, ending: _Ending) -> None:
-        """Asks the run in progress to end, and remembers why."""
-        if self._pair.running is not None:
+        if self.pair.running is not None:
             self._ending = ending
             self._experiments.stop()
             self.show()
 
     def _end(self, run_id: str) -> None:
-        if not self._is_at_work or run_id != self._pair.running:
+        if not self.is_at_work or run_id != self.pair.running:
             return
         self._patience.stop()
-        self._pair.running, ending, self._ending = None, self._ending, ""
+        self.pair.running, ending, self._ending = None, self._ending, ""
         run = self._experiments.runs.record(run_id)
         if ending == "again" and self._case is not None:
             self._begin_anew(self._case)
         elif ending == "given up" or (run is not None and run.status is Status.STOPPED):
             self._give_up()
         elif run is None or run.status is not Status.FINISHED:
-            self._pair.leave(run_id)
+            self.pair.ids = tuple(other for other in self.pair.ids if other != run_id)
             self._refuse((run.problem if run is not None else None) or self._problem or _LOST)
-        elif run_id == self._pair.ids[-1]:
+        elif run_id == self.pair.ids[-1]:
             self._end_pair()
         else:
             self.show()
 
     def _end_pair(self) -> None:
-        """Tells that both runs are measured, or measures them longer."""
-        full, mixed = self._pair.whole_pace(0), self._pair.whole_pace(1)
+        full, mixed = self.pair.whole_pace(0), self.pair.whole_pace(1)
         paces = None if full is None or mixed is None else (full, mixed)
         longer = None if paces is None or self._case is None else lengthened(self._case, paces)
         if paces is None or longer is None:
             self._close_up()
-            self.measured.emit(self._pair.ids)
+            self.measured.emit(self.pair.ids)
         elif self._attempts < MOST_ATTEMPTS:
             self._case, self._span = longer, LENGTHENED
             self._begin_anew(longer)
@@ -285,17 +357,19 @@ class GuidedMeasurement(QObject):
             self._refuse(TOO_SHORT)
 
     def _begin_anew(self, case: Showcase) -> None:
-        for old in self._pair.forget():
-            self._pair.discard(old, even_whole=True)
+        for old in self.pair.forget():
+            self.pair.discard(old, even_whole=True)
         self._submit(case)
 
     def _look_for_deleted(self) -> None:
-        if self._is_at_work and self._pair.is_one_gone:
+        # that the one in progress was deleted is known once it has ended
+        others = (run_id for run_id in self.pair.ids if run_id != self.pair.running)
+        if self.is_at_work and any(self._experiments.runs.record(run_id) is None for run_id in others):
             self.stop()
 
     def _take_problem(self, problem: Problem) -> None:
         self._problem = problem
-        if self._is_at_work and self._experiments.catalog_problem is not None:
+        if self.is_at_work and self._experiments.catalog_problem is not None:
             self._refuse(problem)
 
     def _refuse(self, problem: Problem) -> None:
@@ -303,10 +377,10 @@ class GuidedMeasurement(QObject):
         self.stop()
 
     def _give_up(self) -> None:
-        run_ids, refusal = self._pair.forget(), self._refusal
+        run_ids, refusal = self.pair.forget(), self._refusal
         self._close_up()
         for run_id in run_ids:
-            self._pair.discard(run_id)
+            self.pair.discard(run_id)
         if refusal is None:
             self.given_up.emit()
         else:
@@ -314,26 +388,8 @@ class GuidedMeasurement(QObject):
 
     def _close_up(self) -> None:
         self._patience.stop()
-        self._is_at_work, self._pair.running = False, None
+        self.is_at_work, self.pair.running = False, None
         self.at_work.emit(False)
-
-    def _progress(self) -> Progress:
-        return Progress(
-            showcase=self._case,
-            running="mixed" if self._pair.is_on_second else "full",
-            full=self._pair.live(0),
-            mixed=self._pair.live(1),
-            phase=self._phase(),
-            tiles=self._tiles,
-        )
-
-    def _phase(self) -> str:
-        if self._case is None:
-            return _LOOKING
-        if self._ending == "given up":
-            return _STOPPING
-        others = self._experiments.running or self._experiments.limits.running
-        return _WAITING if self._pair.running is None and others is not None else ""
 
 
 def _tiles_of(event: Pictures) -> NDArray[np.uint8] | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import cast
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSizeF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSizeF, Qt
 from PySide6.QtGui import (
     QColor,
     QImage,
@@ -55,13 +55,9 @@ METRICS = Metrics(lru_cache(maxsize=4096)(words_width), _edges)
 class RaceView(QWidget):
     """Shows a scene, and paints of each instant only what has changed.
 
-    `certainty_wanted` when the number or the link below it is pressed, `doubts_wanted` for all doubts,
-    `again_wanted` to repeat a disturbed measurement.
+    The buttons on it are the race's page to connect: the `number` and the `certainty` below it ask how sure
+    it is, `more` for all doubts, `again` to repeat a disturbed measurement.
     """
-
-    certainty_wanted = Signal()
-    doubts_wanted = Signal()
-    again_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,10 +75,6 @@ class RaceView(QWidget):
         self.more = ShowButton("", "showLink", "Everything that speaks against these figures")
         self.again = ShowButton("Measure again", "show", "Train both again, one after the other")
         self._spaces = in_row(self.more, self.again, Stretch(1), parent=self._row)
-        self.number.clicked.connect(self.certainty_wanted)
-        self.certainty.clicked.connect(self.certainty_wanted)
-        self.more.clicked.connect(self.doubts_wanted)
-        self.again.clicked.connect(self.again_wanted)
         theme().changed.connect(self._repaint)
 
     def set_scale(self, scale: Scale) -> None:
