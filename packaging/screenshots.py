@@ -252,7 +252,7 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
     window.show_page("compare")
     window.setup.set_text("batch_size", "64")
-    for add in (window.setup.queue_action.trigger, window.others.find_limit):
+    for add in (window.setup.queue_action.trigger, lambda: window.setup.order("limit")):
         add()
     # the runs begin once all pilots are over
     run_until(lambda: window.experiments.running is not None, within_seconds=seconds)

@@ -17,7 +17,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.presets import save_own
 from engine.experiment.problem import ProblemError
 from engine.export.files import place
-from engine.export.trackers.mlflow_client import place_of
+from engine.export.mlflow import place_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Finished, Log
 from engine.store.database import file_uri

@@ -11,13 +11,12 @@ from engine.cli import output
 from engine.cli.options import AsJson, Force, Published
 from engine.cli.session import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.study import PRINTED
-from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, and_beside, files_beside
-from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.trackers.mlflow_client import is_mlflow
+from engine.export.formats import COMPARISON, and_beside, files_beside, is_mlflow
+from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -106,7 +105,7 @@ def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: boo
 def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
     if is_mlflow(to):
         # its client takes a second to load
-        from engine.export.trackers.mlflow import log_runs
+        from engine.export.mlflow import log_runs
 
         return log_runs(content, to).sentences
     path = COMPARISON.export(content, to, force=force, write=picture)
@@ -115,7 +114,6 @@ def _write(content: Content, to: str, picture: Write | None, force: bool) -> tup
 
 
 def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
-    """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
     form = None if is_mlflow(to) else COMPARISON.format_for(to)
     if plot is None and by is None and theme is None:
         return None
@@ -137,11 +135,9 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
         message = f"A {form.suffix} file can only show a race."
         remedy = "End the path in .png or .svg, or leave out --plot and --by."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(plot, axes[0], themes)
+    # imported here, since exporting a table should not wait for the libraries that draw
+    from engine.export.report.charts import SHEET, write_picture
 
-
-def _charts(plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> Write:
-    from engine.export.pictures import sheet
-
-    charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    return partial(sheet.write_picture, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+    charts = tuple(name for name in CHART_NAMES if name == plot) or SHEET
+    palette = DARK if themes == ("dark",) else LIGHT
+    return partial(write_picture, charts=charts, by=axes[0], palette=palette)

@@ -38,8 +38,7 @@ _Result = RunRecord | SweepRecord | StudyEntry
 
 def results(
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}."),
+        str | None, typer.Option("--kind", metavar="KIND", help=f"List only one kind: {', '.join(_KINDS)}.")
     ] = None,
     limit: _Most = None,
     as_json: AsJson = False,
@@ -96,7 +95,6 @@ def _row(result: _Result) -> tuple[str, ...]:
 
 
 def _outcome(run: RunRecord) -> str:
-    """The speed and accuracy of a run, or else its status."""
     found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
     told = ", ".join(figure.text_with_unit(value) for figure, value in known)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
 from engine.compare.figures import (
-    FIGURES,
     SPEED,
     Cell,
     Figure,
     FigureRow,
     figures,
     row_of,
-    training_peak,
 )
 from engine.compare.sides import Side, all_runs, sides_of
-from engine.compare.split import Factor, KnownSpeeds, Split, split_of
+from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
 from engine.experiment.experiment import Precision, all_settings
 from engine.experiment.problem import ProblemError, request_problem
@@ -39,7 +38,8 @@ def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch
     """
 
     def first(run: RunRecord) -> Epoch | None:
-        return next((epoch for epoch in epochs.get(run.id, ()) if _reaches(epoch, target_accuracy)), None)
+        known = ((epoch, epoch.validation_accuracy) for epoch in epochs.get(run.id, ()))
+        return next((epoch for epoch, at in known if at is not None and at >= target_accuracy), None)
 
     def seconds(run: RunRecord) -> float | None:
         epoch = first(run)
@@ -50,20 +50,11 @@ def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch
         return None if epoch is None else float(epoch.step * run.experiment.step_samples)
 
     goal = f"{100 * target_accuracy:g} % accuracy"
+    figure = partial(Figure, has_ratio=True, needs_all=True, absent=NOT_REACHED)
     return (
-        _figure("seconds_to_accuracy", f"Time to {goal}", "s", None, seconds),
-        _figure("samples_to_accuracy", f"Samples to {goal}", "", 0, samples),
+        figure("seconds_to_accuracy", f"Time to {goal}", "s", None, value=seconds),
+        figure("samples_to_accuracy", f"Samples to {goal}", "", 0, value=samples),
     )
-
-
-def _figure(
-    name: str, title: str, unit: str, digits: int | None, value: Callable[[RunRecord], float | None]
-) -> Figure:
-    return Figure(name, title, unit, digits, True, value, needs_all=True, absent=NOT_REACHED)
-
-
-def _reaches(epoch: Epoch, target_accuracy: float) -> bool:
-    return epoch.validation_accuracy is not None and epoch.validation_accuracy >= target_accuracy
 
 
 _MACHINE = ("device_name", "torch", "cuda", "driver")
@@ -85,22 +76,17 @@ class SettingRow:
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
     """Every setting that applies to any side, and the machine; seeds of several repeats are a list."""
     settings = [_settings_of(side) for side in sides]
-    keys = [key for key in (*all_settings(), *_MACHINE) if any(key in own for own in settings)]
-    return tuple(_setting_row(key, settings) for key in keys)
-
-
-def _setting_row(key: str, settings: Sequence[Mapping[str, Any]]) -> SettingRow:
-    known = [own[key] for own in settings if key in own]
-    return SettingRow(
-        key,
-        values=tuple(own.get(key) for own in settings),
-        texts=tuple(setting_text(key, own[key]) if key in own else NONE for own in settings),
-        differs=any(value != known[0] for value in known),
-    )
+    rows = []
+    for key in (*all_settings(), *_MACHINE):
+        known = [own[key] for own in settings if key in own]
+        if known:
+            values = tuple(own.get(key) for own in settings)
+            texts = tuple(setting_text(key, own[key]) if key in own else NONE for own in settings)
+            rows.append(SettingRow(key, values, texts, differs=any(value != known[0] for value in known)))
+    return tuple(rows)
 
 
 def _settings_of(side: Side) -> dict[str, Any]:
-    """The settings that a side's repeats share, the machine, and their seeds."""
     run = side.runs[0]
     settings = applying_settings(run.experiment)
     if len(side.runs) > 1:
@@ -112,30 +98,9 @@ def _settings_of(side: Side) -> dict[str, Any]:
     return settings
 
 
-__all__ = [
-    "FIGURES",
-    "Cell",
-    "Comparison",
-    "Doubt",
-    "Evidence",
-    "Factor",
-    "Figure",
-    "FigureRow",
-    "SettingRow",
-    "Side",
-    "SideReport",
-    "Split",
-    "Verdict",
-    "baseline_of",
-    "compare",
-    "figures",
-    "training_peak",
-]
-
-
 @dataclass(frozen=True)
 class SideReport:
-    """What can be said of one side against the baseline."""
+    """All that can be said of one side against the baseline."""
 
     side: Side
     is_baseline: bool
@@ -145,12 +110,12 @@ class SideReport:
 
     @property
     def spoilers(self) -> tuple[Doubt, ...]:
-        """What disturbed the measurement of either side; if anything did, no conclusion may be drawn."""
+        """The disturbances of either side's measurement; with any, no conclusion may be drawn."""
         return tuple(doubt for doubt in self.doubts if doubt.spoils)
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether its own measurement was disturbed, whatever happened to the baseline's."""
+        """True if its own measurement was disturbed, whatever happened to the baseline's."""
         return any(doubt.side_id == self.side.id for doubt in self.spoilers)
 
     @property
@@ -192,7 +157,7 @@ class Comparison:
 
     @property
     def clean(self) -> bool:
-        """Whether there is no doubt about any of its figures."""
+        """True if there is no doubt about any of its figures."""
         return not any(report.doubts for report in self.reports)
 
     def report(self, side_id: str) -> SideReport:
@@ -225,40 +190,22 @@ def compare(
     if target_accuracy is not None:
         lines += reaching_figures(target_accuracy, {known.run.id: known.epochs for known in evidence})
     rows = tuple(row_of(figure, sides, baseline, blocks) for figure in lines)
-    settings = setting_rows(sides)
-    return Comparison(
-        sides=sides,
-        baseline=baseline,
-        figures=rows,
-        settings=tuple(row for row in settings if row.differs),
-        all_settings=settings,
-        reports=_reports(sides, baseline, rows, evidence, others),
-    )
-
-
-def _reports(
-    sides: tuple[Side, ...],
-    baseline: Side,
-    rows: tuple[FigureRow, ...],
-    evidence: Sequence[Evidence],
-    others: Sequence[RunRecord],
-) -> tuple[SideReport, ...]:
     by_id = {known.run.id: known for known in evidence}
     speed_row = next(row for row in rows if row.figure.name == SPEED.name)
     ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
     speeds = KnownSpeeds(baseline, sides, ratios, others)
-    base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}
+    cells = [{row.figure.name: row.cells[place] for row in rows} for place in range(len(sides))]
+    base_cells, is_alone = cells[sides.index(baseline)], len(sides) == 1
     reports = []
-    for place, side in enumerate(sides):
-        cells = {row.figure.name: row.cells[place] for row in rows}
+    for side, own in zip(sides, cells, strict=True):
         doubts = doubts_of(side, baseline, by_id)
         # a disturbed measurement has no gain to split
         split = None if is_disturbed(doubts) else split_of(side, baseline, speeds, ratios[side.id])
-        verdict = verdict_of(
-            side, baseline, cells, base_cells, doubts, split, by_id, is_alone=len(sides) == 1
-        )
+        verdict = verdict_of(side, baseline, own, base_cells, doubts, split, by_id, is_alone=is_alone)
         reports.append(SideReport(side, side is baseline, verdict, doubts, split))
-    return tuple(reports)
+    settings = setting_rows(sides)
+    differing = tuple(row for row in settings if row.differs)
+    return Comparison(sides, baseline, rows, differing, settings, tuple(reports))
 
 
 def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:

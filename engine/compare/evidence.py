@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
-from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision, named
+from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence, shortened
-from engine.protocol.events import Epoch, Event, Started, Summary
+from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
@@ -31,7 +31,7 @@ else:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one run beside its record.
+    """All that is known of one run beside its record.
 
     `block_speeds` are the samples per second of each whole block after warm-up, `epochs` the complete ones,
     `hardly_faster` a clause that says why the precision saves hardly any time on the device.
@@ -143,7 +143,7 @@ class Doubt:
 
     @property
     def spoils(self) -> bool:
-        """Whether the measurement was disturbed, so that it gives no verdict, advice or reason."""
+        """True if it disturbed the measurement, which then gives no verdict, advice or reason."""
         return self.kind in SPOILING
 
 
@@ -156,15 +156,12 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
 
 
 def is_disturbed(doubts: Iterable[Doubt]) -> bool:
-    """Whether any of the doubts spoils the measurement, so that nothing may be concluded from its times.
-
-    This is the one rule of comparisons, sweeps and tunings.
-    """
+    """The one rule of comparisons, sweeps and tunings: with a doubt that spoils, times prove nothing."""
     return any(doubt.spoils for doubt in doubts)
 
 
 def is_spoiled(summary: Measured | None) -> bool:
-    """Whether something on the machine is known to have slowed down the run."""
+    """True if something on the machine is known to have slowed down the run."""
     return any(kind in SPOILING for kind, _ in about_machine(summary))
 
 
@@ -175,8 +172,7 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     for run in side.runs:
         kinds: list[DoubtKind] = []
         known = evidence.get(run.id)
-        # a drift is why the interval is wide
-        about_pace = [*_about_drift(changes.get(run.id))] or [*_about_steadiness(run, known)]
+        about_pace = _about_pace(run, known, changes.get(run.id))
         for kind, what in (*_about_end(run, known), *about_machine(run.summary), *about_pace):
             sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
@@ -199,8 +195,10 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
         blocks = 0 if evidence is None else len(evidence.block_speeds)
         note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
         yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no speed{note}"
-    if summary is not None and _has_nan(summary):
-        since = f" since step {summary.first_nan_step:,}" if summary.first_nan_step is not None else ""
+    first = None if summary is None else summary.first_nan_step
+    loss = None if summary is None else summary.final_train_loss
+    if first is not None or (loss is not None and not math.isfinite(loss)):
+        since = "" if first is None else f" since step {first:,}"
         yield "nan", f"has a loss that is NaN or infinite{since}"
 
 
@@ -220,7 +218,7 @@ class Measured(Protocol):
 
 
 def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
-    """What slowed a run down, each with its kind: "was disturbed: other programs took ..."."""
+    """The causes that slowed a run down, with their kinds: "was disturbed: other programs took ..."."""
     if summary is None:
         return
     note = summary.speed_note
@@ -231,22 +229,20 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
         yield "spilled", f"did not fit on the card: the driver put {spilled} of it into the host's memory"
     others_mib = summary.other_programs_mib
     if others_mib is not None and others_mib > TOLERATED_MIB:
-        yield (
-            "other-program",
-            f"shared the GPU: other programs held {memory_text(others_mib)} of its memory",
-        )
+        held = memory_text(others_mib)
+        yield "other-program", f"shared the GPU: other programs held {held} of its memory"
 
 
-def _about_drift(change: float | None) -> Iterator[tuple[DoubtKind, str]]:
+def _about_pace(
+    run: RunRecord, evidence: Evidence | None, change: float | None
+) -> Iterator[tuple[DoubtKind, str]]:
+    interval = speed_interval(run, None if evidence is None else evidence.block_speeds)
+    has_speed = run.summary is not None and run.summary.samples_per_second is not None
+    # a drift is why the interval is wide
     if change is not None:
         by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
         yield "drift", f"was {by} at its end than at its beginning"
-
-
-def _about_steadiness(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
-    interval = speed_interval(run, None if evidence is None else evidence.block_speeds)
-    has_speed = run.summary is not None and run.summary.samples_per_second is not None
-    if has_speed and interval is not None and is_wide(interval):
+    elif has_speed and interval is not None and is_wide(interval):
         low, high = map(number, interval)
         yield "unsteady", f"did not keep its pace: it trained between {low} and {high} samples a second"
 
@@ -255,21 +251,15 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     if not is_in_turns(side, baseline):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
-        yield Doubt(
-            side.id,
-            "order",
-            f"The repeats of {both} were not made in turns: a change of the machine would look like a "
-            "difference, so there is no interval.",
-        )
+        sentence = f"The repeats of {both} were not made in turns: a change of the machine would look like a"
+        yield Doubt(side.id, "order", f"{sentence} difference, so there is no interval.")
     mine, theirs = first_begun(side), first_begun(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
             if values[0] != values[1]:
-                shown = [value or "none" for value in values]
-                yield Doubt(
-                    side.id, kind, f"{side.title} {words} {shown[0]}, and {baseline.title} {shown[1]}."
-                )
+                one, other = (value or "none" for value in values)
+                yield Doubt(side.id, kind, f"{side.title} {words} {one}, and {baseline.title} {other}.")
     for work in differing_work(theirs.experiment, mine.experiment):
         yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} against {work.one}.")
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
@@ -281,21 +271,13 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
-        yield Doubt(
-            side.id,
-            "setting",
-            f"Recipe in force: {recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}.",
-        )
+        both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
+        yield Doubt(side.id, "setting", f"Recipe in force: {both}.")
 
 
 def first_begun(side: Side) -> RunRecord:
     """Its first run that has begun and so has a machine, or else its first."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
-
-
-def _has_nan(summary: Summary) -> bool:
-    loss = summary.final_train_loss
-    return summary.first_nan_step is not None or (loss is not None and not math.isfinite(loss))
 
 
 _FACTS: tuple[tuple[str, DoubtKind, str], ...] = (
@@ -327,51 +309,34 @@ _MOST_REASONS = 2
 
 def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
     """Why this run under autocast was hardly faster than `baseline`, as a clause; None if unknown."""
-    run = evidence.run
-    if not run.experiment.precision.is_autocast:
+    if not evidence.run.experiment.precision.is_autocast:
         return None
-    reasons = [
-        *filter(None, (evidence.hardly_faster,)),
-        *_of_baseline(baseline),
-        *(list(_of_waiting(run)) or _of_filling(run)),
-        *_of_sizes(run),
-    ]
-    return " and ".join(reasons[:_MOST_REASONS]) or None
+    return " and ".join(list(_reasons(evidence, baseline))[:_MOST_REASONS]) or None
 
 
-def _of_baseline(baseline: RunRecord) -> Iterator[str]:
-    if _is_on_cuda(baseline) and baseline.experiment.precision in (Precision.TF32, Precision.DEFAULT):
-        in_tf32 = "" if baseline.experiment.precision is Precision.TF32 else ", its convolutions in TF32"
-        yield f"{baseline.experiment.precision.label} computes on Tensor Cores too{in_tf32}"
-
-
-def _of_waiting(run: RunRecord) -> Iterator[str]:
-    waiting = run.summary.data_wait_fraction if run.summary else None
+def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
+    run, summary = evidence.run, evidence.run.summary
+    experiment, usual = run.experiment, baseline.experiment.precision
+    if evidence.hardly_faster:
+        yield evidence.hardly_faster
+    if _is_on_cuda(baseline) and usual in (Precision.TF32, Precision.DEFAULT):
+        in_tf32 = "" if usual is Precision.TF32 else ", its convolutions in TF32"
+        yield f"{usual.label} computes on Tensor Cores too{in_tf32}"
+    waiting = summary.data_wait_fraction if summary else None
+    busy = summary.gpu_utilization_percent if summary else None
     if waiting is not None and waiting >= _WAITING_FRACTION:
         yield f"the training waited for data {100 * waiting:.0f} % of the time"
-
-
-def _of_filling(run: RunRecord) -> Iterator[str]:
-    busy = run.summary.gpu_utilization_percent if run.summary else None
-    if busy is not None and busy < _BUSY_PERCENT:
-        batch = f"a batch of {run.experiment.batch_size:,} is too small to fill it"
+    elif busy is not None and busy < _BUSY_PERCENT:
+        batch = f"a batch of {experiment.batch_size:,} is too small to fill it"
         yield f"the GPU was busy {busy:.0f} % of the time, so {batch}"
-
-
-def _of_sizes(run: RunRecord) -> Iterator[str]:
-    if not _is_on_cuda(run):
-        return
-    odd = [f"{name} of {size:,}" for name, size in _sizes(run.experiment) if size and size % _TILE]
-    if odd:
-        verb = "is not a multiple" if len(odd) == 1 else "are not multiples"
-        yield f"the {' and the '.join(odd)} {verb} of 8, which Tensor Cores need"
-
-
-def _sizes(experiment: Experiment) -> Iterator[tuple[str, int | None]]:
-    yield "batch", experiment.batch_size
-    if experiment.dataset.task == "language":
-        yield "vocabulary", experiment.num_classes
-        yield "sequence length", experiment.sequence_length
+    if _is_on_cuda(run):
+        sizes: dict[str, int | None] = {"batch": experiment.batch_size}
+        if experiment.dataset.task == "language":
+            sizes |= {"vocabulary": experiment.num_classes, "sequence length": experiment.sequence_length}
+        odd = [f"{name} of {size:,}" for name, size in sizes.items() if size and size % _TILE]
+        if odd:
+            verb = "is not a multiple" if len(odd) == 1 else "are not multiples"
+            yield f"the {' and the '.join(odd)} {verb} of 8, which Tensor Cores need"
 
 
 def _is_on_cuda(run: RunRecord) -> bool:

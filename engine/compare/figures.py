@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
@@ -35,10 +36,9 @@ _OF_ENERGY = ("energy", "net_energy")
 class Figure:
     """One line of the table; values are in `unit`, shown with `digits` decimals (None: three figures).
 
-    `has_ratio` says whether the ratio of two values means something, or their difference. The value over
-    repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so that the values
-    give the ratio shown; else the median. One that `needs_all` has no value unless every repeat has one.
-    `absent` is shown for a missing value.
+    The value over repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so
+    that the values give the ratio shown; else the median. One that `needs_all` has none unless every repeat
+    has.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Figure:
 
     @property
     def is_of_time(self) -> bool:
-        """Whether other programs and a drift of the machine change it: a speed, a time or an energy."""
+        """True for a speed, a time or an energy, which other programs and a drift of the machine change."""
         return self.name in ("samples_per_second", "step_ms", "seconds", *_OF_ENERGY)
 
     def text(self, value: float | None) -> str:
@@ -81,22 +81,18 @@ def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Fi
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
     if peaks and max(peaks) < MIB_PER_GIB:
-        fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
+        fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
     has_energy = any(energy_of(run) is not None for run in runs)
     shown = (figure for figure in FIGURES if has_energy or figure not in _ENERGIES)
     return tuple(fitting.get(figure, figure) for figure in shown)
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
-    """What the run's peak memory counts, and the peak in MiB: allocated on a GPU, else resident."""
-    summary = run.summary
-    if summary is None:
-        return None
-    if summary.peak_allocated_mib is not None:
-        return "allocated", summary.peak_allocated_mib
-    if summary.peak_resident_mib is not None:
-        return "resident", summary.peak_resident_mib
-    return None
+    """The quantity that the run's peak counts, and the peak in MiB: allocated on a GPU, else resident."""
+    allocated, resident = _of("peak_allocated_mib")(run), _of("peak_resident_mib")(run)
+    if allocated is not None:
+        return "allocated", allocated
+    return None if resident is None else ("resident", resident)
 
 
 def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
@@ -109,14 +105,9 @@ def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
     return value
 
 
-def _peak_mib(run: RunRecord) -> float | None:
+def _peak(run: RunRecord, unit_mib: float) -> float | None:
     peak = training_peak(run)
-    return None if peak is None else peak[1]
-
-
-def _peak_gib(run: RunRecord) -> float | None:
-    peak = _peak_mib(run)
-    return None if peak is None else peak / MIB_PER_GIB
+    return None if peak is None else peak[1] / unit_mib
 
 
 def energy_of(run: RunRecord) -> Energy | None:
@@ -136,7 +127,7 @@ def _net_energy(run: RunRecord) -> float | None:
 
 
 SPEED = Figure("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
-PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, _peak_gib)
+PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
 _JOULES = "J/1,000 samples"
 ENERGY = Figure("energy", "Energy", _JOULES, None, True, _energy)
 NET_ENERGY = Figure("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
@@ -161,7 +152,7 @@ FIGURES = (
 
 
 def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
-    """Whether the figures of the two sides count the same thing.
+    """True if the figures of the two sides count the same thing.
 
     Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
     short and a long training, the energy of two devices, or accuracies on two datasets.
@@ -170,54 +161,30 @@ def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
 
 
 def count_alike(figure: Figure, runs: Iterable[RunRecord]) -> bool:
-    """Whether the figures of the runs count the same thing; see `is_comparable`."""
-    count = _COUNTS.get(figure.name)
-    return count is None or len({count(run) for run in runs if figure.value(run) is not None}) <= 1
+    """True if the figures of the runs count the same thing; see `is_comparable`."""
+    return len({_counted(figure.name, run) for run in runs if figure.value(run) is not None}) <= 1
 
 
-def _sample(run: RunRecord) -> object:
+def _counted(name: str, run: RunRecord) -> object:
+    experiment, steps = run.experiment, run.summary.steps if run.summary is not None else 0
     # texts of different lengths are different samples
-    experiment = run.experiment
-    return experiment.sequence_length if experiment.dataset.task == "language" else None
-
-
-def _step(run: RunRecord) -> object:
-    return _sample(run), run.experiment.step_samples
-
-
-def _training(run: RunRecord) -> object:
-    steps = run.summary.steps if run.summary is not None else 0
-    return _sample(run), steps * run.experiment.step_samples
-
-
-def _peak(run: RunRecord) -> object:
-    peak = training_peak(run)
-    return None if peak is None else (peak[0], run.experiment.dataset.task)
-
-
-def _energy_kind(run: RunRecord) -> object:
-    energy, environment = energy_of(run), run.environment
-    device = None if environment is None else environment.device_name
-    return _sample(run), None if energy is None else energy.source, device
-
-
-def _dataset(run: RunRecord) -> object:
-    return run.experiment.dataset, run.experiment.path
-
-
-def _loss(run: RunRecord) -> object:
-    return _dataset(run), run.experiment.label_smoothing
-
-
-_COUNTS: dict[str, Callable[[RunRecord], object]] = {
-    SPEED.name: _sample,
-    "step_ms": _step,
-    "seconds": _training,
-    PEAK_MEMORY.name: _peak,
-    **dict.fromkeys(_OF_ENERGY, _energy_kind),
-    ACCURACY.name: _dataset,
-    "final_train_loss": _loss,
-}
+    sample = experiment.sequence_length if experiment.dataset.task == "language" else None
+    if name == SPEED.name:
+        return sample
+    if name == "step_ms":
+        return sample, experiment.step_samples
+    if name == "seconds":
+        return sample, steps * experiment.step_samples
+    if name == PEAK_MEMORY.name:
+        peak = training_peak(run)
+        return peak and (peak[0], experiment.dataset.task)
+    if name in _OF_ENERGY:
+        energy, environment = energy_of(run), run.environment
+        return sample, energy and energy.source, environment and environment.device_name
+    if name in (ACCURACY.name, LOSS.name):
+        smoothing = experiment.label_smoothing if name == LOSS.name else None
+        return experiment.dataset, experiment.path, smoothing
+    return None
 
 
 IntervalKind = Literal["repeats", "within run"]
@@ -227,14 +194,11 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 @dataclass(frozen=True)
 class Cell:
-    """One side's figure; what does not apply is None.
+    """One side's figure; what does not apply is None. `value` is over the repeats in `values`.
 
-    `value` is over the repeats (see `Figure`); `values` has one for each. `interval` is the value's 95 %
-    interval, and `interval_kind` its source: repeats, or the blocks of the only run, which say only how
-    steady that run was. `ratio` is to the baseline, of geometric means, so that a drift of the machine
-    cancels out in repeats made in pairs. `ratio_interval` (95 %) needs repeats of both sides, for speeds and
-    times made in turns. `within_spread` says whether the difference is no larger than those between repeats
-    of one side.
+    `interval` (95 %) comes from repeats, or from the blocks of the only run, which say only how steady it
+    was. `ratio` is to the baseline, of geometric means; `ratio_interval` (95 %) needs repeats of both sides.
+    `within_spread`: the difference is no larger than those between repeats of one side.
     """
 
     value: float | None
@@ -245,6 +209,11 @@ class Cell:
     ratio_interval: Interval | None = None
     difference: float | None = None
     within_spread: bool | None = None
+
+    @property
+    def known(self) -> list[float]:
+        """The values of the repeats that have one."""
+        return _known(self.values)
 
 
 @dataclass(frozen=True)
@@ -307,22 +276,17 @@ def _interval(
     if len(side.runs) > 1:
         interval = intervals.value_interval(_known(values), is_mean=figure.is_mean)
         return interval, None if interval is None else "repeats"
-    if figure.name not in _TIMED_BY_BLOCKS or values[0] is None:
-        return None, None
-    interval = _within_run(figure, side.runs[0], blocks)
-    return interval, None if interval is None else "within run"
-
-
-def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | None:
+    run = side.runs[0]
     interval = speed_interval(run, blocks.get(run.id))
-    if interval is None or figure.name == "samples_per_second":
-        return interval
-    ms_samples = 1e3 * run.experiment.step_samples
-    return ms_samples / interval[1], ms_samples / interval[0]
+    if figure.name not in _TIMED_BY_BLOCKS or values[0] is None or interval is None:
+        return None, None
+    if figure.name == "step_ms":
+        ms_samples = 1e3 * run.experiment.step_samples
+        interval = ms_samples / interval[1], ms_samples / interval[0]
+    return interval, "within run"
 
 
 def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
-    """The ratio and its interval, from pairs if every repeat has a partner and both have the figure."""
     values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
     ratio = intervals.typical_ratio(values, base_values)
     if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
@@ -336,7 +300,6 @@ def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, In
 
 
 def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """The repeats of both sides paired by comparison and seed; None if they were not made in pairs."""
     mine, theirs = (
         {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
     )

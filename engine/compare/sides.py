@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine import Later
-from engine.compare.names import run_names
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import (
     FAST,
+    PLAIN,
     Checkpoint,
     Measure,
     Optimizer,
@@ -18,8 +19,85 @@ from engine.experiment.settings import (
     Schedule,
     Validation,
 )
+from engine.experiment.value import shortened
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
+
+Name = tuple[str, str]
+"""The label and the note of a side."""
+
+
+def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
+    """Names for the first runs of sides, as short as possible but unique."""
+    experiments = [run.experiment for run in firsts]
+    names, machines = _experiment_names(experiments), [run.environment for run in firsts]
+    for words in (
+        [machine.device_name if machine else "" for machine in machines],
+        [f"torch {machine.torch}" if machine else "" for machine in machines],
+        _learning_rates(experiments),
+        [shortened(run.name) for run in firsts],
+    ):
+        names = _extended(names, words, everywhere=False)
+    return _numbered(names)
+
+
+def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
+    """Names for experiments on one machine, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    names = _extended(_experiment_names(experiments), _learning_rates(experiments), everywhere=False)
+    return tuple(", ".join(filter(None, name)) for name in _numbered(names))
+
+
+def _learning_rates(experiments: Sequence[Experiment]) -> list[str]:
+    return [f"rate {experiment.optimizer.learning_rate:g}" for experiment in experiments]
+
+
+def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
+    names = [(experiment.precision.label, "") for experiment in experiments]
+    # where there is little room, the end of a long model's name is left out, and not the batch
+    for words in (
+        [f"batch {experiment.batch_size:,}" for experiment in experiments],
+        [experiment.model for experiment in experiments],
+        [experiment.dataset for experiment in experiments],
+        [recipe_words(experiment.step.recipe or PLAIN) for experiment in experiments],
+        _codes(experiments),
+    ):
+        names = _extended(names, words, everywhere=True)
+    return names
+
+
+def _numbered(names: Sequence[Name]) -> list[Name]:
+    seen: Counter[Name] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        label, note = name
+        if seen[name] > 1:
+            name = (label, f"{note} ({seen[name]})") if note else (f"{label} ({seen[name]})", note)
+        numbered.append(name)
+    return numbered
+
+
+def _extended(names: list[Name], words: Sequence[str], *, everywhere: bool) -> list[Name]:
+    extended = []
+    for (label, note), word in zip(names, words, strict=True):
+        name = (label, note)
+        rivals = {rival for owner, rival in zip(names, words, strict=True) if everywhere or owner == name}
+        is_needed = word and len(rivals) > 1
+        extended.append((label, f"{note}, {word}" if note else word) if is_needed else name)
+    return extended
+
+
+def _codes(experiments: Sequence[Experiment]) -> list[str]:
+    texts: dict[str, list[str]] = {}
+    words = []
+    for experiment in experiments:
+        code, known = experiment.own_code, texts.setdefault(experiment.model, [])
+        if code is not None and code.sha256 not in known:
+            known.append(code.sha256)
+        words.append("" if code is None else f"code {known.index(code.sha256) + 1}")
+    several = {model for model, known in texts.items() if len(known) > 1}
+    return [word if one.model in several else "" for one, word in zip(experiments, words, strict=True)]
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,16 +130,11 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
     """The experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
-            step = experiment.step.model_copy(
-                update={
-                    "fp32_modules": target.step.fp32_modules,
-                    "autocast_tf32": target.step.autocast_tf32,
-                }
-            )
+            own = {name: getattr(target.step, name) for name in ("fp32_modules", "autocast_tf32")}
+            step = experiment.step.model_copy(update=own)
             update = {"precision": target.precision, "step": step, "scaler": target.scaler}
         elif axis == "recipe":
-            step = experiment.step.model_copy(update={"recipe": target.step.recipe})
-            update = {"step": step}
+            update = {"step": experiment.step.model_copy(update={"recipe": target.step.recipe})}
         else:
             update = {"batch_size": target.batch_size}
         experiment = experiment.model_copy(update=update)
@@ -98,7 +171,7 @@ def for_speed(experiment: Experiment) -> Experiment:
 
 
 def same_machine(one: RunRecord, other: RunRecord) -> bool:
-    """Whether both runs had devices of the same name and the same version of torch."""
+    """True if both runs had devices of the same name and the same version of torch."""
     mine, theirs = one.environment, other.environment
     if mine is None or theirs is None:
         return False
@@ -141,7 +214,7 @@ _WORK = {
 
 
 def is_work(key: str) -> bool:
-    """Whether another value of that setting makes it another training."""
+    """True if another value of that setting makes it another training."""
     return key in _WORK
 
 
@@ -186,7 +259,7 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """Whether its note says that it has the fast recipe, as it does if the recipes differ."""
+        """True if its note says that it has the fast recipe, as it does if the recipes differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
@@ -209,7 +282,7 @@ class Side:
         return recipe_words(self.runs[0].experiment.step.recipe)
 
     def holds(self, run_id: str | None) -> bool:
-        """Whether that run is one of its repeats."""
+        """True if that run is one of its repeats."""
         return any(run.id == run_id for run in self.runs)
 
     @property
@@ -240,7 +313,7 @@ _IN_TURNS = 0.5
 
 
 def is_in_turns(side: Side, other: Side) -> bool:
-    """Whether the repeats of two sides took turns, so that a drift of the machine affects both alike.
+    """True if the repeats of two sides took turns, so that a drift of the machine affects both alike.
 
     The measure is Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a half
     for A B A B, 1 if all of one side came first. It is the fraction of a steady drift's worst bias that is

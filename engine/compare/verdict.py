@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.energy import claimed_energy, energy_words
 from engine.compare.evidence import (
     LITTLE_GAIN,
     Doubt,
@@ -15,10 +14,57 @@ from engine.compare.evidence import (
     is_disturbed,
     likely_reason,
 )
-from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Cell
+from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
 from engine.compare.sides import Side, differing_axes, differing_work
 from engine.compare.split import Split
-from engine.words.numbers import times
+from engine.protocol.summary import Energy
+from engine.words.numbers import number, number_text, times
+
+_LEAST_SECONDS = 5.0
+"""A counter of a graphics card moves some ten times a second: in less time its steps would show."""
+
+_LEAST_DIFFERENCE = 0.03
+"""Two repeats on the same card, one on a warmer card, differ by as much."""
+
+
+def claimed_energy(
+    side: Side, baseline: Side, cells: Mapping[str, Cell], doubts: Sequence[Doubt]
+) -> float | None:
+    """The energy of `side` over the baseline's for as many samples, if it may be claimed in a headline.
+
+    All runs were measured by one counter for some seconds, undisturbed, in one training, and are clearly
+    apart.
+    """
+    cell = cells.get(ENERGY.name)
+    ratio = None if cell is None else cell.ratio
+    if cell is None or ratio is None or is_disturbed(doubts):
+        return None
+    if any(doubt.kind == "workload" for doubt in doubts):
+        return None
+    energies = [energy_of(run) for run in (*side.runs, *baseline.runs)]
+    if any(energy is None or energy.seconds < _LEAST_SECONDS for energy in energies):
+        return None
+    low, high = cell.ratio_interval or (ratio, ratio)
+    return None if low <= 1.0 <= high or abs(ratio - 1.0) < _LEAST_DIFFERENCE else ratio
+
+
+def energy_words(ratio: float) -> str:
+    """The energy against the baseline's: "41 % less energy"."""
+    if ratio >= 2:
+        return f"{number_text(ratio)} times the energy"
+    return f"{100 * abs(1 - ratio):.0f} % {'less' if ratio < 1 else 'more'} energy"
+
+
+def step_energy_text(energy: Energy) -> str:
+    """The energy of the measured steps: "4.1 J a step, 273 W on average, 62 W of it idle"."""
+    mean, idle = energy.mean_watts, energy.idle_watts
+    parts = (
+        f"{number(energy.per_step())} J a step",
+        f"{number(mean, 0)} W on average" if mean is not None else "",
+        f"{number(idle, 0)} W of it idle" if idle is not None else "",
+    )
+    return ", ".join(filter(None, parts))
+
 
 Cells = Mapping[str, Cell]
 Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
@@ -55,14 +101,10 @@ def joined(pieces: Iterable[Piece]) -> str:
 class Verdict:
     """One side against the baseline; what does not apply is None.
 
-    `outcome` is what may be concluded: nothing from a `spoiled` measurement, nothing about the precision from
-    `unlike` trainings, no difference if the interval leaves it `open`. `lines` are the answer, `notes`
-    sentences in small print, and `cited` the doubts that either mentions.
-
-    `speedup` is the measured ratio of speeds, with its 95 % interval from repeats; `energy_ratio` is that of
-    the energy for as many samples, only where it may be claimed (see `claimed_energy`). `accuracy` is the
-    clause on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or
-    hardly faster.
+    `outcome` is what may be concluded. `lines` are the answer, `notes` sentences in small print, and `cited`
+    the doubts that either mentions. `speedup` is the measured ratio of speeds, with its 95 % interval from
+    repeats; `energy_ratio` is known only where it may be claimed. `accuracy` is a clause on it, or else on
+    the loss.
     """
 
     outcome: Outcome
@@ -151,7 +193,7 @@ def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
 
 
 def is_open(cell: Cell) -> bool:
-    """Whether the interval of the ratio leaves open which side is ahead."""
+    """True if the interval of the ratio leaves open which side is ahead."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
 
@@ -245,7 +287,7 @@ class _Wording:
         if self.speed.ratio_interval is not None:
             low, high = self.speed.ratio_interval
             return f"95 % interval {times(low)} to {times(high)}"
-        repeats = [sum(value is not None for value in cell.values) for cell in (self.speed, self.base_speed)]
+        repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"
         return (
@@ -262,7 +304,6 @@ def _title(side: Side) -> Pieces:
 
 
 def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
-    """Why there is no speed, if a doubt says so."""
     return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
 
 
@@ -277,7 +318,6 @@ def _energy(ratio: float) -> Pieces:
 
 
 def _listed(*parts: Pieces) -> Pieces:
-    """The parts that say something, with commas between them."""
     running = [piece for part in parts if part for piece in (Piece(", "), *part)]
     return tuple(running[1:])
 
@@ -287,7 +327,6 @@ def _aside(words: str, about: str) -> Piece:
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    """The accuracy, or else the loss, against the baseline's and the spread over repeats."""
     for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
         mine, theirs = cells[figure.name], base_cells[figure.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
@@ -302,7 +341,6 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
 
 
 def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
-    """The precision's own part of the speed-up, under this side's recipe and batch."""
     if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
         return speedup
     return split.precision_ratio if split is not None else None

@@ -17,7 +17,6 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from engine.drawing.blocks import ROUND, UNLIT, Blocks
-from engine.drawing.fonts import parts, sized
 from engine.drawing.shapes import (
     Anchor,
     Box,
@@ -28,6 +27,8 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     colour,
+    parts,
+    sized,
     text_width,
 )
 from engine.experiment.value import printable
@@ -154,7 +155,6 @@ class Painter:
 
 
 def _style(shape: Shape) -> tuple[str, float] | None:
-    """What lines that are painted at once have in common; None for other shapes."""
     # a stencil as large as the picture for each of a thousand lines would take seconds
     return (shape.ink, shape.width) if isinstance(shape, Stroke) else None
 
@@ -185,7 +185,6 @@ def _circle(dot: Dot) -> tuple[Point, ...]:
 
 
 def _dashes(stroke: Stroke) -> list[list[Point]]:
-    """The line cut into its dashes, which continue round corners."""
     if not stroke.dash:
         return [list(stroke.points)]
     dashes: list[list[Point]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from engine.drawing.shapes import Box, Drawing, Point, Shape, Words, shortened, text_width
 from engine.words.numbers import Tick, linear_ticks, tick_text
@@ -35,7 +36,7 @@ class Rect:
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     def meets(self, other: Rect) -> bool:
-        """Whether they have some of their area in common."""
+        """True if they have some of their area in common."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -44,7 +45,7 @@ class Rect:
         )
 
     def contains(self, other: Rect) -> bool:
-        """Whether the other is within it."""
+        """True if the other is within it."""
         return (
             self.left <= other.left
             and other.right <= self.right
@@ -101,7 +102,7 @@ def span_of(values: Iterable[float], start: float, end: float, room: float = 0.0
 
 
 def is_wide(values: Sequence[float]) -> bool:
-    """Whether values are positive and span a decade or more, so that a logarithmic axis suits them."""
+    """True if values are positive and span a decade or more, so that a logarithmic axis suits them."""
     return min(values) > 0 and max(values) / min(values) >= _DECADE
 
 
@@ -184,3 +185,60 @@ def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None =
         shapes.append(Words(right + entry.width + 8, down + 13, title, "text2", 12))
         right += needed
     return Drawing(width, down + _LEGEND_ROW if entries else 0.0, tuple(shapes))
+
+
+_NEAR = 2.0
+"""Pixels that are kept between words and what they stand beside."""
+
+
+class TextPlaces:
+    """The taken parts of the rectangle `area`, in pixels."""
+
+    def __init__(self, area: Rect) -> None:
+        self._area = area
+        self._taken: list[Rect] = []
+        self._strokes: list[tuple[Point, Point]] = []
+
+    def take(self, rect: Rect) -> None:
+        """Keeps words out of a rectangle."""
+        self._taken.append(rect)
+
+    def take_around(self, center: Point, size: float) -> None:
+        """Keeps words away from a marker."""
+        x, y = center
+        self.take(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
+
+    def cross_not(self, points: Sequence[Point]) -> None:
+        """Keeps words off a curve."""
+        self._strokes.extend(pairwise(points))
+
+    def is_free(self, rect: Rect) -> bool:
+        """True if words may stand there."""
+        room = Rect(rect.left - _NEAR, rect.top - _NEAR, rect.right + _NEAR, rect.bottom + _NEAR)
+        return (
+            self._area.contains(rect)
+            and not any(room.meets(other) for other in self._taken)
+            and not any(_crosses(*stroke, room) for stroke in self._strokes)
+        )
+
+    def first_free(self, wanted: Iterable[Rect]) -> Rect | None:
+        """Takes the first free rectangle; None if there is none."""
+        free = next((rect for rect in wanted if self.is_free(rect)), None)
+        if free is not None:
+            self.take(free)
+        return free
+
+
+def _crosses(start: Point, end: Point, rect: Rect) -> bool:
+    # the algorithm of Liang and Barsky
+    first, last = 0.0, 1.0
+    edges = ((rect.left, rect.right), (rect.top, rect.bottom))
+    for begin, stop, (low, high) in zip(start, end, edges, strict=True):
+        run = stop - begin
+        if not run:
+            if not low <= begin <= high:
+                return False
+            continue
+        enters, leaves = sorted(((low - begin) / run, (high - begin) / run))
+        first, last = max(first, enters), min(last, leaves)
+    return first <= last

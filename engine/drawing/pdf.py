@@ -1,8 +1,7 @@
 """Drawings and text in a PDF: shapes as vectors, text in the program's fonts.
 
-Inter comes a second time for this, in `resources/fonts/pdf`: fpdf2 embeds its cubic outlines (CFF) in a way
-that readers warn about, and has no other way to choose tabular figures. A letter that no font has becomes a
-visible box.
+Inter comes a second time for this: fpdf2 embeds its cubic outlines (CFF) in a way that readers warn about,
+and has no other way to choose tabular figures.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from fpdf.drawing import PaintedPath
 from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
 from fpdf.fonts import TTFFont
 
-from engine.drawing.fonts import embedded_file, fallback_file
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -25,6 +23,8 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     colour,
+    embedded_file,
+    fallback_file,
     text_width,
 )
 from engine.experiment.value import printable

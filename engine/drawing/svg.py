@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.drawing.shapes import colour as ink_colour
+from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, colour, text_width
 from engine.experiment.value import printable
 from resources.looks import Palette
 
@@ -15,21 +14,20 @@ FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
 
 def svg(
     drawing: Drawing,
-    colour: Callable[[str], str],
+    css: Callable[[str], str],
     attributes: Mapping[str, str] | None = None,
     metadata: str = "",
     *,
     inside: str = "",
     keeps_widths: bool = False,
 ) -> str:
-    """The SVG element; `colour` turns an ink into a CSS colour.
+    """The SVG element; `css` turns an ink into a CSS colour, and `inside` are elements on top of the drawing.
 
-    `inside` are elements on top of the drawing. With `keeps_widths` text is as wide as in the program's font,
-    whatever font the reader has.
+    With `keeps_widths` text is as wide as in the program's font, whatever font the reader has.
     """
     more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
     head = f"<metadata>{escape(printable(metadata))}</metadata>\n" if metadata else ""
-    elements = [_element(shape, colour, keeps_widths) for shape in drawing.shapes]
+    elements = [_element(shape, css, keeps_widths) for shape in drawing.shapes]
     body = head + "\n".join([*elements, inside] if inside else elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
@@ -38,19 +36,28 @@ def svg(
     )
 
 
-def svg_file(drawing: Drawing, palette: Palette, metadata: str) -> str:
-    """The text of a file with the drawing on the palette's panel colour."""
-    attributes = {
-        "style": f"background: {palette.bg1}",
-        "width": f"{drawing.width:.0f}",
-        "height": f"{drawing.height:.0f}",
-    }
-    text = svg(drawing, lambda ink: ink_colour(palette, ink), attributes, metadata)
+def svg_file(
+    drawing: Drawing,
+    palette: Palette,
+    metadata: str,
+    ground: str = "bg1",
+    inside: str = "",
+    *,
+    keeps_widths: bool = False,
+) -> str:
+    """The text of a file with the drawing on the palette's colour of ink `ground`."""
+
+    def css(ink: str) -> str:
+        return colour(palette, ink)
+
+    size = {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
+    attributes = {"style": f"background: {css(ground)}", **size}
+    text = svg(drawing, css, attributes, metadata, inside=inside, keeps_widths=keeps_widths)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _element(shape: Shape, colour: Callable[[str], str], keeps_widths: bool) -> str:
-    ink = colour(shape.ink)
+def _element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str:
+    ink = css(shape.ink)
     if isinstance(shape, Stroke):
         dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
         return (
@@ -59,13 +66,13 @@ def _element(shape: Shape, colour: Callable[[str], str], keeps_widths: bool) -> 
         )
     if isinstance(shape, Fill):
         pale = "" if shape.opacity == 1 else f' fill-opacity="{shape.opacity:g}"'
-        return f'<path d="{_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, colour)}/>'
+        return f'<path d="{_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, css)}/>'
     if isinstance(shape, Box):
         size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
         return f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" {size} fill="{ink}"/>'
     if isinstance(shape, Dot):
         circle = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
-        return f'<circle {circle} fill="{ink}"{_edge(shape.edge, colour)}/>'
+        return f'<circle {circle} fill="{ink}"{_edge(shape.edge, css)}/>'
     return _text(shape, ink, keeps_widths)
 
 
@@ -82,8 +89,8 @@ def _text(words: Words, ink: str, keeps_widths: bool) -> str:
     )
 
 
-def _edge(ink: str | None, colour: Callable[[str], str]) -> str:
-    return "" if ink is None else f' stroke="{colour(ink)}" stroke-width="1.5"'
+def _edge(ink: str | None, css: Callable[[str], str]) -> str:
+    return "" if ink is None else f' stroke="{css(ink)}" stroke-width="1.5"'
 
 
 def _path(points: tuple[Point, ...]) -> str:

@@ -11,11 +11,10 @@ from typing import TypeVar
 from engine import __version__
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_of
-from engine.compare.published import PublishedRow, published_beside
-from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.curves import Columns, Curves
 from engine.experiment.problem import ProblemError, request_problem
+from engine.export.report.published import PublishedRow, published_beside
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
 from engine.protocol.profiles import Profiles
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 
 class ByRun(Mapping[str, T]):
-    """What is read of runs by their ids, each time anew: of a long run it takes many megabytes."""
+    """Values read of runs by their ids, each time anew: those of a long run take many megabytes."""
 
     def __init__(self, read: Callable[[str], T], run_ids: Iterable[str]) -> None:
         self._read = read
@@ -44,20 +43,13 @@ class ByRun(Mapping[str, T]):
         return len(self._run_ids)
 
 
-def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Content:
     """Runs side by side. `samples`, `curves` and `events` are by run id; `groups` are their comparisons.
 
-    `samples` have a row for each step, `curves` as many as a page can show.
-
-    `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
-    user chose one. `pictures` gives those of the first of these runs that has any, and `profiles` those
-    of these runs, if there are any; `published` are the published figures that were chosen to stand beside
-    them. Valid while the store that it was read from is open.
+    `samples` have a row for each step, `curves` as many as a page can show. `leading` is the id of any run of
+    the side that leads (None: the report chooses). `pictures` gives those of the first of these runs that has
+    any. Valid while the store that it was read from is open.
     """
 
     comparison: Comparison
@@ -67,7 +59,7 @@ class Content:
     groups: tuple[ComparisonRecord, ...]
     created: datetime
     version: str
-    pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
+    pictures: Callable[[Sequence[str]], ContactSheet | None] = lambda run_ids: None
     leading: str | None = None
     title: str = ""
     profiles: Profiles | None = None
@@ -102,9 +94,8 @@ def content_of(
 ) -> Content:
     """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
 
-    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses; the side of `leading_id`
-    leads; `with_published` adds the published figures of the same models. Raises ProblemError for an unknown
-    run, and if either of these is not among the runs.
+    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses. Raises ProblemError for
+    an unknown run, and if baseline or leading run is not among the runs.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
@@ -113,6 +104,10 @@ def content_of(
     others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
     comparison = compare(evidence_of(store, tuple(named.values())), baseline, others=others)
     groups = {run.comparison for run in named.values()}
+    leading = None if leading_id is None else store.run(leading_id).id
+    if leading is not None and leading not in named:
+        message = f"The leading run {leading} is not among those to export."
+        raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=leading))
     return Content(
         comparison=comparison,
         samples=ByRun(store.samples, named),
@@ -122,7 +117,7 @@ def content_of(
         created=datetime.now(UTC),
         version=__version__,
         pictures=store.pictures,
-        leading=None if leading_id is None else _among(named, store.run(leading_id).id),
+        leading=leading,
         title=title.strip(),
         profiles=_profiles(store, comparison),
         published=published_beside(comparison) if with_published else (),
@@ -130,8 +125,9 @@ def content_of(
 
 
 def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
-    """The newest profile of runs of the comparison and no others, the baseline's first."""
-    baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
+    # the newest profile of these sides and no others, the baseline's first
+    sides = sorted(comparison.sides, key=lambda side: side.id != comparison.baseline.id)
+    baseline, *others = [{run.id for run in side.runs} for side in sides]
     for entry in store.studies.newest("profile"):
         first, *rest = entry.run_ids
         is_theirs = first in baseline and all(any(run in side for side in others) for run in rest)
@@ -140,14 +136,3 @@ def _profiles(store: Store, comparison: Comparison) -> Profiles | None:
             if len(profiles.measured()) == len(profiles.sides):
                 return profiles
     return None
-
-
-def _baseline_first(comparison: Comparison) -> list[Side]:
-    return sorted(comparison.sides, key=lambda side: side.id != comparison.baseline.id)
-
-
-def _among(runs: Mapping[str, RunRecord], run_id: str) -> str:
-    if run_id not in runs:
-        message = f"The leading run {run_id} is not among those to export."
-        raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=run_id))
-    return run_id

@@ -1,8 +1,8 @@
-"""What an export says: made once for each kind of result, then written in any format."""
+"""The words, tables and pictures of an export, made once for each kind of result, for any format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -102,13 +102,11 @@ class Answer:
 class Document:
     """The sections of a result under its title; `subject` is what was trained, where and when.
 
-    A comparison begins with `answers`, and says what was `omitted` of them, and `where` it was measured; its
-    title is the user's own if it `is_named`. `warnings` say what to doubt. `nothing` is said where no section
-    is known, `undrawn` in place of a picture.
-
-    `tables` are the data in full, as rows by the end of a file's name: that of "" is the file itself, which
-    otherwise gets the sentences. `values` are the JSON object, and `facts` the metadata of a picture. A page
-    shows at most `most_rows` rows of a table.
+    A comparison begins with `answers`; its title is the user's own if it `is_named`. `nothing` is said where
+    no section is known, `undrawn` in place of a picture. `tables` are the data in full, as rows by the end of
+    a file's name: that of "" is the file itself, which otherwise gets the sentences. `values` are the JSON
+    object, `facts` the metadata of a picture, with the `foot` below it. A page shows at most `most_rows` rows
+    of a table.
     """
 
     title: str
@@ -124,6 +122,7 @@ class Document:
     tables: Mapping[str, Callable[[], Iterable[Row]]] = field(default_factory=dict)
     values: Callable[[], Mapping[str, Any]] = dict
     facts: Mapping[str, Any] = field(default_factory=dict)
+    foot: tuple[str, ...] = ()
     most_rows: int = 200
     undrawn: str = "There is nothing to draw yet."
 
@@ -134,7 +133,7 @@ class Document:
 
 
 class Saved(Protocol):
-    """What all saved results have; `ammeter` is the version that made it."""
+    """A saved result of any kind; `ammeter` is the version that made it."""
 
     @property
     def id(self) -> str: ...
@@ -164,49 +163,37 @@ def document_of(
     that is itself a batch size has none among its settings (`has_batch`).
     """
     known = tuple(sections)
-    settings = _settings(experiments, () if has_batch else ("batch_size",))
-    return Document(
-        title,
-        _subject(saved, experiments, size, has_batch=has_batch),
-        (*known, Section("Settings", pairs=settings, part="setup")),
-        f"Made by Ammeter {__version__} from {noun} {saved.id}",
-        nothing="" if known else f"No part of the {noun} was finished.",
-        values=lambda: {**_head(saved), **values()},
-        **{"facts": dict(settings), **more},
-    )
-
-
-def _settings(experiments: Sequence[Experiment], without: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The settings by their titles; those that differ have all their values."""
-    settings: dict[str, dict[str, None]] = {}
+    texts: dict[str, dict[str, None]] = {}
     for experiment in experiments:
         for key, value in applying_settings(experiment).items():
-            if key not in without:
-                settings.setdefault(key, {})[setting_text(key, value)] = None
-    return tuple((setting_title(key), " / ".join(texts)) for key, texts in settings.items())
-
-
-def _subject(saved: Saved, experiments: Sequence[Experiment], size: str, *, has_batch: bool) -> str:
+            if has_batch or key != "batch_size":
+                texts.setdefault(key, {})[setting_text(key, value)] = None
+    settings = tuple((setting_title(key), " / ".join(shown)) for key, shown in texts.items())
     batches = {experiment.batch_size for experiment in experiments}
-    parts = (
+    subject = (
         size,
         dataset_words(experiments[0].dataset),
         f"batch {batches.pop():,}" if has_batch and len(batches) == 1 else "",
         saved.device_name,
         f"{saved.created.astimezone():%Y-%m-%d %H:%M}",
     )
-    return " · ".join(part for part in parts if part)
-
-
-def _head(saved: Saved) -> dict[str, Any]:
-    """`ammeter` is the version that writes, `made_with` the version that made the result, null if unknown."""
-    return {
+    head = {
         "ammeter": __version__,
+        # the version that made the result; null if unknown
         "made_with": saved.ammeter,
         "id": saved.id,
         "created": saved.created.isoformat(),
         "device": saved.device_name,
     }
+    return Document(
+        title,
+        " · ".join(filter(None, subject)),
+        (*known, Section("Settings", pairs=settings, part="setup")),
+        f"Made by Ammeter {__version__} from {noun} {saved.id}",
+        nothing="" if known else f"No part of the {noun} was finished.",
+        values=lambda: {**head, **values()},
+        **{"facts": dict(settings), **more},
+    )
 
 
 ADVICE = ("Advice", "Evidence", "Try")

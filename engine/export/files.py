@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,15 +69,18 @@ def _host() -> str:
 class TakenError(ProblemError):
     """Something exists already, and nobody has said that it may be replaced."""
 
+    def __init__(self, path: Path) -> None:
+        remedy = "Choose another name, or allow it to be replaced with --force."
+        super().__init__(request_problem(f"{path} is already there.", remedy, key="to", value=path))
+
 
 @contextmanager
 def place(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Gives a temporary path of the same name; what is written there, and beside it, is moved into place.
 
-    `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind and
-    existing files stay; without `force` they always do. In an existing folder only files of the same names
-    are replaced. What a killed export left there is removed. Raises ProblemError: kind REQUEST if another
-    path is needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
+    On failure nothing is left behind and existing files stay; without `force` they always do. In an existing
+    folder only files of the same names are replaced. Raises ProblemError: kind REQUEST if another path is
+    needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
     """
     check_free(path, force=force)
     sweep(path.parent)
@@ -97,29 +101,17 @@ def check_free(path: Path, *, force: bool = False) -> None:
     """Raises ProblemError where there is no folder for `path`, TakenError where only `force` would help."""
     folder = path.parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
-        message = f"There is no folder {folder}."
-        raise ProblemError(
-            request_problem(message, "Create it first, or choose another.", key="to", value=path)
-        )
-    if not force and os.path.lexists(path) and not _is_empty_folder(path):
-        raise TakenError(_taken(path))
-
-
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
-def _taken(path: Path) -> Problem:
-    remedy = "Choose another name, or allow it to be replaced with --force."
-    return request_problem(f"{path} is already there.", remedy, key="to", value=path)
+        remedy = "Create it first, or choose another."
+        raise ProblemError(request_problem(f"There is no folder {folder}.", remedy, key="to", value=path))
+    if not force and os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
+        raise TakenError(path)
 
 
 def _move(workplace: Path, target: Path, force: bool) -> None:
-    """Moves all files of the workplace, or none, to the same places under `target`."""
     files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]
     for file in files:
         if not force and os.path.lexists(target / file):
-            raise TakenError(_taken(target / file))
+            raise TakenError(target / file)
     undo: list[tuple[Path, Path | None]] = []
     with tempfile.TemporaryDirectory(prefix=".replaced-", dir=workplace) as kept:
         try:
@@ -131,7 +123,10 @@ def _move(workplace: Path, target: Path, force: bool) -> None:
                 # the file there is another program's
                 undo.pop()
             for placed, replaced in reversed(undo):
-                _put_back(placed, replaced)
+                if replaced is not None:
+                    replaced.replace(placed)
+                else:
+                    placed.unlink(missing_ok=True)
             raise
 
 
@@ -155,34 +150,41 @@ def _put(file: Path, target: Path, force: bool) -> None:
         # unlike renaming, this fails if another program has just made a file of that name
         target.hardlink_to(file)
     except FileExistsError:
-        raise TakenError(_taken(target)) from None
+        raise TakenError(target) from None
     except OSError:
         # a file system without hard links
         file.replace(target)
 
 
-def _put_back(placed: Path, replaced: Path | None) -> None:
-    if replaced is not None:
-        replaced.replace(placed)
-    else:
-        placed.unlink(missing_ok=True)
-
-
 def _from_os(error: OSError, path: Path) -> Problem:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         message = f"The disk is full: {path.name} could not be written."
-        return Problem(
-            kind=Kind.DISK_FULL, message=message, remedy="Free some space, or choose another disk."
-        )
+        remedy = "Free some space, or choose another disk."
+        return Problem(kind=Kind.DISK_FULL, message=message, remedy=remedy)
     if is_in_use(error):
         message = f"{path.name} cannot be replaced: it is open in another program."
-        return request_problem(message, "Close it there, or choose another name.", key="to", value=path)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        message = f"{path.parent} cannot be written to."
-        return request_problem(message, "Choose a folder of your own.", key="to", value=path)
-    if error.errno == errno.ENAMETOOLONG:
-        message = f"The name {path.name[:40]}… is too long for this disk."
-        return request_problem(message, "Choose a shorter one.", key="to", value=path)
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    message = f"{path} could not be written: {reason}."
-    return Problem(kind=Kind.STORE, message=message, remedy="Choose another place.")
+        remedy = "Close it there, or choose another name."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        message, remedy = f"{path.parent} cannot be written to.", "Choose a folder of your own."
+    elif error.errno == errno.ENAMETOOLONG:
+        message, remedy = f"The name {path.name[:40]}… is too long for this disk.", "Choose a shorter one."
+    else:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        message, remedy = f"{path} could not be written: {reason}.", "Choose another place."
+        return Problem(kind=Kind.STORE, message=message, remedy=remedy)
+    return request_problem(message, remedy, key="to", value=path)
+
+
+TEMPLATE_NAME = "my_model.py"
+
+
+def write_template(path: Path, *, force: bool = False) -> Path:
+    """Writes the template and returns its path, which gets the ending .py. Raises ProblemError.
+
+    Without `force` an existing file stays: TakenError.
+    """
+    target = path.with_suffix(".py")
+    text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
+    with place(target, force=force) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target

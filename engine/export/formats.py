@@ -6,7 +6,6 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,14 +23,21 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+MLFLOW = "mlflow:"
+"""The beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`."""
+
+
+def is_mlflow(destination: str) -> bool:
+    """True for a destination that names a place of MLflow and not a file."""
+    return destination.lower().startswith(MLFLOW)
+
 
 @dataclass(frozen=True)
 class Format(Generic[Result]):
     """A format: `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    `write` takes the result and the path. Further files go beside that path; their names end in one of
-    `beside` instead of `suffix`. If formats share a suffix, a path with that suffix means the first. A format
-    that `is_race` needs two sides that can be raced.
+    Further files go beside the path; their names end in one of `beside`. If formats share a suffix, it means
+    the first. A format that `is_race` needs two sides that can be raced.
     """
 
     name: str
@@ -114,58 +120,50 @@ def _function(name: str) -> Any:
     return getattr(importlib.import_module(f"engine.export.{module}"), function)
 
 
-def _call(name: str, result: Any, path: Path) -> None:
-    _function(name)(result, path)
-
-
 def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
     """A format of one kind; `write` is a function "module.name" of engine.export."""
-    return Format(name, suffix, title, partial(_call, write), **more)
-
-
-_WRITERS = {
-    "html": (".html", "Report as a web page", "html.write_html"),
-    "pdf": (".pdf", "Report as PDF", "pdf.write_pdf"),
-    "png": (".png", "Picture", "picture.write_pictures"),
-    "svg": (".svg", "Vector picture", "picture.write_pictures"),
-    "csv": (".csv", "Tables as CSV", "data.write_csv"),
-    "json": (".json", "Everything as JSON", "data.write_json"),
-    "markdown": (".md", "Tables in Markdown", "markdown.write_markdown"),
-    "latex": (".tex", "Tables in LaTeX", "latex.write_latex"),
-}
+    return Format(name, suffix, title, lambda result, path: _function(write)(result, path), **more)
 
 
 def _document_formats(document: str) -> tuple[Format[Any], ...]:
     """The formats of the document that the function `document` makes of a result."""
-    return tuple(
-        Format(name, suffix, title, partial(_write_document, document, write))
-        for name, (suffix, title, write) in _WRITERS.items()
+
+    def form(name: str, suffix: str, title: str, write: str) -> Format[Any]:
+        def write_document(result: Any, path: Path) -> None:
+            _function(f"writers.{write}")(_function(document)(result), path)
+
+        return Format(name, suffix, title, write_document)
+
+    return (
+        form("html", ".html", "Report as a web page", "page.write_html"),
+        form("pdf", ".pdf", "Report as PDF", "pdf.write_pdf"),
+        form("png", ".png", "Picture", "picture.write_pictures"),
+        form("svg", ".svg", "Vector picture", "picture.write_pictures"),
+        form("csv", ".csv", "Tables as CSV", "data.write_csv"),
+        form("json", ".json", "Everything as JSON", "data.write_json"),
+        form("markdown", ".md", "Tables in Markdown", "text.write_markdown"),
+        form("latex", ".tex", "Tables in LaTeX", "text.write_latex"),
     )
 
 
-def _write_document(document: str, write: str, result: Any, path: Path) -> None:
-    _call(f"writers.{write}", _function(document)(result), path)
-
-
 def _comparison_formats() -> tuple[Format[Content], ...]:
-    tables = {form.name: form for form in _document_formats("report.report.report_of")}
-    archive, webp = "archive.writer.write_archive", "pictures.animation.write_webp"
+    *_, markdown, latex = _document_formats("report.report.report_of")
     moving = "Race as an animated picture"
     return (
-        _own("html", ".html", "Report as a web page", "report.html.write_html"),
-        _own("pdf", ".pdf", "Report as PDF", "report.pdf.write_pdf"),
-        _own("png", ".png", "Picture", "pictures.sheet.write_picture"),
-        _own("svg", ".svg", "Vector picture", "pictures.sheet.write_picture"),
-        _own("card", ".png", "Race as a picture", "pictures.race.write_card_png", is_race=True),
-        _own("animation", ".webp", f"{moving} (WebP)", webp, is_race=True),
-        _own("gif", ".gif", f"{moving} (GIF)", "pictures.animation.write_gif", is_race=True),
+        _own("html", ".html", "Report as a web page", "report.pages.write_html"),
+        _own("pdf", ".pdf", "Report as PDF", "report.pages.write_pdf"),
+        _own("png", ".png", "Picture", "report.charts.write_picture"),
+        _own("svg", ".svg", "Vector picture", "report.charts.write_picture"),
+        _own("card", ".png", "Race as a picture", "race.write_card_png", is_race=True),
+        _own("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
+        _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
         _own("csv", ".csv", "Samples and figures as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
         _own("json", ".json", "Everything as JSON", "report.data.write_json"),
-        tables["markdown"],
-        tables["latex"],
-        _own("tensorboard", "/", "TensorBoard", "trackers.tensorboard.write_tensorboard"),
-        _own("archive", ".ammeter", "Runs whole, to import elsewhere", archive),
-        _own("zip", ".zip", "Runs whole, for Ammeter 0.1", archive),
+        markdown,
+        latex,
+        _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
+        _own("archive", ".ammeter", "Runs whole, to import elsewhere", "archive.writer.write_archive"),
+        _own("zip", ".zip", "Runs whole, for Ammeter 0.1", "archive.writer.write_archive"),
         _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.chart_parts import LegendEntry, Rect, Span, legend
+from engine.drawing.chart_parts import LegendEntry, Rect, Span, TextPlaces, legend
 from engine.drawing.looks import precision_look
 from engine.drawing.shapes import (
     CAPITAL,
@@ -19,7 +19,6 @@ from engine.drawing.shapes import (
     marker,
     text_width,
 )
-from engine.drawing.text_places import TextPlaces
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import LimitSide, MemoryLine, needed_mib
 from engine.words.numbers import linear_ticks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compare.names import experiment_titles
+from engine.compare.sides import experiment_titles
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice
 from engine.protocol.profile import StepPart, StepProfile

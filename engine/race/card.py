@@ -116,7 +116,6 @@ def _head(scene: Scene, sizes: Sizes) -> Part:
 
 
 def _first_doubt(scene: Scene, sizes: Sizes, baseline: float) -> tuple[list[Shape], float]:
-    """The first doubt on a line, unless the title is the caution itself after that; and where it ends."""
     size, x = sizes.detail, sizes.margin
     shapes: list[Shape] = []
     if not scene.is_spoiled:
@@ -129,7 +128,6 @@ def _first_doubt(scene: Scene, sizes: Sizes, baseline: float) -> tuple[list[Shap
 
 
 def _foot(scene: Scene, facts: Sequence[str], sizes: Sizes) -> Part:
-    """Doubts and facts, at the lower edge."""
     size, left, room = sizes.small, sizes.margin, sizes.inner
     pitch = 1.45 * size
     lines = [sizes.cut(line, room, size) for line in (*facts, scene.pace) if line]
@@ -155,7 +153,6 @@ def _pace(scene: Scene, sizes: Sizes, top: float) -> Part:
 
 
 def _description(scene: Scene, instant: Instant) -> str:
-    """The card in up to three sentences, for screen readers."""
     lanes = [
         f"{', '.join(filter(None, (head.name, head.detail)))}: {count.samples} {count.words}"
         for head, count in zip(scene.heads, instant.counts, strict=True)

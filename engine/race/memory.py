@@ -5,15 +5,290 @@ Below them stands how busy the Tensor Cores were, where both runs know it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 from engine.drawing.chart_parts import Rect
-from engine.drawing.shapes import Shape, Stroke, Words, rounded
+from engine.drawing.looks import SideLook
+from engine.drawing.shapes import (
+    CAPITAL,
+    Fill,
+    Measure,
+    Point,
+    Shape,
+    Stroke,
+    Words,
+    hatching,
+    rounded,
+    shortened,
+    text_width,
+    wrapped,
+)
 from engine.race.parts import Part, Sizes
-from engine.race.scene import Instant, Scene
-from engine.race.tanks import DESIGN_WIDTH, NOT_MEASURED, Tank, TankPair
-from engine.words.numbers import memory_text, memory_unit_text
+from engine.race.scene import NOT_MEASURED, Instant, Scene
+from engine.words.numbers import memory_apart_text, memory_text, memory_unit_text
+
+DESIGN_WIDTH = 216.0
+"""The width of a pair of tanks at scale 1."""
+
+_HIGHEST = 0.894
+_SMALLEST_TEXT = 13
+_ROUND, _PITCH = 10.0, 8.0
+_LINE = 1.21
+"""From one line of text to the next, in sizes of type."""
+
+
+@dataclass(frozen=True)
+class Tank:
+    """A run's name in pieces, its look, and what it holds; None where that was not measured.
+
+    That is the peak memory in MiB, or how busy the Tensor Cores were in per cent.
+    """
+
+    name: tuple[str, ...]
+    look: SideLook
+    amount: float | None
+
+    @property
+    def known(self) -> float | None:
+        """The amount where it can be drawn; None for what a damaged file may hold."""
+        return self.amount if self.amount is not None and 0 <= self.amount < math.inf else None
+
+
+@dataclass(frozen=True)
+class TankPair:
+    """Two tanks on one scale within `room`, and the names below them; what one leaves free is hatched.
+
+    `fill` is the reached part of the amounts, 0 to 1. How far they are apart is written once they are final.
+    `absent` stands in place of an amount. `whole` fills a tank where amounts are shares of it, and not
+    compared.
+    """
+
+    pair: tuple[Tank, Tank]
+    room: Rect
+    scale: float = 1.0
+    fill: float = 1.0
+    is_final: bool = True
+    absent: str = NOT_MEASURED
+    whole: float | None = None
+    text: Callable[[float], str] = memory_text
+    width_of: Measure = text_width
+    snap: Callable[[float], float] = round
+
+    def length(self, design: float) -> float:
+        """A length in pixels, given at scale 1."""
+        return design * self.scale
+
+    def text_px(self, design: int) -> int:
+        """The size of type, which shrinks less than all else."""
+        return max(round(design * self.scale), min(design, _SMALLEST_TEXT))
+
+    @cached_property
+    def rects(self) -> tuple[Rect, Rect]:
+        """The tanks themselves."""
+        room, snap = self.room, self.snap
+        gap = max(room.width / 9, 8.0)
+        width = snap((room.width - gap) / 2)
+        names = max(self.length(40), 2.2 * self.text_px(14))
+        left, top, bottom = snap(room.left), snap(room.top), snap(max(room.bottom - names, room.top + 1))
+        second = snap(room.right - width)
+        return Rect(left, top, left + width, bottom), Rect(second, top, second + width, bottom)
+
+    @cached_property
+    def lower(self) -> int | None:
+        """Which of the two needs less, 0 or 1; None where that is unknown, or they need the same."""
+        full, mixed = (tank.known for tank in self.pair)
+        if full is None or mixed is None or self.whole or abs(self.level(0) - self.level(1)) < 1:
+            return None
+        return 0 if full < mixed else 1
+
+    def level(self, which: int) -> float:
+        """The y of the surface."""
+        rect, reached = self.rects[which], (self.pair[which].known or 0.0) * self.fill
+        if not reached:
+            return rect.bottom
+        if self.whole:
+            return self.snap(rect.bottom - rect.height * min(reached / self.whole, 1.0))
+        most = max(tank.known or 0.0 for tank in self.pair)
+        headroom = max((1 - _HIGHEST) * rect.height, self._label_height + 2 * self.length(6))
+        return self.snap(rect.bottom - max(rect.height - headroom, 0.0) * reached / most)
+
+    def label_rect(self, which: int) -> Rect:
+        """Where the amount stands, above the surface, or at the top of a tank that is nearly full."""
+        rect, aside = self.rects[which], self.length(6)
+        bottom = max(self.level(which) - aside, rect.top + aside + self._label_height)
+        return Rect(rect.left + aside, bottom - self._label_height, rect.right - aside, bottom)
+
+    @property
+    def _label_height(self) -> float:
+        return 1.55 * self.text_px(18)
+
+    def spared_rect(self) -> Rect | None:
+        """The part of the other's memory that the tank that needs less leaves free."""
+        if self.lower is None:
+            return None
+        rect = self.rects[self.lower]
+        return Rect(rect.left, self.level(1 - self.lower), rect.right, self.level(self.lower))
+
+    @property
+    def spared_text(self) -> str:
+        """How far the peaks are apart; "" where that is nothing, or unknown."""
+        full, mixed = (tank.known for tank in self.pair)
+        return "" if full is None or mixed is None else memory_apart_text(full, mixed)
+
+    def note_rect(self) -> Rect | None:
+        """Where the spared amount stands; None before the end, and where there is no room."""
+        spared = self.spared_rect()
+        if (
+            spared is None
+            or self.lower is None
+            or not (self.is_final and self.fill >= 1 and self.spared_text)
+        ):
+            return None
+        height, aside = 3.25 * self.text_px(16), self.length(10)
+        top, bottom = spared.top, self.label_rect(self.lower).top
+        if bottom - top < height + 2 * self.length(8):
+            return None
+        middle = (top + bottom) / 2
+        return Rect(spared.left + aside, middle - height / 2, spared.right - aside, middle + height / 2)
+
+    def name_rect(self, which: int) -> Rect:
+        """Where the name stands, below the tank."""
+        rect = self.rects[which]
+        top = rect.bottom + self.length(8)
+        return Rect(rect.left, top, rect.right, max(self.room.bottom, top + 1))
+
+    def names(self) -> tuple[Shape, ...]:
+        """The names with their marks, which are the same at every moment."""
+        return tuple(shape for which in (0, 1) for shape in self._name(which))
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """The tanks as far as they are filled, and their amounts."""
+        parts = (self._tank(0), self._tank(1), self._surface(), self._label(0), self._label(1), self._note())
+        return tuple(shape for part in parts for shape in part)
+
+    def _tank(self, which: int) -> list[Shape]:
+        rect, look, level = self.rects[which], self.pair[which].look, self.level(which)
+        width, height = rect.width - 1, rect.height - 1
+        body = rounded(rect.left + 0.5, rect.top + 0.5, width, height, self.length(_ROUND), "bg2")
+        shapes: list[Shape] = [body]
+        if self.lower == which:
+            spared = _above(_below(body.points, self.level(1 - which)), level)
+            shapes += self._hatch(spared, body.points[0], "spared")
+        filled = _below(body.points, level)
+        if filled:
+            shapes.append(Fill(filled, look.ink))
+        if filled and look.fill != "full":
+            # two lanes of one precision: this one is less solid
+            shapes += self._hatch(filled, body.points[0], f"{look.ink}-dim")
+        return [*shapes, Stroke((*body.points, body.points[0]), "line2")]
+
+    def _hatch(self, outline: Sequence[Point], begin: Point, ink: str) -> list[Stroke]:
+        return hatching(outline, begin, ink, _PITCH * max(self.scale, 0.75), max(self.scale, 1.0))
+
+    def _surface(self) -> list[Shape]:
+        if self.lower is None:
+            return []
+        higher, other, width = self.rects[1 - self.lower], self.rects[self.lower], max(self.scale, 1.0)
+        y = self.level(1 - self.lower) + 0.5
+        left, right = (higher.right, other.right) if self.lower == 1 else (other.left, higher.left)
+        return [Stroke(((left, y), (right, y)), "text2", width, (4 * width, 3 * width))]
+
+    def _label(self, which: int) -> list[Shape]:
+        # the whole peak from the start: what is reached by now only says how far the replay is
+        tank = self.pair[which]
+        if tank.known is None:
+            return self._absent(which)
+        rect, text = self.label_rect(which), self.text(tank.known)
+        stands_in_it = self.whole is not None and rect.bottom > self.level(which)
+        plate = [self._plate(rect)] if self.lower == which or stands_in_it else []
+        size = self._fitted(text, self.text_px(18), 600, rect.width)
+        return [*plate, _centred(*rect.middle, text, tank.look.ink, size, 600)]
+
+    def _absent(self, which: int) -> list[Shape]:
+        rect = self.rects[which]
+        room, (x, y) = max(rect.width - 8, 1.0), rect.middle
+        size = min(self._fitted(word, self.text_px(14), 400, room) for word in self.absent.split())
+        lines = wrapped(self.absent, room, size, most=4, width_of=self.width_of)
+        first = y - _LINE * size * (len(lines) - 1) / 2
+        return [
+            _centred(x, first + place * _LINE * size, line, "text3", size) for place, line in enumerate(lines)
+        ]
+
+    def _note(self) -> list[Shape]:
+        rect = self.note_rect()
+        if rect is None:
+            return []
+        shapes, x = [self._plate(rect)], rect.middle[0]
+        for text, design, weight, ink, down in (
+            (self.spared_text, 16, 600, "text", 0.325),
+            ("left free", 12, 400, "text2", 0.685),
+        ):
+            size = self._fitted(text, self.text_px(design), weight, rect.width - 4)
+            shapes.append(_centred(x, rect.top + down * rect.height, text, ink, size, weight))
+        return shapes
+
+    def _plate(self, rect: Rect) -> Shape:
+        return rounded(rect.left, rect.top, rect.width, rect.height, self.length(6), "bg1")
+
+    def _name(self, which: int) -> list[Shape]:
+        rect, tank = self.name_rect(which), self.pair[which]
+        size = self.text_px(14)
+        mark, gap = 0.75 * size, 0.6 * size
+        lines = self._lines(tank.name, size, rect.width - mark - gap)
+        if len(lines) > 1:
+            # to the middle between the tanks, where there is room to spare
+            spare = (self.rects[1].left - self.rects[0].right) / 2 - 1
+            rect = replace(rect, left=rect.left - spare * which, right=rect.right + spare * (1 - which))
+            size, mark, gap = round(0.85 * size), 0.85 * mark, 0.6 * gap
+        room = rect.width - mark - gap
+        size = self._fitted(max(lines, key=len), size, 500, room, least=11)
+        shown = [shortened(line, room + 1, size, 500, width_of=self.width_of) for line in lines]
+        left, middle = rect.middle
+        left -= (mark + gap + max(self.width_of(line, size, 500) for line in shown)) / 2
+        middle -= _LINE * size * (len(shown) - 1) / 2
+        shapes = list(tank.look.mark(left + mark / 2, middle, mark))
+        return shapes + [
+            Words(left + mark + gap, middle + (CAPITAL / 2 + place * _LINE) * size, line, "text", size, 500)
+            for place, line in enumerate(shown)
+        ]
+
+    def _lines(self, name: tuple[str, ...], size: float, room: float) -> tuple[str, ...]:
+        whole = ", ".join(name)
+        if self.width_of(whole, size, 500) <= room:
+            return (whole,)
+        if len(name) > 1:
+            return name
+        words = whole.split()
+        fitting = (n for n in range(1, len(words)) if self.width_of(" ".join(words[:n]), size, 500) <= room)
+        first = max(fitting, default=1)
+        return tuple(filter(None, (" ".join(words[:first]), " ".join(words[first:]))))
+
+    def _fitted(self, text: str, size: int, weight: int, room: float, least: int = 8) -> int:
+        width = self.width_of(text, size, weight)
+        return size if width <= room else max(int(size * room / width), least)
+
+
+def _centred(x: float, middle: float, text: str, ink: str, size: float, weight: int = 400) -> Words:
+    return Words(x, middle + CAPITAL / 2 * size, text, ink, size, weight, "middle")
+
+
+def _below(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
+    part: list[Point] = []
+    for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
+        if y >= level:
+            part.append((x, y))
+        if (y < level) is not (next_y < level):
+            part.append((x + (next_x - x) * (level - y) / (next_y - y), level))
+    return tuple(part)
+
+
+def _above(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
+    return tuple((x, -y) for x, y in _below([(x, -y) for x, y in outline], -level))
+
 
 _TITLE, _BELOW = "Memory used", "at its highest point"
 _BUSY_TITLE, _BUSY_BELOW = "Tensor Cores busy", "of the measured time"
@@ -94,7 +369,6 @@ def _spoken(pair: tuple[Tank, Tank], heading: str, absent: str, text_of: Callabl
 
 
 def _busy(scene: Scene, percents: tuple[float, float], sizes: Sizes, room: Rect) -> TankPair:
-    """The tanks of the Tensor Cores' activity."""
     return TankPair(
         _tanks(scene, percents),
         replace(room, top=room.top + 3.9 * sizes.detail),
@@ -147,7 +421,6 @@ def _bars(
     whole: float | None = None,
     text_of: Callable[[float], str] = memory_text,
 ) -> tuple[list[Shape], float]:
-    """A heading, and a bar with its amount for either run; and where they end."""
     size = sizes.detail
     largest = whole or max((tank.amount for tank in pair if tank.amount), default=1.0)
     texts = [NOT_MEASURED if tank.amount is None else text_of(tank.amount) for tank in pair]

@@ -1,16 +1,31 @@
-"""Two recorded runs replayed on one clock: what each had trained by when, and what the comparison says."""
+"""Makes a race of two recorded runs: which stretch is replayed, and what the comparison says of it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from engine.compare.comparison import Doubt, SideReport
-from engine.compare.sides import differing_work
+from engine.compare.comparison import Comparison, SideReport
+from engine.compare.evidence import Doubt
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
+from engine.compare.sides import Side, differing_work
+from engine.curves import Columns
 from engine.drawing.looks import SideLook, precision_look, side_fills
-from engine.race.lanes import Lane
+from engine.experiment.catalog import Task
+from engine.experiment.value import MIB_PER_GIB
+from engine.race.lanes import (
+    Lane,
+    Stretch,
+    ending,
+    pair_of,
+    part_of,
+    playback_rate_of,
+    stretches_of,
+    whole_of,
+)
 from engine.statistics import Interval
 
 Which = Literal["full", "mixed"]
@@ -31,11 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock.
-
-    `number` is the leading lane's count of samples over the other's (`Race.ahead`); None while the counts are
-    too small to tell, or without a `Race.claim`.
-    """
+    """The race at `seconds` of its clock; `number` is the leading lane's count over the other's, or None."""
 
     seconds: float
     full: LaneMoment
@@ -51,12 +62,10 @@ class Moment:
 class Race:
     """Two lanes; the first to have trained `samples`, or to go no further, ends the race.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it; `samples` are shown as `blocks`
-    of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate` how many
-    of these pass per second on screen. Ratios and interval are the comparison's, or None; `peaks_mib` are the
-    full and the mixed lane's, both None unless they count the same memory. `accuracy` says how the accuracies
-    relate ("same accuracy"), or is "". `tensor_percent` says how busy the Tensor Cores were on average, None
-    unless both lanes know it. `pictured` are the runs to ask for pictures, in this order, by id.
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is when the race
+    ends, on the runs' own clock, and `playback_rate` how many of these pass per second on screen. Ratios,
+    interval and peaks are the comparison's, or None. `pictured` are the runs to ask for pictures, in this
+    order, by id.
     """
 
     full: Lane
@@ -102,7 +111,7 @@ class Race:
 
     @cached_property
     def is_unlike(self) -> bool:
-        """Whether the two are different trainings, whose ratio says nothing about the precision."""
+        """True for two different trainings, whose ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @cached_property
@@ -112,12 +121,12 @@ class Race:
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """Whether the counts visibly come to the comparison's ratio; if not, there is no number."""
+        """True if the counts visibly come to the comparison's ratio; if not, there is no number."""
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
     def figure(self) -> float | None:
-        """What the number ends at: the comparison's ratio, or its inverse where mixed precision is slower."""
+        """The end of the number: the comparison's ratio, or its inverse where mixed precision is slower."""
         return None if self.claim is None else max(self.claim, 1.0 / self.claim)
 
     def at(self, seconds: float) -> Moment:
@@ -161,7 +170,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Whether the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
+    """True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
@@ -182,3 +191,141 @@ def claim_of(
 
 def _is_unlike(full: Lane, mixed: Lane) -> bool:
     return bool(differing_work(full.run.experiment, mixed.run.experiment))
+
+
+_UNITS: dict[Task, Unit] = {
+    "classification": "images",
+    "language": "sequences",
+    "regression": "samples",
+    "own": "samples",
+}
+
+
+def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
+    """The race of a side against the comparison's baseline; `curves` are the samples of each run by its id.
+
+    `side_id` is the id of any run of the side. By default it is the first side under autocast that can be
+    replayed, else the first other one. Raises ProblemError if there is no such side, or nothing to replay.
+    """
+    full, mixed = pair_of(comparison, curves, side_id)
+    cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
+    speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
+    ratio = _sound(speed.ratio)
+    interval = speed.ratio_interval
+    if ratio is None or interval is None or None in map(_sound, interval):
+        interval = None
+    stretch, full, mixed, seconds = _replayed(full, mixed, claim_of(full, mixed, ratio, interval, report))
+    runs = (full.run, mixed.run)
+    units = {_UNITS[run.experiment.dataset.task] for run in runs}
+    machines = [run.environment for run in runs]
+    devices = (machine.device_name if machine else "an unknown device" for machine in machines)
+    return Race(
+        full=full,
+        mixed=mixed,
+        samples=stretch.samples,
+        block_samples=stretch.block_samples,
+        blocks=stretch.blocks,
+        seconds=seconds,
+        playback_rate=playback_rate_of(seconds),
+        ratio=ratio,
+        ratio_interval=interval,
+        repeats=(len(base_cells[SPEED.name].known), len(speed.known)),
+        memory_ratio=_sound(cells[PEAK_MEMORY.name].ratio),
+        peaks_mib=_peaks_mib(comparison, full.side, mixed.side),
+        accuracy=_accuracy(cells[ACCURACY.name], full.side, mixed.side),
+        doubts=report.doubts,
+        report=report,
+        reason=report.verdict.reason,
+        unit=units.pop() if len(units) == 1 else "samples",
+        is_cpu=all(run.experiment.device == "cpu" for run in runs),
+        device=" and ".join(dict.fromkeys(devices)),
+        pictured=tuple(dict.fromkeys(run.id for run in (*runs, *full.side.runs, *mixed.side.runs))),
+        tensor_percent=_tensor_percent(full.side, mixed.side),
+    )
+
+
+def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, Lane, Lane, float]:
+    for stretch in stretches_of(full, mixed):
+        parts = _parts(full, mixed, stretch.samples, ratio)
+        seconds = _end(*parts, stretch.samples)
+        if counts_match(*parts, seconds, ratio):
+            break
+    else:
+        stretch, parts = whole_of(full, mixed), (full, mixed)
+        seconds = _end(*parts, stretch.samples)
+    stopped = [
+        lane.seconds_to(stretch.samples) is None and float(lane.seconds[-1]) <= seconds
+        for lane in (full, mixed)
+    ]
+    full, mixed = (
+        replace(part, stopped=ending(part.run)) if has_stopped else part
+        for part, has_stopped in zip(parts, stopped, strict=True)
+    )
+    return stretch, full, mixed, seconds
+
+
+def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[Lane, Lane]:
+    is_mixed_ahead = mixed.speed >= full.speed if ratio is None else ratio >= 1
+    ahead, behind = (mixed, full) if is_mixed_ahead else (full, mixed)
+    ahead = part_of(ahead, samples, samples / ahead.speed)
+    seconds = _end(ahead, behind, samples)
+    by = behind.speed / ahead.speed if ratio is None else min(ratio, 1.0 / ratio)
+    behind = part_of(behind, by * ahead.samples_at(seconds), seconds)
+    return (behind, ahead) if is_mixed_ahead else (ahead, behind)
+
+
+def _end(full: Lane, mixed: Lane, samples: int) -> float:
+    ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (full, mixed)]
+    return min(last if finish is None else finish for finish, last in ends)
+
+
+def _sound(ratio: float | None) -> float | None:
+    # what diverged or was damaged cannot be shown
+    return ratio if ratio is not None and math.isfinite(ratio) and ratio > 0 else None
+
+
+def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float | None, float | None]:
+    if not is_comparable(PEAK_MEMORY, mixed, full):
+        return None, None
+    row = next(row for row in comparison.figures if row.figure.name == PEAK_MEMORY.name)
+    scale = MIB_PER_GIB if row.figure.unit == "GiB" else 1.0
+    one, other = (_sound(row.cells[comparison.sides.index(side)].value) for side in (full, mixed))
+    return one and one * scale, other and other * scale
+
+
+def _tensor_percent(*sides: Side) -> tuple[float, float] | None:
+    means = []
+    for side in sides:
+        known = (run.summary.tensor_activity_percent for run in side.runs if run.summary is not None)
+        shares = [share for share in known if share is not None and 0 <= share <= 100]
+        if not shares:
+            return None
+        means.append(sum(shares) / len(shares))
+    return means[0], means[1]
+
+
+_CLOSE_POINTS = 1.0
+"""Accuracies closer than this many percentage points are about the same, even from one run each."""
+
+
+def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
+    if cell.difference is None or not math.isfinite(cell.difference) or not _learned_alike(full, mixed):
+        return ""
+    if abs(cell.difference) < _CLOSE_POINTS:
+        return "same accuracy" if cell.within_spread else "about the same accuracy"
+    if cell.within_spread:
+        return "accuracy no further apart than repeats are"
+    if cell.within_spread is None:
+        return ""
+    return "higher accuracy" if cell.difference > 0 else "lower accuracy"
+
+
+_AS_LONG = 0.9
+
+
+def _learned_alike(full: Side, mixed: Side) -> bool:
+    known = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
+    if any(summary is not None and summary.first_nan_step is not None for _, summary in known):
+        return False
+    trained = [run.experiment.step_samples * summary.steps for run, summary in known if summary is not None]
+    return min(trained, default=0) >= _AS_LONG * max(trained, default=0)

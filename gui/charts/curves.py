@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
-from engine.drawing.smoothing import Values, extended, local_line
+from engine.drawing.curve_chart import Values, extended, local_line
 from engine.experiment.experiment import Precision
 from engine.words.numbers import nice_step
 from gui.charts.lines import Scale

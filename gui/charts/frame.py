@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from engine.drawing.chart_parts import Rect
-from engine.drawing.text_places import TextPlaces
+from engine.drawing.chart_parts import Rect, TextPlaces
 from engine.words.numbers import Tick
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette

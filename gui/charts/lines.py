@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from engine.drawing.chart_parts import log10_ticks
+from engine.drawing.curve_chart import Values, local_line, thinned
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values, local_line, thinned
 from engine.experiment.experiment import Precision
 from engine.words.numbers import Tick, linear_ticks
 from resources.looks import MarkFill

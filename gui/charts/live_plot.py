@@ -10,8 +10,8 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
-from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared

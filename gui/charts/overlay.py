@@ -10,8 +10,8 @@ from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QPen
 from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.drawing.curve_chart import Values
 from engine.drawing.shapes import DOT
-from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, linear_ticks, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems

@@ -12,12 +12,12 @@ from PySide6.QtWidgets import QWidget
 
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_words
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.compare.reading import ComparedRuns, ReadRun, Wanted, read_and_compare
+from gui.compare.reading import CompareReader
 from gui.runs import importing
 from gui.runs.exporting import Exporting, Order
 from gui.runs.importing import Importing
@@ -26,117 +26,6 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.saved_runs import SavedRuns
 from gui.widgets.notice import Notice
-
-
-class CompareReader(QObject):
-    """Reads the compared runs in a thread, while the page is in sight, and shows them.
-
-    `shown` when the comparison is shown; `problem` (Problem) if it could not be read.
-    """
-
-    shown = Signal()
-    problem = Signal(object)
-
-    def __init__(
-        self,
-        store_path: Path,
-        runs: SavedRuns,
-        head: ItemHead,
-        panel: ComparePanel,
-        background: Background,
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._store_path, self._runs, self._background = store_path, runs, background
-        self._head, self._panel = head, panel
-        self._run_ids: tuple[str, ...] = ()
-        self._known: dict[str, ReadRun] = {}
-        self._is_in_sight = False
-        self._is_stale = True
-        self._is_reading = False
-        head.baseline_chosen.connect(self.refresh)
-        head.headline_chosen.connect(self._show_headline)
-        panel.target_chosen.connect(self.refresh)
-
-    def set_runs(self, run_ids: Iterable[str]) -> None:
-        """Compares these runs, in the order in which they were made."""
-        runs = [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
-        self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
-        self.refresh()
-
-    def run_ids(self) -> tuple[str, ...]:
-        """The compared runs, oldest first."""
-        return self._run_ids
-
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
-        self._is_in_sight = is_in_sight
-        if is_in_sight and self._is_stale:
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Reads again what may have changed, and shows it."""
-        self._is_stale = True
-        if self._is_in_sight and not self._is_reading:
-            self._read()
-
-    def _read(self) -> None:
-        self._is_stale = False
-        runs = [run for run_id in self._run_ids if (run := self._runs.record(run_id)) is not None]
-        self._forget_but(runs)
-        if not runs:
-            self._head.clear()
-            self._panel.clear()
-            self.shown.emit()
-            return
-        wanted = Wanted(
-            tuple(run.id for run in runs),
-            self._head.own_baseline(runs),
-            self._panel.table.target.accuracy(),
-        )
-        self._panel.say_reading(len(runs))
-        self._is_reading = True
-        known, others, path = dict(self._known), self._runs.records(), self._store_path
-        self._background.do(
-            lambda: read_and_compare(path, wanted, runs, known, others), self._take, self._fail
-        )
-
-    def _forget_but(self, runs: list[RunRecord]) -> None:
-        """Keeps only what was read of `runs` that were over and have not changed."""
-        self._known = {
-            run.id: read
-            for run in runs
-            if (read := self._known.get(run.id)) is not None
-            and run.status.is_over
-            and read.evidence.run.ended == run.ended
-        }
-        for run in runs:
-            if run.id in self._known and self._known[run.id].evidence.run != run:
-                self._known[run.id] = self._known[run.id].about(run)
-
-    def _take(self, compared: ComparedRuns) -> None:
-        self._is_reading = False
-        self._known = dict(compared.runs)
-        if self._is_stale:
-            self._read_again()
-            return
-        self._head.show_comparison(compared.comparison)
-        self._panel.show_comparison(compared, self._head.headline())
-        self.shown.emit()
-
-    def _fail(self, problem: Problem) -> None:
-        self._is_reading = False
-        self.problem.emit(problem)
-        if self._is_stale:
-            self._read_again()
-
-    def _read_again(self) -> None:
-        if self._is_in_sight:
-            self._read()
-
-    def _show_headline(self) -> None:
-        self._panel.set_headline(self._head.headline())
-
 
 _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
@@ -175,10 +64,6 @@ class CompareController(QObject):
         self._count()
         self.show_ticked()
 
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the comparison is visible."""
-        self.reader.set_in_sight(is_in_sight)
-
     def show_ticked(self) -> None:
         """Compares the ticked runs."""
         self.reader.set_runs(self._runs.checked())
@@ -205,8 +90,8 @@ class CompareController(QObject):
 
     def _connect(self, panel: ComparePanel) -> None:
         self.reader.problem.connect(self.problem)
-        panel.missing_wanted.connect(self._queue_missing)
-        panel.again_wanted.connect(self.measure_again)
+        panel.headline.missing_wanted.connect(self._queue_missing)
+        panel.headline.again_wanted.connect(self.measure_again)
         panel.newest_wanted.connect(self._tick_newest)
         panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
         self._head.export.wanted.connect(self.export)
@@ -219,7 +104,7 @@ class CompareController(QObject):
         self._runs.export_asked.connect(self.export_runs)
         self._experiments.runs.run_changed.connect(self._show_change)
         self._experiments.runs.list_changed.connect(self._count)
-        self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))
+        self._awaited.changed.connect(lambda: panel.headline.set_awaited(self._awaited.experiments()))
         self._awaited.arrived.connect(self._take_in)
         self.importing.imported.connect(self._experiments.runs.reload)
         self.importing.compare_wanted.connect(self.compare)

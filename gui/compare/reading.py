@@ -1,23 +1,31 @@
-"""Reads from the store what a comparison shows. No Qt: a thread does it."""
+"""What a comparison shows, as it is read from the store: a thread does it, while the page is in sight."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PySide6.QtCore import QObject, Signal
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_a_row
 from engine.curves import Columns
-from engine.drawing.smoothing import Values
-from engine.experiment.problem import ProblemError
+from engine.drawing.curve_chart import Values
+from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.charts.lines import Quantity, Trace, rows_a_point
+from gui.compare.head import ItemHead
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+
+if TYPE_CHECKING:
+    from gui.compare.panel import ComparePanel
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,52 +36,35 @@ class ReadRun:
     traces: Mapping[Quantity, Trace]
     loss_unit: str
 
-    def about(self, run: RunRecord) -> ReadRun:
-        """The same for a renamed record."""
-        return replace(self, evidence=replace(self.evidence, run=run))
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The runs to compare, the baseline's id (None for any) and the accuracy to reach."""
-
-    run_ids: tuple[str, ...]
-    baseline: str | None
-    target_accuracy: float | None
-
 
 @dataclass(frozen=True, eq=False)
 class ComparedRuns:
     """A comparison, and what was read of its runs, by id."""
 
-    wanted: Wanted
     comparison: Comparison
     runs: Mapping[str, ReadRun]
 
 
 def read_and_compare(
     store_path: Path,
-    wanted: Wanted,
+    baseline: str | None,
+    target_accuracy: float | None,
     runs: Sequence[RunRecord],
     known: Mapping[str, ReadRun],
     others: Sequence[RunRecord],
 ) -> ComparedRuns:
-    """Compares `runs`, and reads those that are not `known`. Raises ProblemError.
+    """Compares `runs` with the `baseline` of an id, None for any; reads those that are not `known`.
 
-    `others` are saved runs that may show where a gain comes from.
+    `others` are saved runs that may show where a gain comes from. Raises ProblemError.
     """
     read = {run.id: known[run.id] for run in runs if run.id in known}
     missing = [run for run in runs if run.id not in read]
     if missing:
         with Store(store_path) as store:
             read |= {run.id: read_run(store, run) for run in missing}
-    comparison = compare(
-        [read[run.id].evidence for run in runs],
-        wanted.baseline,
-        target_accuracy=wanted.target_accuracy,
-        others=akin(others, runs),
-    )
-    return ComparedRuns(wanted, comparison, read)
+    evidence = [read[run.id].evidence for run in runs]
+    comparison = compare(evidence, baseline, target_accuracy=target_accuracy, others=akin(others, runs))
+    return ComparedRuns(comparison, read)
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
@@ -83,7 +74,7 @@ def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunReco
 
 
 def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
-    """Whether the run is such work and readable: another run's damage must not prevent this comparison."""
+    # another run's damage must not prevent this comparison
     try:
         # first: the settings of thousands of others must not be parsed
         if (run.overview.model, run.overview.dataset) not in works:
@@ -121,3 +112,103 @@ def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> Trace:
 
 def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]:
     return {"step": steps, "seconds": seconds, "samples": steps * run.experiment.step_samples}
+
+
+class CompareReader(QObject):
+    """Reads the compared runs in a thread, while the page is in sight, and shows them.
+
+    `shown` when the comparison is shown; `problem` (Problem) if it could not be read.
+    """
+
+    shown = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        runs: SavedRuns,
+        head: ItemHead,
+        panel: ComparePanel,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store_path, self._runs, self._background = store_path, runs, background
+        self._head, self._panel = head, panel
+        self._run_ids: tuple[str, ...] = ()
+        self._known: dict[str, ReadRun] = {}
+        self._is_in_sight = self._is_reading = False
+        self._is_stale = True
+        head.baseline_chosen.connect(self.refresh)
+        head.headline_chosen.connect(lambda: panel.set_headline(head.headline()))
+        panel.table.target.changed.connect(self.refresh)
+
+    def _records(self, run_ids: Iterable[str]) -> list[RunRecord]:
+        return [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
+
+    def set_runs(self, run_ids: Iterable[str]) -> None:
+        """Compares these runs, in the order in which they were made."""
+        runs = self._records(run_ids)
+        self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
+        self.refresh()
+
+    def run_ids(self) -> tuple[str, ...]:
+        """The compared runs, oldest first."""
+        return self._run_ids
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
+        self._is_in_sight = is_in_sight
+        self._read_if_stale()
+
+    def refresh(self) -> None:
+        """Reads again what may have changed, and shows it."""
+        self._is_stale = True
+        self._read_if_stale()
+
+    def _read_if_stale(self) -> None:
+        if not self._is_stale or not self._is_in_sight or self._is_reading:
+            return
+        self._is_stale = False
+        runs = self._records(self._run_ids)
+        self._forget_but(runs)
+        if not runs:
+            self._head.clear()
+            self._panel.clear()
+            self.shown.emit()
+            return
+        self._panel.say_reading(len(runs))
+        self._is_reading = True
+        work = partial(
+            read_and_compare,
+            self._store_path,
+            self._head.own_baseline(runs),
+            self._panel.table.target.accuracy(),
+            runs,
+            dict(self._known),
+            self._runs.records(),
+        )
+        self._background.do(work, self._take, self._fail)
+
+    def _forget_but(self, runs: list[RunRecord]) -> None:
+        """Keeps only what was read of `runs` that were over and have not changed."""
+        known, self._known = self._known, {}
+        for run in runs:
+            read = known.get(run.id)
+            if read is not None and run.status.is_over and read.evidence.run.ended == run.ended:
+                # it may have been renamed
+                self._known[run.id] = replace(read, evidence=replace(read.evidence, run=run))
+
+    def _take(self, compared: ComparedRuns) -> None:
+        self._is_reading = False
+        self._known = dict(compared.runs)
+        if not self._is_stale:
+            self._head.show_comparison(compared.comparison)
+            self._panel.show_comparison(compared, self._head.headline())
+            self.shown.emit()
+        self._read_if_stale()
+
+    def _fail(self, problem: Problem) -> None:
+        self._is_reading = False
+        self.problem.emit(problem)
+        self._read_if_stale()

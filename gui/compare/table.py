@@ -12,11 +12,12 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from engine.compare.comparison import Comparison, Side, SideReport
+from engine.compare.comparison import Comparison, SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.export.document import FigureText
-from engine.export.report.tables import figure_text
+from engine.export.report.report import figure_text
 from engine.words.numbers import times
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -260,12 +261,7 @@ class TargetRow(QWidget):
 
 
 class FigureTable(QFrame):
-    """Shows a `Comparison`, with the column of the headline's side shaded.
-
-    `target_chosen` when another accuracy to reach was typed.
-    """
-
-    target_chosen = Signal()
+    """Shows a `Comparison`, with the column of the headline's side shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -280,7 +276,6 @@ class FigureTable(QFrame):
             sorts=False,
         )
         self.target = TargetRow()
-        self.target.changed.connect(self.target_chosen)
         in_column(self.grid, self.target, parent=self, margins=1, spacing=0)
         self._comparison: Comparison | None = None
 

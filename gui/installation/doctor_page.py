@@ -10,8 +10,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QWidget
 
-from engine.doctor.doctor import own_checks, worker_checks
-from engine.doctor.report import report_text
+from engine.doctor.doctor import own_checks, report_text, worker_checks
 from engine.experiment.problem import Problem
 from engine.protocol.events import Check
 from engine.worker.launcher import Launcher

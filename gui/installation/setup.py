@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
 
+import psutil
 from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.problem import Problem, ProblemError
 from engine.installation.builds import Build
 from engine.installation.control import Stopped
 from engine.installation.hardware import Hardware
-from engine.installation.installed import Installation
+from engine.installation.installed import Engine, Installation, State
 from engine.installation.wanted import Installed, InstallEvent, Plan, Wanted
 from engine.worker.launcher import kept_awake
 from gui.session.background import Background, own_error
@@ -188,11 +190,13 @@ class EngineSetup(QObject):
             self._is_waiting = False
             self._thread.start()
 
-    def pause(self) -> None:
-        self._set_paused(True)
-
-    def go_on(self) -> None:
-        self._set_paused(False)
+    def pause(self, is_paused: bool = True) -> None:
+        """Pauses the installation, or goes on with it."""
+        if self._thread is not None and is_paused != self._is_paused:
+            self._is_paused = is_paused
+            installer = self._thread.installer
+            (installer.pause if is_paused else installer.go_on)()
+            self.paused_changed.emit(is_paused)
 
     def stop(self) -> None:
         """Asks the installation to end; what was fetched is kept."""
@@ -212,13 +216,6 @@ class EngineSetup(QObject):
             self._thread.stop()
             self._thread.wait()
             self._thread = None
-
-    def _set_paused(self, is_paused: bool) -> None:
-        if self._thread is not None and is_paused != self._is_paused:
-            self._is_paused = is_paused
-            act = self._thread.installer.pause if is_paused else self._thread.installer.go_on
-            act()
-            self.paused_changed.emit(is_paused)
 
     def _end(self) -> None:
         thread = self._thread
@@ -265,3 +262,30 @@ class _InstallThread(QThread):
         except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
             _log.exception("The installation failed.")
             self.problem = own_error(error, "Setting up")
+
+
+_STAMP = "whole"
+
+
+def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
+    """Removes installations that were replaced while they were in use; what is wrong with the current one.
+
+    Its files are looked at once after each start of the machine, since they are lost where it crashes, and
+    while it `is_doubtful`: that takes seconds. A file beside them notes that they were whole.
+    """
+    if engine.state is not State.READY or engine.packages is None:
+        return engine.problem
+    # needed once the window is open
+    from engine.installation.installed import whole_problem
+    from engine.installation.installer import remove_leftovers
+
+    remove_leftovers()
+    stamp = engine.packages.parent / _STAMP
+    if not is_doubtful and stamp.exists() and stamp.stat().st_mtime > psutil.boot_time():
+        return None
+    problem = whole_problem()
+    if problem is None:
+        # in a place that is read-only they are looked at each time
+        with suppress(OSError):
+            stamp.touch()
+    return problem

@@ -29,10 +29,11 @@ class OtherSize(QDialog):
         super().__init__(parent)
         self.setWindowTitle(title)
         self._most_gib = most_gib
+        self._range = f"from {_LEAST_GIB:g} to {math.floor(most_gib * 100) / 100:g}"
         self.edit = QLineEdit(f"{size_gib:g}")
         self.edit.setAccessibleName(title)
         self.edit.selectAll()
-        self.field = Field(f"GiB, {_range(most_gib)}", self.edit)
+        self.field = Field(f"GiB, {self._range}", self.edit)
         self.field.setMinimumWidth(_WIDTH)
         kinds = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel)
@@ -48,7 +49,7 @@ class OtherSize(QDialog):
         """Closes with a size; else stays open and shows the problem."""
         size = typed_gib(self.edit.text(), self._most_gib)
         if size is None:
-            wanted = f"a number {_range(self._most_gib)}"
+            wanted = f"a number {self._range}"
             typed = self.edit.text().strip()
             self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Type {wanted}.")
             # a wrapped label gets its height only from a new layout of the window
@@ -66,15 +67,7 @@ def typed_gib(text: str, most_gib: float) -> float | None:
         size = round(float(text.strip().replace(",", ".")), 2)
     except ValueError:
         return None
-    return size if _LEAST_GIB <= size <= _shown(most_gib) else None
-
-
-def _range(most_gib: float) -> str:
-    return f"from {_LEAST_GIB:g} to {_shown(most_gib):g}"
-
-
-def _shown(most_gib: float) -> float:
-    return math.floor(most_gib * 100) / 100
+    return size if _LEAST_GIB <= size <= math.floor(most_gib * 100) / 100 else None
 
 
 _TITLE = "Memory limit"
@@ -96,42 +89,30 @@ class CardChooser(Field):
         self.box = ChoiceBox(_TITLE, _GPU_TIP)
         super().__init__(_TITLE, self.box, parent=parent)
         self._device: DeviceEntry | None = None
-        self._value = WHOLE
+        self.value = WHOLE
         self.box.edited.connect(self._take)
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
         """Offers the sizes for `device`, with the form's `cap` chosen."""
-        self._device, self._value = device, _key(cap, device)
+        self._device, self.value = device, _key(cap, device)
         self.setVisible(device is not None)
-        choices = _choices(device, self._value)
+        choices = _choices(device, self.value)
         if list(choices) != list(self.box.choices()):
             # one that is no longer offered would be added
             self.box.clear()
             self.box.set_choices(choices)
         self.box.setToolTip(plain_tip(_GPU_TIP if device is None or device.is_gpu else _CPU_TIP))
-        self.box.set_value(self._value)
-
-    def choices(self) -> tuple[str, ...]:
-        """The texts of the choices."""
-        return tuple(text for _, text in self.box.choices())
-
-    def value(self) -> str:
-        return self._value
-
-    def choose(self, key: str) -> None:
-        """Chooses as a click does, for tests."""
-        self.box.set_value(key)
-        self._take(key)
+        self.box.set_value(self.value)
 
     def _take(self, key: str) -> None:
         if key != OTHER:
             self.chosen.emit(key)
             return
         # the old choice stays until a size has been typed
-        self.box.set_value(self._value)
+        self.box.set_value(self.value)
         if self._device is not None:
             most = self._device.memory_mib / MIB_PER_GIB
-            dialog = OtherSize(_TITLE, float(self._value or most), most, self)
+            dialog = OtherSize(_TITLE, float(self.value or most), most, self)
             dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
             dialog.finished.connect(dialog.deleteLater)
             dialog.open()

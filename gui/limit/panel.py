@@ -20,27 +20,18 @@ from engine.words.numbers import times
 from gui.charts.painter import Painted
 from gui.limit.cards import CardChooser
 from gui.limit.result import ResultPanel
-from gui.limit.trials import TrialRow, TrialTable
-from gui.limit.words import capacity, progress
+from gui.limit.trials import TrialTable, capacity, progress
 from gui.session.studies import StudyView
 from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, StudyMenu
-from gui.widgets.table import ResultTable
 from gui.widgets.table.result_table import copy_lines
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
 _LOW = 620
-_NOTHING_YET = (
-    "How large a batch fits into memory, and how much larger is it in mixed precision?",
-    "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
-    "proven: it passed, and the next one failed.",
-    "Find my memory limit",
-    "In each precision ticked in the form (Ctrl+M)",
-)
 
 
 class LimitPanel(QFrame):
@@ -66,18 +57,31 @@ class LimitPanel(QFrame):
         self._device: DeviceEntry | None = None
         self._shown: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
-        self.granularity_box = _granularity_box()
+        tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
+        self.granularity_box = box = SearchBox("Multiples of", tip, takes_any=True)
+        box.setValidator(QIntValidator(1, 1_000_000, box))
+        box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
+        box.set_value(str(_GRANULARITIES[0]))
         self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
         self.cards = CardChooser()
         self.options = QWidget()
         multiples = Field("Multiples of", self.granularity_box)
         in_row(self.cards, multiples, parent=self.options, spacing=12)
         self.chart = MemoryChart()
-        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
+        self.empty = EmptyState(
+            "How large a batch fits into memory, and how much larger is it in mixed precision?",
+            "Each trial trains at least three whole steps with the form's settings, until the largest batch "
+            "is proven: it passed, and the next one failed.",
+            "Find my memory limit",
+            "In each precision ticked in the form (Ctrl+M)",
+            is_solid=True,
+        )
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "Stop; the trials made so far are kept", "stop")
-        self.export = LimitExport(self.trials.view, self)
+        self.export = ExportMenu(self, "limit", LIMIT.formats)
+        self.export.addSeparator()
+        self.export.addAction("Copy table").triggered.connect(self.copy_table)
         self.menu = StudyMenu("limit", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
@@ -92,11 +96,16 @@ class LimitPanel(QFrame):
         self._note.set_whole_text(progress(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)
-        shown = None if view is None else _shown(view)
-        if shown != self._shown or shown is None:
+        limit = None if view is None else view.answer
+        sides = () if limit is None else limit.sides
+        shown = (
+            None if view is None else view.key,
+            None if limit is None else limit.cap_gib,
+            tuple((side.label, side.trials, side.result, side.problem) for side in sides),
+        )
+        if shown != self._shown or view is None:
             # the worker's phase changes often: the rows are not made again for it
             self._shown = shown
-            limit = None if view is None else view.answer
             self.result.show_view(limit, on_gpu=self._on_gpu)
             self.trials.show_view(limit, None if view is None else view.key)
             self._order_tabs()
@@ -172,6 +181,11 @@ class LimitPanel(QFrame):
         content = content_of(limit, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
         self.chart.show_content(content, limit.digest if limit is not None else "")
 
+    def copy_table(self) -> None:
+        """Puts the table on the clipboard, for a spreadsheet."""
+        copy_lines(self.trials.view.lines())
+        self.copied.emit("The table is on the clipboard.")
+
     def _open_export(self) -> None:
         button = self.trials.export
         self.export.popup(button.mapToGlobal(button.rect().bottomLeft()))
@@ -184,7 +198,6 @@ class LimitPanel(QFrame):
         self.result.use_requested.connect(self.use_requested)
         self.empty.pressed.connect(self.find_wanted)
         self.forecast.toggled.connect(lambda _on: self._show_chart())
-        self.export.copied.connect(self.copied)
         self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:
@@ -208,60 +221,25 @@ class LimitPanel(QFrame):
         return panel
 
 
-def _granularity_box() -> SearchBox:
-    tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
-    box = SearchBox("Multiples of", tip, takes_any=True)
-    box.setValidator(QIntValidator(1, 1_000_000, box))
-    box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
-    box.set_value(str(_GRANULARITIES[0]))
-    return box
-
-
-def _shown(view: StudyView[Limit]) -> tuple[object, ...]:
-    """The parts of a limit that the result and the table show."""
-    sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.answer.sides)
-    return (view.key, view.answer.cap_gib, sides)
-
-
-class LimitExport(ExportMenu):
-    """`asked` carries the path of a file to write, in the format of its ending; `copied` a sentence."""
-
-    copied = Signal(str)
-
-    def __init__(self, table: ResultTable[TrialRow], parent: QWidget) -> None:
-        super().__init__(parent, "limit", LIMIT.formats)
-        self._table = table
-        self.addSeparator()
-        self.addAction("Copy table").triggered.connect(lambda: self.copy())
-
-    def copy(self) -> None:
-        """Puts the table on the clipboard, for a spreadsheet."""
-        copy_lines(self._table.lines())
-        self.copied.emit("The table is on the clipboard.")
-
-
 class MemoryChart(Painted):
     """The engine's chart, as large as the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._content = MemoryContent()
+        self.content = MemoryContent()
         self.setMinimumSize(220, 160)
 
     def show_content(self, content: MemoryContent, description: str) -> None:
         """Shows these trials; `description` is the same in words, for screen readers."""
         self.setAccessibleName(description or "Peak memory by batch size")
-        if content != self._content:
-            self._content = content
+        if content != self.content:
+            self.content = content
             self.update()
 
-    def content(self) -> MemoryContent:
-        return self._content
-
     def drawing(self) -> Drawing:
-        if not self._content.sides:
+        if not self.content.sides:
             return Drawing(0, 0, ())
-        return memory_chart(self._content, (self.width(), self.height()), self.accessibleName())
+        return memory_chart(self.content, (self.width(), self.height()), self.accessibleName())
 
     def sizeHint(self) -> QSize:
         return QSize(680, 480)

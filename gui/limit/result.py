@@ -11,7 +11,7 @@ from engine.limit.driver import DEFAULT_MARGIN
 from engine.limit.result import recommended_batch
 from engine.protocol.trials import Limit, LimitSide
 from engine.words.numbers import NONE, times
-from gui.limit.words import card, proof, recommendation, short_proof
+from gui.limit.trials import card, proof, recommendation, short_proof
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -65,7 +65,7 @@ class ResultPanel(QFrame):
         self._ratio = label("", "answer")
         self._what = label("", "strong")
         self._against = label("", "legend")
-        self._words = label("", "body", wraps=True)
+        self.words = label("", "body", wraps=True)
         self._short = ElidedLabel("", "body")
         self._is_dense = False
         self._rows = QWidget()
@@ -98,10 +98,6 @@ class ResultPanel(QFrame):
         if row >= 0:
             self.margin.setCurrentIndex(row)
 
-    def text(self) -> str:
-        """The answer and its proof, in sentences."""
-        return self._words.text()
-
     def stops(self) -> list[QWidget]:
         """The focusable widgets, in tab order."""
         return [self.margin, *self._rows.findChildren(Button)]
@@ -121,12 +117,12 @@ class ResultPanel(QFrame):
             set_text(self._against, f"{view.best.label} against {view.baseline.label}")
         self._replace_rows(view if has_trials else None)
         self.margin.setVisible(has_trials)
-        set_text(self._words, _text(view) or _NOTHING_YET)
+        set_text(self.words, _text(view) or _NOTHING_YET)
         short = short_proof(view) if self._is_dense and view is not None else ""
         self._short.set_whole_text(short)
-        self._short.setToolTip(plain_tip(self._words.text()))
+        self._short.setToolTip(plain_tip(self.words.text()))
         self._short.setVisible(bool(short))
-        self._words.setVisible(not short)
+        self.words.setVisible(not short)
 
     def _replace_rows(self, view: Limit | None) -> None:
         old, self._rows = self._rows, QWidget()
@@ -167,19 +163,16 @@ class ResultPanel(QFrame):
             button.clicked.connect(lambda: self.use_requested.emit(batch))
             grid.addWidget(button, row, 4)
         if batch != side.largest_batch:
-            grid.addWidget(label(words, "legend"), row + 1, 2, 1, 3, _RIGHT)
+            grid.addWidget(label(words, "legend"), row + 1, 2, 1, 3, Qt.AlignmentFlag.AlignRight)
 
     def _lay_out(self) -> None:
         head = in_row(wide(self._title), self.margin)
         self._large = QWidget()
         beside = in_column(Stretch(1), self._what, self._against, Stretch(1), spacing=2)
         in_row(self._ratio, wide(beside), parent=self._large, spacing=14)
-        parts = (self._large, self._rows, self._words, self._short)
+        parts = (self._large, self._rows, self.words, self._short)
         self._column = in_column(head, *parts, parent=self, margins=(12, 8, 12, 12), spacing=8)
         self._title.setMinimumHeight(28)
-
-
-_RIGHT = Qt.AlignmentFlag.AlignRight
 
 
 def _text(view: Limit | None) -> str:

@@ -37,12 +37,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         follows: bool = True,
     ) -> None:
         super().__init__(
-            experiments,
-            experiments.numerics,
-            panel.show_view,
-            panel.head,
-            parent,
-            follows=follows,
+            experiments, experiments.numerics, panel.show_view, panel.head, parent, follows=follows
         )
         self._setup, self._panel = setup, panel
         self._numerics = experiments.numerics

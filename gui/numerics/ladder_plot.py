@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QSize
 from PySide6.QtGui import QColor, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsPolygonItem
 
-from engine.drawing.smoothing import Values
+from engine.drawing.curve_chart import Values
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.numerics import Ladder, Losses, Rung
 from engine.words.numbers import number

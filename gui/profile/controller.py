@@ -30,14 +30,8 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         *,
         follows: bool = True,
     ) -> None:
-        head = panel.head
         super().__init__(
-            experiments,
-            experiments.profiles,
-            panel.show_view,
-            head,
-            parent,
-            follows=follows,
+            experiments, experiments.profiles, panel.show_view, panel.head, parent, follows=follows
         )
         self._profiles = experiments.profiles
         if follows:

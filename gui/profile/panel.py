@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QStackedLayout, QWidget
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QAction, QDesktopServices
+from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 
-from engine.compare.energy import step_energy_text
+from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
@@ -16,75 +17,69 @@ from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
 from engine.protocol.profile import StepPart, StepProfile
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profiles import Profiles
 from engine.words.names import dataset_words, listed
-from engine.words.numbers import date_text, number, share_text
-from gui.profile.bars_view import BarsView
-from gui.profile.export import offer_viewer
-from gui.profile.roofline_view import RooflineView
+from engine.words.numbers import number, share_text
+from gui.profile.pictures import BarsView, RooflineView
 from gui.profile.rows_view import RowsView
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyHead
+from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
 from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
 
-_WORDS = AdviceWords(
-    question="What would make a step shorter?",
-    hint="Advice comes with the profile of a step, together with the figures that it rests on.",
-    action="Profile",
-    tooltip="Profile some steps of what the form describes",
-    none="Advice is given only where figures support it, and none do here.",
-)
+_VIEWER = "https://ui.perfetto.dev"
+TRACE_WRITTEN = "Open it at ui.perfetto.dev, or at chrome://tracing."
 
 
 class ProfileAdvice(AdviceView):
     """Shows the advice on profiles."""
 
     def __init__(self) -> None:
-        super().__init__(_WORDS)
+        super().__init__(
+            AdviceWords(
+                question="What would make a step shorter?",
+                hint="Advice comes with the profile of a step, together with the figures that it rests on.",
+                action="Profile",
+                tooltip="Profile some steps of what the form describes",
+                none="Advice is given only where figures support it, and none do here.",
+            )
+        )
 
     def show_profiles(self, profiles: Profiles | None) -> None:
         """Shows the advice for all sides; None for the empty state."""
         self.show_advice(None if profiles is None or not profiles.measured() else advice_by_side(profiles))
 
 
-_NOTHING_YET = (
-    "Where does a step's time go, and what would make it shorter?",
-    "A profile records some steps of what the form describes, after warm-up: matrix work, memory, copies, "
-    "the optimizer, and what the device waits for, in each precision side by side.",
-    "Profile",
-    "Profiles the form's experiments, FP32 first",
-)
-_AWAITED = "The first profile is shown as soon as it is there."
-
-
 _View = BarsView | RowsView | RooflineView | ProfileAdvice
 
 
-class ProfilePanel(QFrame):
+class ProfilePanel(StudyPage[StudyView[Profiles]]):
     """Shows profiles side by side.
 
     `profile_wanted` asks for those of what the form describes, `again` for the same once more;
-    `changes_wanted` carries Changes for the form, `guide_wanted` a page of the guide.
+    `changes_wanted` carries Changes for the form.
     """
 
     profile_wanted = Signal()
     changes_wanted = Signal(object)
-    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self._view: StudyView[Profiles] | None = None
+        self.again = Button("Profile again", "strip", "Profile the same once more; this profile is kept")
+        super().__init__(StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again), parent)
         self._shown: Profiles | None = None
         self._stale: set[str] = set()
-        self.again = Button("Profile again", "strip", "Profile the same once more; this profile is kept")
-        self.head = StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again)
-        self._traces = offer_viewer(self.head.export)
-        self.empty = EmptyState(*_NOTHING_YET, is_solid=True)
+        self._traces = self._offer_viewer()
+        self.empty = EmptyState(
+            "Where does a step's time go, and what would make it shorter?",
+            "A profile records some steps of what the form describes, after warm-up: matrix work, memory, "
+            "copies, the optimizer, and what the device waits for, in each precision side by side.",
+            "Profile",
+            "Profiles the form's experiments, FP32 first",
+            is_solid=True,
+        )
         self.failures = wrapped("", "problem")
         self.answer = ProfileAnswer()
         self.notes = ElidedLabel("", "hint")
@@ -105,7 +100,12 @@ class ProfilePanel(QFrame):
                 ViewTab("advice", "Advice", "advice", self.advice),
             ),
         )
-        self._lay_out()
+        self._content = QWidget()
+        parts = (self.failures, self.answer.large, wide(self.tabs), self.notes)
+        in_column(*parts, parent=self._content, spacing=8)
+        self._awaited = label("The first profile is shown as soon as it is there.", "empty")
+        self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.lay_out(self.empty, self._awaited, self._content)
         self._connect()
         self.show_view(None)
 
@@ -113,24 +113,20 @@ class ProfilePanel(QFrame):
         """Shows the profiles known so far; None for the empty state."""
         self._view = view
         profiles = None if view is None else view.answer
-        if view is None:
-            self.head.show_view(None, "", 0.0, None, is_known=False)
-        else:
-            note = progress(view) if view.is_unfinished else facts(view)
-            precision, is_known = view.study.experiments[view.study.place].precision, view.answer.is_known
-            self.head.show_view(view, note, view.progress, precision, is_known=is_known)
         self.again.setVisible(view is not None and not view.is_unfinished)
-        page: QWidget = self.empty
-        if view is not None:
-            page = self._content if view.study.is_known or not view.is_unfinished else self._awaited
-        self._pages.setCurrentWidget(page)
+        if view is None:
+            self.head.show_view(None)
+            self._pages.setCurrentWidget(self.empty)
+        else:
+            precision = view.study.experiments[view.study.place].precision
+            is_known = view.answer.is_known
+            self.head.show_view(view, note(view), view.progress, precision, is_known=is_known)
+            shows = view.study.is_known or not view.is_unfinished
+            self._pages.setCurrentWidget(self._content if shows else self._awaited)
         if profiles != self._shown:
             # the worker's phase changes often: nothing is filled again for it
             self._shown = profiles
             self._show_profiles(profiles)
-
-    def view(self) -> StudyView[Profiles] | None:
-        return self._view
 
     def state(self) -> dict[str, Any]:
         """The remembered state, as plain JSON values."""
@@ -160,13 +156,24 @@ class ProfilePanel(QFrame):
             self._stale.remove(name)
             self._views[name].show_profiles(self._shown)
 
+    def _offer_viewer(self) -> QAction:
+        # the menu's action for the traces is its last
+        menu = self.head.export
+        menu.setToolTipsVisible(True)
+        traces = menu.actions()[-1]
+        traces.setToolTip("Every kernel and operation of the recorded steps, a file for each side")
+        open_viewer = menu.addAction("Open Perfetto, which shows traces")
+        open_viewer.setToolTip("ui.perfetto.dev: your browser reads the trace, which is sent nowhere")
+        open_viewer.triggered.connect(lambda: QDesktopServices.openUrl(QUrl(_VIEWER)))
+        return traces
+
     def _connect(self) -> None:
         self.empty.pressed.connect(self.profile_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
         self.bars.part_chosen.connect(self._show_kernels)
         for view in self._views.values():
             view.wanted.connect(self.profile_wanted)
-        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit(ENERGY_PAGE))
+        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("energy"))
         for teller in (self.answer, self.advice):
             teller.changes_wanted.connect(self.changes_wanted)
         self.tabs.guide_wanted.connect(self.guide_wanted)
@@ -175,21 +182,6 @@ class ProfilePanel(QFrame):
         self.rows.open_table("kernels")
         self.rows.show_part(part)
         self.tabs.open("rows")
-
-    def _lay_out(self) -> None:
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
-        self._pages = QStackedLayout()
-        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
-        parts = (self.failures, self.answer.large, wide(self.tabs), self.notes)
-        self._content = QWidget()
-        in_column(*parts, parent=self._content, spacing=8)
-        self._awaited = label(_AWAITED, "empty")
-        self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        # its first page is shown at once, and would be a window of its own before it has its place
-        for page in (self.empty, self._awaited, self._content):
-            self._pages.addWidget(page)
-        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
     def _step(self) -> QScrollArea:
         """The sides' answers above their bars, which scroll together."""
@@ -200,10 +192,6 @@ class ProfilePanel(QFrame):
         area.setAccessibleName("Step")
         area.setWidget(page)
         return area
-
-
-ENERGY_PAGE = "energy"
-_GAP = 4
 
 
 class ProfileAnswer(QWidget):
@@ -267,10 +255,10 @@ class ProfileAnswer(QWidget):
             sentences = (gained, verdict.sentence, verdict.next_step if helps else "")
             words = " ".join(sentence for sentence in sentences if sentence and sentence != told)
             self._texts.append(f"{name}: {words}")
-            row = 3 * place
-            grid.addWidget(_name(name, side), row, 0, top)
-            beside = wrapped(words, "body")
+            row, holder, beside = 3 * place, QWidget(), wrapped(words, "body")
+            in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
             beside.setAlignment(top)
+            grid.addWidget(holder, row, 0, top)
             grid.addWidget(beside, row, 1)
             if helps and verdict.changes:
                 grid.addWidget(self._button(verdict), row, 2, top)
@@ -278,7 +266,7 @@ class ProfileAnswer(QWidget):
                 below = wrapped(shown, "hint")
                 below.setToolTip(plain_tip(figures_tip(side.profile)))
                 grid.addWidget(below, row + 1, 1, 1, 2)
-            grid.setRowMinimumHeight(row + 2, _GAP)
+            grid.setRowMinimumHeight(row + 2, 4)
         self._column.replaceWidget(self._sides, sides)
         # they may hold the button whose press led here
         self._sides.hide()
@@ -302,26 +290,12 @@ def _is_beside(verdict: Verdict, profiles: Profiles) -> bool:
     )
 
 
-def _name(name: str, side: ProfileSide) -> QWidget:
-    holder = QWidget()
-    in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
-    return holder
-
-
-def facts(view: StudyView[Profiles]) -> str:
-    """The experiments, the device and the date."""
-    when = date_text(view.created)
-    return ", ".join(part for part in (_what(view.answer), view.device_name, when) if part)
-
-
-def progress(view: StudyView[Profiles]) -> str:
-    """The progress, in words."""
-    if view.is_waiting:
-        return "waiting for its turn"
-    names = side_names(view.answer)
+def note(view: StudyView[Profiles]) -> str:
+    """The experiments, the device and the date, or the progress in words."""
+    first, names = view.answer.sides[0].experiment, side_names(view.answer)
     place = f", {view.study.place + 1} of {len(names)}" if len(names) > 1 else ""
-    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
-    return f"{names[view.study.place]}{place}: {view.doing or 'starting a process'}{share}"
+    what = f"{first.model} on {dataset_words(first.dataset)}: {listed(names)}"
+    return state_words(view, what, f"{names[view.study.place]}{place}")
 
 
 def figures(profile: StepProfile) -> str:
@@ -352,8 +326,3 @@ def notes(profiles: Profiles) -> str:
         note if len(names) == len(profiles.sides) else f"{listed(names)}: {note}"
         for note, names in sides.items()
     )
-
-
-def _what(profiles: Profiles) -> str:
-    first = profiles.sides[0].experiment
-    return f"{first.model} on {dataset_words(first.dataset)}: {listed(side_names(profiles))}"

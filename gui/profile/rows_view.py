@@ -16,13 +16,6 @@ from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
 _LEAST_NAME = 180
-_NOTHING_YET = (
-    "Which kernels, operations and modules take a step's time?",
-    "A profile records some steps after the warm-up, and adds up what every kernel, operation and module "
-    "takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
-    "Profile",
-    "Profile some steps of what the form describes",
-)
 _FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has these words."
 _TABLE_TIP = "Kernels are what the device runs, operations launch them, and modules are made of operations"
 _WAITING = "While the device waits it runs nothing."
@@ -33,13 +26,23 @@ class RowsView(OfferedView):
     """The three tables, of which one is shown. `wanted` asks for a profile."""
 
     def __init__(self) -> None:
-        super().__init__(*_NOTHING_YET)
+        super().__init__(
+            "Which kernels, operations and modules take a step's time?",
+            "A profile records some steps after the warm-up, and adds up what every kernel, operation and "
+            "module takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
+            "Profile",
+            "Profile some steps of what the form describes",
+        )
         self._profiles: Profiles | None = None
-        self._part: StepPart | None = None
+        self.shown_part: StepPart | None = None
+        """The part whose rows are kept, if not all are."""
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
         self.table = ResultTable[SideRow](
-            "Rows", key=lambda row: row.name, about=self._about, found_by=_found_by
+            "Rows",
+            key=lambda row: row.name,
+            about=self._about,
+            found_by=lambda row: " ".join([row.name, *(cell.operation or "" for cell in row.known)]),
         )
         self._page = FilteredTable(self.table, "row", _FILTER_TIP, before=(self.choice,), after=(self.part,))
         self.filter = self._page.filter
@@ -56,12 +59,8 @@ class RowsView(OfferedView):
 
     def show_part(self, part: StepPart | None) -> None:
         """Keeps the rows that belong to a part of the step; None for all rows."""
-        self._part = part
+        self.shown_part = part
         self._show()
-
-    def shown_part(self) -> StepPart | None:
-        """The part whose rows are kept, if not all are."""
-        return self._part
 
     def open_table(self, table: Table) -> None:
         """Shows one of the tables."""
@@ -85,7 +84,7 @@ class RowsView(OfferedView):
         self._page.tell(" ".join([f"The profile has no {noun}s.", *notes]), noun)
 
     def _show_part(self, profile: StepProfile) -> None:
-        part = self._part
+        part = self.shown_part
         words = part_title(part, profile) if part is not None else ""
         self.part.setText(words)
         self.part.setAccessibleName(f"Only {words}")
@@ -134,10 +133,6 @@ def _figure(column: figures.Column, group: Group | None, groups: list[Group]) ->
         look=look,
         group=group if len(groups) > 1 else None,
     )
-
-
-def _found_by(row: SideRow) -> str:
-    return " ".join([row.name, *(cell.operation or "" for cell in row.known)])
 
 
 def _lines(profiles: Profiles, row: SideRow) -> Iterator[str]:

@@ -241,7 +241,7 @@ class ResultsController(QObject):
         self._runs.table.mark(ids | whole)
 
     def _tell_sight(self) -> None:
-        self.comparisons.set_in_sight(self._is_in_sight and self.page.is_comparison)
+        self.comparisons.reader.set_in_sight(self._is_in_sight and self.page.is_comparison)
         self.studies.set_in_sight(self._is_in_sight and not self.page.is_comparison)
 
     def _use_settings(self) -> None:

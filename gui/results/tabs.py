@@ -130,7 +130,7 @@ def add_tabs(
         panel.tabs.addTab(tab, offers[kind].title)
 
     def fill() -> None:
-        comparison, front = panel.comparison(), panel.tabs.currentWidget()
+        comparison, front = panel.comparison, panel.tabs.currentWidget()
         if comparison is not None and isinstance(front, StudyTab):
             front.show_pair(pair_of(comparison, head))
 

@@ -16,8 +16,7 @@ from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export.content import Content, Write, content_of
 from engine.export.files import TakenError
-from engine.export.formats import COMPARISON, Format, and_beside, files_beside
-from engine.export.trackers.mlflow_client import PREFIX
+from engine.export.formats import COMPARISON, MLFLOW, Format, and_beside, files_beside
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.runs import importing
@@ -88,7 +87,7 @@ def _writer(path: Path, form: str | None, theme: ThemeName) -> Write:
     if not chosen.is_race:
         return chosen.write
     # drawing needs libraries that would slow the window's start
-    from engine.export.pictures.animation import race_writer
+    from engine.export.race import race_writer
 
     return race_writer(chosen.suffix, theme)
 
@@ -107,8 +106,7 @@ def _content(store: Store, order: Order) -> Content:
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
     """The tables of a comparison as text. Raises ProblemError."""
     from engine.export.report.report import report_of
-    from engine.export.writers.latex import latex
-    from engine.export.writers.markdown import markdown
+    from engine.export.writers.text import latex, markdown
 
     with Store(store_path) as store:
         known = report_of(_content(store, order))
@@ -118,10 +116,10 @@ def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) ->
 def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
     """Sends runs to a folder or a tracking server; returns a message. Raises ProblemError."""
     # its client takes a second to load
-    from engine.export.trackers.mlflow import log_runs
+    from engine.export.mlflow import log_runs
 
     with Store(store_path) as store:
-        return log_runs(_content(store, order), PREFIX + destination).sentences
+        return log_runs(_content(store, order), MLFLOW + destination).sentences
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:

@@ -62,6 +62,7 @@ class StudyController(QObject, Generic[View]):
         self._ordered, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
+        self.stop_button = head.stop
         head.stop.clicked.connect(self._stop_work)
         head.menu.delete_asked.connect(self._delete)
         head.export.asked.connect(self.export)

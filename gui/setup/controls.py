@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QSizePolicy,
     QStyle,
@@ -71,19 +70,17 @@ Choices = Sequence[tuple[str, str]]
 class NumberEdit(QLineEdit):
     """A number as text, with its unit at the right. It takes any text; the form says what is wrong."""
 
-    edited = Signal(str)
-
     def __init__(self, name: str, tip: str, *, unit: str = "", hint: str = "") -> None:
         super().__init__()
+        self.edited = self.textEdited
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setPlaceholderText(hint)
         self.setTextMargins(FLUSH, 0, 0, 0)
-        self._row = _inner_row(self, right=11)
+        self._row = in_row(Stretch(), parent=self, margins=(11, 0, 11, 0), spacing=0)
         self._unit: QWidget | None = None
         if unit:
             self.put_right(InnerNote(unit))
-        self.textEdited.connect(self.edited)
 
     def put_right(self, widget: QWidget) -> None:
         """Puts a unit or a small button inside the field, at the right."""
@@ -109,17 +106,23 @@ class NumberEdit(QLineEdit):
             self.keep_clear()
 
 
+def link_button(words: str = "", tip: str = "") -> QToolButton:
+    """A small button without a frame, for the inside of a field or its label."""
+    button = QToolButton()
+    button.setText(words)
+    button.setProperty("kind", "link")
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    button.setAccessibleName(words)
+    button.setToolTip(tip)
+    return button
+
+
 class LengthEdit(NumberEdit):
     """How long to train: a number, and a button inside the field to change its unit."""
 
-    unit_toggled = Signal()
-
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip)
-        self.unit_button = QToolButton()
-        self.unit_button.setProperty("kind", "link")
-        self.unit_button.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.unit_button.clicked.connect(self.unit_toggled)
+        self.unit_button = link_button()
         self.put_right(self.unit_button)
 
     def set_unit(self, unit: str) -> None:
@@ -147,18 +150,17 @@ class ChoiceBox(ComboBox):
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._info = InnerNote()
         self._wordings: tuple[str, ...] = ()
-        self._words = ""
-        self._caption = ""
-        self._several = ""
-        _inner_row(self, right=_ARROW_WIDTH).addWidget(self._info)
-        self.set_choices(choices)
+        self._words = self._caption = self._several = ""
+        in_row(Stretch(), self._info, parent=self, margins=(11, 0, _ARROW_WIDTH, 0), spacing=0)
+        if choices:
+            self.set_choices(choices)
         self.currentTextChanged.connect(self._fit_info)
         self.activated.connect(lambda: self.edited.emit(self.value()))
 
     def set_choices(self, choices: Choices) -> None:
         """Offers these (value, text) pairs, and keeps the shown value."""
         kept = self.value()
-        if [(self.itemData(row), self.itemText(row)) for row in range(self.count())] == list(choices):
+        if self.choices() == list(choices):
             return
         self.blockSignals(True)
         self.clear()
@@ -181,7 +183,7 @@ class ChoiceBox(ComboBox):
         self.setCurrentIndex(row)
 
     def choices(self) -> Choices:
-        """The (value, text) pairs that are offered."""
+        """Returns the (value, text) pairs that are offered."""
         return [(str(self.itemData(row) or ""), self.itemText(row)) for row in range(self.count())]
 
     def set_values(self, values: Sequence[str]) -> None:
@@ -242,12 +244,17 @@ class ChoiceBox(ComboBox):
 
 
 _PARTS = "parts"
-_CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
-_CHOICE_TIPS = {
-    PLAIN: "The training loop as guides write it, so that any gain is due to the precision alone.",
-    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part "
-    "that the model or device cannot use is left out, and the run says so.",
-    _PARTS: "Choose which parts of the fast recipe to use, to see what each one gains.",
+_CHOICES = {
+    PLAIN: (
+        "Plain",
+        "The training loop as guides write it, so that any gain is due to the precision alone.",
+    ),
+    FAST: (
+        "Fast",
+        "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part that "
+        "the model or device cannot use is left out, and the run says so.",
+    ),
+    _PARTS: ("Parts", "Choose which parts of the fast recipe to use, to see what each one gains."),
 }
 _PART_WORDS = {
     "channels_last": (
@@ -264,8 +271,6 @@ _PART_WORDS = {
         "Records the whole step as one CUDA graph: the GPU no longer waits for Python to launch it.",
     ),
 }
-
-
 RECIPES: Choices = (
     (PLAIN, "Plain"),
     (FAST, "Fast"),
@@ -292,8 +297,9 @@ class RecipeEdit(QWidget):
         self.several.setToolTip(setting_help("step.recipe"))
         self.several.setProperty("several", "true")
         self.several.hide()
-        self.choice = Segmented(_CHOICES, setting_title("step.recipe"), setting_help("step.recipe"))
-        for key, tip in _CHOICE_TIPS.items():
+        names = tuple((key, name) for key, (name, _) in _CHOICES.items())
+        self.choice = Segmented(names, setting_title("step.recipe"), setting_help("step.recipe"))
+        for key, (_, tip) in _CHOICES.items():
             self.choice.button(key).setToolTip(tip)
         self.choice.changed.connect(self._choose)
         self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
@@ -316,7 +322,7 @@ class RecipeEdit(QWidget):
         self.set_value(recipes[0])
         words = dict(RECIPES)
         is_several = len(recipes) > 1
-        self.several.setText(", ".join(words.get(recipe, recipe) for recipe in recipes) if is_several else "")
+        self.several.setText(", ".join(words.get(recipe, recipe) for recipe in recipes))
         self.several.setCursorPosition(0)
         self.several.setVisible(is_several)
         self.choice.setHidden(is_several)
@@ -344,9 +350,6 @@ class RecipeEdit(QWidget):
         else:
             self._tell(key)
 
-    def _tick(self) -> None:
-        self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
-
     def _tell(self, recipe: str) -> None:
         self._value = recipe
         self._show()
@@ -357,9 +360,7 @@ class RecipeEdit(QWidget):
         box = QCheckBox(words)
         box.setAccessibleName(f"Recipe: {words}")
         box.setToolTip(tip)
-        box.clicked.connect(self._tick)
+        box.clicked.connect(
+            lambda: self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
+        )
         return box
-
-
-def _inner_row(host: QWidget, right: int) -> QHBoxLayout:
-    return in_row(Stretch(), parent=host, margins=(11, 0, right, 0), spacing=0)

@@ -1,12 +1,15 @@
-"""The fields of the setup panel: they show a draft, and report the user's changes."""
+"""The fields of the setup panel: they show a draft, and hand the user's changes to the panel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QToolButton, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget
 from shiboken6 import isValid
 
 from engine.experiment.catalog import ARRAYS
@@ -15,7 +18,7 @@ from engine.experiment.experiment import Precision, setting_help, setting_title
 from engine.experiment.own.code import OWN
 from engine.experiment.presets import Preset
 from gui.setup.check import Outcome, explanation
-from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
+from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit, link_button
 from gui.setup.data import PathEdit
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS, cleaned
@@ -28,6 +31,9 @@ from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
+
+if TYPE_CHECKING:
+    from gui.setup.panel import SetupPanel
 
 _MARGIN = 16
 _REPEAT_WIDTH = 92
@@ -45,10 +51,10 @@ _CHIP_ORDER = (
 class FormArea(QScrollArea):
     """Scrolls the form, which keeps the width of its fields beside the scroll bar."""
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, panel: SetupPanel) -> None:
+        super().__init__(panel)
         # made in its place: a change of parent would style it and all its children again
-        self.form = SetupForm(self.viewport())
+        self.form = SetupForm(panel, self.viewport())
         self.setWidget(self.form)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -65,26 +71,20 @@ class FormArea(QScrollArea):
 
 
 class SetupForm(QWidget):
-    """Only the user's changes emit signals; `show_draft` emits none. `changed` carries what changes it."""
+    """Shows a draft; each change by the user goes to the panel at once."""
 
-    preset_chosen = Signal(str)
-    edited = Signal(str, str)  # dotted key, text
-    changed = Signal(object)  # Callable[[Draft], Draft]
-    unit_toggled = Signal()
-    limit_asked = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
+        self._panel = panel
         self.preset = ChoiceBox("Preset", TIPS["preset"])
         self.model = SearchBox(setting_title("model"), TIPS["model"])
-        self.kept_code = KeptCodeLine()
+        self.kept_code = KeptCodeLine(lambda: panel.picker.use_file())
         self.check = Button("Check", "link", TIPS["check"])
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
         self.path = PathEdit(setting_title("path"), setting_help("path"))
-        self.batch_size = NumberEdit(
-            setting_title("batch_size"), tip_of("batch_size", setting_help("batch_size"))
-        )
-        self.find_max = _link("Find max", "Find the largest batch that fits (Ctrl+M)")
+        about_batch = tip_of("batch_size", setting_help("batch_size"))
+        self.batch_size = NumberEdit(setting_title("batch_size"), about_batch)
+        self.find_max = link_button("Find max", "Find the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", tip_of("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()
@@ -94,36 +94,45 @@ class SetupForm(QWidget):
         self.within = NumberEdit("To within", TIPS["within"], unit="%", hint="any")
         self.hours = NumberEdit("At most", TIPS["hours"], unit="h", hint="no limit")
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
-        self.more = MoreOptions()
+        self.more = MoreOptions(panel)
         self._own: dict[Question, QWidget] = {}
         self._question: Question = "compare"
-        self._chip_note = label("", "hint")
-        self._fields = {
-            "model": Field(setting_title("model"), self.model, below=self.kept_code, link=self.check),
-            "dataset": Field(setting_title("dataset"), self.dataset),
-            "path": Field(setting_title("path"), self.path),
-            "precision": Field(setting_title("precision"), self._make_chips()),
-            "batch_size": Field(setting_title("batch_size"), self.batch_size),
-            "length": Field("Length", self.length),
-            "step.recipe": Field(setting_title("step.recipe"), self.recipe),
-            "repeat": Field("Repeat", self.repeat),
-            "within": Field("To within", self.within),
-            "hours": Field("At most", self.hours),
+        self._chip_note = label("", "hint", wraps=True)
+        model = Field(setting_title("model"), self.model, below=self.kept_code, link=self.check)
+        controls = {
+            "dataset": self.dataset,
+            "path": self.path,
+            "precision": self._make_chips(),
+            "batch_size": self.batch_size,
+            "length": self.length,
+            "step.recipe": self.recipe,
+            "repeat": self.repeat,
+            "within": self.within,
+            "hours": self.hours,
         }
+        own = {"length": "Length", "repeat": "Repeat", "within": "To within", "hours": "At most"}
+        self._fields = {"model": model}
+        for key, control in controls.items():
+            self._fields[key] = Field(own.get(key) or setting_title(key), control)
         self.preset_field = Field("Preset", self.preset)
-        self.values = {
-            key: FieldValues(key, setting_title(key), self._fields[key], choices)
-            for key, choices in (
-                ("model", self.model.choices),
-                ("dataset", self.dataset.choices),
-                ("path", None),
-                ("batch_size", None),
-                ("step.recipe", lambda: RECIPES),
-            )
-        }
-        self.lengths = FieldValues("epochs", "Length", self._fields["length"])
-        self._lay_out()
         self._connect()
+        self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
+        self._column = in_column(
+            self.preset_field,
+            *(self._fields[key] for key in ("model", "dataset", "path", "precision")),
+            self._side_by_side("batch_size", "length"),
+            self._side_by_side("step.recipe", "repeat"),
+            self.recipe.parts,
+            self._side_by_side("within", "hours"),
+            4,
+            divider(),
+            12,
+            self.more,
+            Stretch(),
+            parent=self,
+            margins=(_MARGIN, 0, _MARGIN, 0),
+            spacing=0,
+        )
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
         self.preset.set_choices([(preset.name, preset.title) for preset in presets])
@@ -143,7 +152,7 @@ class SetupForm(QWidget):
         for values in self.values.values():
             values.show(draft)
         self.lengths.show(draft, draft.length_key)
-        self.path.take_file(draft.single.text("dataset") == ARRAYS)
+        self.path.is_file = draft.single.text("dataset") == ARRAYS
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
         self.find_max.setHidden("batch_size" in draft.several)
         self.batch_size.keep_clear()
@@ -166,9 +175,8 @@ class SetupForm(QWidget):
     def show_question(self, question: Question) -> None:
         """Shows the fields that the question needs, and no others."""
         self._question = question
-        absent = QUESTIONS[question].absent
         for key in ("batch_size", "length", "repeat"):
-            self._fields[key].setVisible(key not in absent)
+            self._fields[key].setVisible(key not in QUESTIONS[question].absent)
         for key in ("within", "hours"):
             self._fields[key].setVisible(question == "sweep")
         for asked, options in self._own.items():
@@ -191,7 +199,7 @@ class SetupForm(QWidget):
         self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
 
     def problem(self, key: str) -> str | None:
-        """The problem shown under a setting's field."""
+        """Returns the problem shown under a setting's field."""
         field = self._fields.get("length" if key in ("epochs", "steps") else key)
         return (field or self.more.form.fields[key]).problem()
 
@@ -238,90 +246,66 @@ class SetupForm(QWidget):
             self.chips[precision].clicked.connect(self._tick)
         for precision in _CHIP_ORDER[4:]:
             self.chips[precision].set_small()
-        self._chip_note.setWordWrap(True)
         self._chip_note.hide()
         grid.addWidget(self._chip_note, 3, 0, 1, 2)
         return holder
 
     def _tick(self) -> None:
         ticked = tuple(precision for precision, chip in self.chips.items() if chip.isChecked())
-        self.changed.emit(lambda draft: draft.with_precisions(ticked))
-
-    def _change_length(self, text: str) -> None:
-        self.changed.emit(lambda draft: draft.with_length(draft.length_key, text))
-
-    def _change_plan(self) -> None:
-        within, hours = self.within.text(), self.hours.text()
-        self.changed.emit(lambda draft: draft.with_plan(within, hours))
-
-    def _lay_out(self) -> None:
-        self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
-        self._column = in_column(
-            self.preset_field,
-            *(self._fields[key] for key in ("model", "dataset", "path", "precision")),
-            self._side_by_side("batch_size", "length"),
-            self._side_by_side("step.recipe", "repeat"),
-            self.recipe.parts,
-            self._side_by_side("within", "hours"),
-            4,
-            divider(),
-            12,
-            self.more,
-            Stretch(),
-            parent=self,
-            margins=(_MARGIN, 0, _MARGIN, 0),
-            spacing=0,
-        )
+        self._panel.change(lambda draft: draft.with_precisions(ticked))
 
     def _side_by_side(self, *keys: str) -> QHBoxLayout:
         parts = (Placed(self._fields[key], 1, Qt.AlignmentFlag.AlignTop) for key in keys)
         return in_row(*parts, spacing=12)
 
     def _connect(self) -> None:
-        self.preset.edited.connect(self.preset_chosen)
-        texts: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
-            "dataset": self.dataset,
-            "path": self.path,
-            "batch_size": self.batch_size,
-            "step.recipe": self.recipe,
+        panel = self._panel
+
+        def change_length(text: str) -> None:
+            panel.change(lambda draft: draft.with_length(draft.length_key, text))
+
+        def take_model(text: str) -> None:
+            panel.picker.take(text)
+
+        self.preset.edited.connect(panel.choose_preset)
+        self.model.edited.connect(take_model)
+        self.model.typed.connect(lambda text: panel.picker.take(text, is_typed=True))
+        choices = {
+            "dataset": self.dataset.choices,
+            "path": None,
+            "batch_size": None,
+            "step.recipe": lambda: RECIPES,
         }
-        for key, control in texts.items():
-            control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
-            self.values[key].edited.connect(lambda text, key=key: self.edited.emit(key, text))
-        self.values["model"].edited.connect(self.model.edited)
-        self.find_max.clicked.connect(self.limit_asked)
-        self.length.edited.connect(self._change_length)
-        self.lengths.edited.connect(self._change_length)
-        self.repeat.edited.connect(lambda text: self.changed.emit(lambda draft: draft.with_repeats(text)))
-        for edit in (self.within, self.hours):
-            edit.edited.connect(self._change_plan)
-        self.length.unit_toggled.connect(self.unit_toggled)
-        self.more.edited.connect(self.edited)
-        self.more.name_edited.connect(lambda text: self.changed.emit(lambda draft: draft.with_name(text)))
-
-
-def _link(words: str, tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(words)
-    button.setProperty("kind", "link")
-    button.setCursor(Qt.CursorShape.PointingHandCursor)
-    button.setAccessibleName(words)
-    button.setToolTip(tip)
-    return button
+        self.values = {
+            "model": FieldValues(
+                "model", setting_title("model"), self._fields["model"], take_model, self.model.choices
+            )
+        }
+        for key, offered in choices.items():
+            edit, field = partial(panel.set_text, key), self._fields[key]
+            assert isinstance(field.control, NumberEdit | ChoiceBox | RecipeEdit)
+            field.control.edited.connect(edit)
+            self.values[key] = FieldValues(key, setting_title(key), field, edit, offered)
+        self.lengths = FieldValues("epochs", "Length", self._fields["length"], change_length)
+        self.length.edited.connect(change_length)
+        self.length.unit_button.clicked.connect(panel.convert_length)
+        self.find_max.clicked.connect(lambda: panel.order("limit"))
+        self.repeat.edited.connect(lambda text: panel.change(lambda draft: replace(draft, repeats=text)))
+        self.within.edited.connect(
+            lambda text: panel.change(lambda draft: replace(draft, within_percent=text))
+        )
+        self.hours.edited.connect(lambda text: panel.change(lambda draft: replace(draft, most_hours=text)))
 
 
 class KeptCodeLine(QWidget):
-    """Hidden while there is nothing to say. `file_wanted` asks for the code on disk."""
+    """Says whose code the draft keeps, and offers that on disk; hidden where they do not differ."""
 
-    file_wanted = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, use_file: Callable[[], object]) -> None:
         super().__init__()
-        self._text = label("", "hint")
-        self._text.setWordWrap(True)
-        button = Button("Use the file", "link", "Take the code that is on disk now")
-        button.clicked.connect(self.file_wanted)
-        in_row(wide(self._text), button, parent=self, spacing=8)
+        self._text = label("", "hint", wraps=True)
+        self.button = Button("Use the file", "link", "Take the code that is on disk now")
+        self.button.clicked.connect(lambda: use_file())
+        in_row(wide(self._text), self.button, parent=self, spacing=8)
         self.hide()
 
     def show_kept(self, draft: Draft, *, differs: bool) -> None:
@@ -331,5 +315,5 @@ class KeptCodeLine(QWidget):
         self.setVisible(code is not None)
 
     def text(self) -> str:
-        """The sentence; empty while hidden."""
+        """Returns the sentence; empty while hidden."""
         return self._text.text()

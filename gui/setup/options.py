@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -29,6 +31,9 @@ from gui.theme.theme import theme
 from gui.widgets import Field, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.shortcuts import tab_after
+
+if TYPE_CHECKING:
+    from gui.setup.panel import SetupPanel
 
 _INDENT = 20
 
@@ -117,22 +122,19 @@ def _short(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyType({
 class OptionsForm(QWidget):
     """Fields in groups of two columns; settings that do not apply are left out."""
 
-    edited = Signal(str, str)  # dotted key, text
-    name_edited = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
+        self._panel = panel
         self.fields: dict[str, Field] = {}
         self.values: dict[str, FieldValues] = {}
-        self._grids: list[tuple[Group, QGridLayout]] = []
-        self._headings: dict[Group, QLabel] = {}
+        self._grids: dict[Group, tuple[QGridLayout, QLabel]] = {}
         self._shown: dict[Group, list[Setting]] = {}
         layout = in_column(parent=self, spacing=0)
         for group in GROUPS:
             layout.addLayout(self._make_grid(group))
         self.name = NumberEdit("Name", TIPS["name"], hint="numbered")
         self.name.setMaxLength(200)
-        self.name.edited.connect(self.name_edited)
+        self.name.edited.connect(lambda name: panel.change(lambda draft: replace(draft, name=name)))
         layout.addWidget(Field("Name", self.name))
 
     def control(self, key: str) -> NumberEdit | ChoiceBox:
@@ -151,8 +153,8 @@ class OptionsForm(QWidget):
         for values in self.values.values():
             values.show(draft)
         self.name.set_value(draft.name)
-        for group, grid in self._grids:
-            self._arrange(group, grid, draft, catalog)
+        for group in self._grids:
+            self._arrange(group, draft, catalog)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
         """Shows each problem under its field."""
@@ -166,7 +168,7 @@ class OptionsForm(QWidget):
         grid.setVerticalSpacing(0)
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 1)
-        heading = self._headings[group] = label(group.value, "value")
+        heading = label(group.value, "value")
         heading.setFixedHeight(28)
         heading.setAlignment(Qt.AlignmentFlag.AlignTop)
         grid.addWidget(heading, 0, 0, 1, 2)
@@ -175,9 +177,9 @@ class OptionsForm(QWidget):
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
             self.fields[option.key] = field
             choices = field.control.choices if isinstance(field.control, ChoiceBox) else None
-            values = self.values[option.key] = FieldValues(option.key, option.title, field, choices)
-            values.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
-        self._grids.append((group, grid))
+            edit = partial(self._panel.set_text, option.key)
+            self.values[option.key] = FieldValues(option.key, option.title, field, edit, choices)
+        self._grids[group] = grid, heading
         return grid
 
     def _make_control(self, option: Setting) -> NumberEdit | ChoiceBox:
@@ -187,17 +189,19 @@ class OptionsForm(QWidget):
         else:
             tip = tip_of(option.key, option.about)
             control = NumberEdit(option.title, tip, unit=option.unit, hint=option.hint)
-        control.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
+        control.edited.connect(partial(self._panel.set_text, option.key))
         return control
 
-    def _arrange(self, group: Group, grid: QGridLayout, draft: Draft, catalog: Catalog | None) -> None:
+    def _arrange(self, group: Group, draft: Draft, catalog: Catalog | None) -> None:
         wanted = [option for option in GROUPS[group] if draft.applies(option.key, catalog)]
         if wanted == self._shown.get(group):
             return
         self._shown[group] = wanted
+        grid, heading = self._grids[group]
+        heading.setVisible(bool(wanted))
         for option in GROUPS[group]:
             grid.removeWidget(self.fields[option.key])
-        self._headings[group].setVisible(bool(wanted))
+            self.fields[option.key].setVisible(option in wanted)
         place = 2
         for option in wanted:
             # a text fills a row
@@ -206,18 +210,14 @@ class OptionsForm(QWidget):
             field = self.fields[option.key]
             grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)
             place += span
-        for option in GROUPS[group]:
-            self.fields[option.key].setVisible(option in wanted)
 
 
 class MoreOptions(QWidget):
     """A heading that unfolds the options; folded, three lines sum them up."""
 
-    edited = Signal(str, str)  # dotted key, text
-    name_edited = Signal(str)
-
-    def __init__(self) -> None:
+    def __init__(self, panel: SetupPanel) -> None:
         super().__init__()
+        self._panel = panel
         self._shown: tuple[Draft, Catalog | None] | None = None
         self._sentences: Mapping[str, str] = {}
         self._head = Expander(
@@ -227,15 +227,15 @@ class MoreOptions(QWidget):
         self._note = label("", "note")
         self._summary = QWidget()
         self._lines = [label("", "hint") for _ in range(SUMMARY_LINES)]
-        self._lay_out()
+        in_column(*self._lines, parent=self._summary, margins=(20, 0, 0, 0), spacing=4)
+        row = in_row(wide(self._head), self._note)
+        self._column = in_column(row, self._summary, parent=self, margins=(0, 0, 0, 12), spacing=8)
 
     @cached_property
     def form(self) -> OptionsForm:
         """Made when the options are first unfolded: its fifty fields would slow the window's start."""
-        form = OptionsForm(self)
+        form = OptionsForm(self._panel, self)
         form.hide()
-        form.edited.connect(self.edited)
-        form.name_edited.connect(self.name_edited)
         if self._shown is not None:
             form.show_draft(*self._shown)
         form.show_problems(self._sentences)
@@ -279,8 +279,3 @@ class MoreOptions(QWidget):
             self.form.show_problems(sentences)
         if (sentences.keys() & OPTIONS.keys()) - known:
             self.set_open(True)
-
-    def _lay_out(self) -> None:
-        row = in_row(wide(self._head), self._note)
-        in_column(*self._lines, parent=self._summary, margins=(20, 0, 0, 0), spacing=4)
-        self._column = in_column(row, self._summary, parent=self, margins=(0, 0, 0, 12), spacing=8)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import cast
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -47,42 +49,32 @@ def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
 
 
 class QuestionBox(QAbstractButton):
-    """Shows the question that is asked; a click, Space, Enter or an arrow key opens the list.
+    """Shows the question that is asked; a click, Space, Enter or an arrow key opens the list to `ask` one."""
 
-    `chosen` carries the question that the user picked.
-    """
-
-    chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, ask: Callable[[Question], object], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._question: Question = "compare"
-        self._list: QuestionList | None = None
+        self.ask = ask
+        self.question: Question = "compare"
         self.setFixedHeight(_BOX_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setToolTip("What do you want to know? The question decides what the form asks for")
         self.clicked.connect(lambda: self.list.toggle())
         theme().changed.connect(self.update)
         self.set_question("compare")
 
-    @property
+    @cached_property
     def list(self) -> QuestionList:
         """The list of questions, made when it is first opened."""
-        if self._list is None:
-            self._list = QuestionList(self)
-            self._list.chosen.connect(self.chosen)
-            self._list.toggled.connect(self.update)
-        return self._list
-
-    @property
-    def question(self) -> Question:
-        return self._question
+        questions = QuestionList(self)
+        questions.toggled.connect(self.update)
+        return questions
 
     def set_question(self, question: Question) -> None:
-        """Shows a question, without emitting `chosen`."""
-        self._question = question
+        """Shows a question."""
+        self.question = question
         entry = QUESTIONS[question]
         self.setAccessibleName(f"What do you want to know? {entry.title}")
         self.setAccessibleDescription(entry.about)
@@ -100,32 +92,18 @@ class QuestionBox(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         palette, painter = theme().palette, QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        is_open = self._list is not None and self._list.is_open
+        is_open = "list" in vars(self) and self.list.is_open
         border = palette.pri if is_open else palette.text3 if self.underMouse() else palette.line2
         painter.setPen(QColor(border))
         painter.setBrush(QColor(palette.field))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
-        _draw(
-            painter,
-            QRectF(self.rect()),
-            QUESTIONS[self._question],
-            "chevron-up" if is_open else "chevron-down",
-        )
+        chevron = "chevron-up" if is_open else "chevron-down"
+        _draw(painter, QRectF(self.rect()), QUESTIONS[self.question], chevron)
         painter.end()
-
-    def enterEvent(self, event: QEvent) -> None:
-        super().enterEvent(event)  # type: ignore[arg-type]
-        self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        super().leaveEvent(event)
-        self.update()
 
 
 class QuestionList(Popover):
     """The six questions below their box."""
-
-    chosen = Signal(str)
 
     def __init__(self, box: QuestionBox) -> None:
         super().__init__(box)
@@ -139,8 +117,8 @@ class QuestionList(Popover):
             item = QListWidgetItem(f"{entry.title}: {entry.about}")
             item.setData(Qt.ItemDataRole.UserRole, question)
             self.rows.addItem(item)
-        self.rows.itemClicked.connect(lambda item: self._choose(item))
-        self.rows.itemActivated.connect(lambda item: self._choose(item))
+        self.rows.itemClicked.connect(self._choose)
+        self.rows.itemActivated.connect(self._choose)
         self.rows.itemEntered.connect(self.rows.setCurrentItem)
         self.setFocusProxy(self.rows)
         in_column(self.rows, parent=self, margins=_MARGIN)
@@ -155,7 +133,7 @@ class QuestionList(Popover):
     def _choose(self, item: QListWidgetItem) -> None:
         if self.is_open:
             self.dismiss()
-            self.chosen.emit(item.data(Qt.ItemDataRole.UserRole))
+            self._box.ask(item.data(Qt.ItemDataRole.UserRole))
 
 
 class _RowDelegate(QStyledItemDelegate):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
@@ -26,6 +26,9 @@ from gui.setup.fields import NONE
 from gui.setup.foot import enable, make_action
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
+
+if TYPE_CHECKING:
+    from gui.setup.panel import SetupPanel
 
 
 def save_preset(
@@ -54,90 +57,69 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
     return layered(*(from_dotted(key, value) for key, value in different.items()))
 
 
-class OwnPresets(QObject):
-    """Saves, renames and deletes the user's presets.
+class OwnPresets:
+    """Saves, renames and deletes the user's presets, from the panel's form."""
 
-    After a change `listed` carries the presets, and `chosen` the draft for the form; `deleted` a sentence,
-    and a function that undoes the deletion.
-    """
+    def __init__(self, panel: SetupPanel) -> None:
+        self._panel = panel
+        self.save_action = make_action(panel, "Save as a preset…", self._save)
+        self.rename_action = make_action(panel, "Rename the preset…", self._rename)
+        self.delete_action = make_action(panel, "Delete the preset", self._delete)
 
-    listed = Signal(object)  # tuple[Preset, ...]
-    chosen = Signal(object)  # Draft
-    deleted = Signal(str, object)  # Callable[[], None]
-    problem_raised = Signal(object)  # Problem
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._window = parent
-        self._draft: Draft | None = None
-        self._presets: Sequence[Preset] = ()
-        self._experiments: Sequence[tuple[str, Experiment]] = ()
-        self._grid: Grid | None = None
-        self.save_action = make_action(parent, "Save as a preset…", self._save)
-        self.rename_action = make_action(parent, "Rename the preset…", self._rename)
-        self.delete_action = make_action(parent, "Delete the preset", self._delete)
-
-    def follow(
-        self,
-        draft: Draft | None,
-        presets: Sequence[Preset],
-        experiments: Sequence[tuple[str, Experiment]],
-        grid: Grid | None,
-        against: str | None,
-    ) -> None:
-        """Takes what would be saved: labelled experiments, or a grid of them; `against` it is a sentence."""
-        self._draft, self._presets, self._experiments, self._grid = draft, presets, experiments, grid
+    def refresh(self, against: str | None) -> None:
+        """Offers what can be done with the panel's draft; `against` saving it is a sentence."""
         enable(self.save_action, against, "Save these settings as your own preset")
+        draft = self._panel.draft
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
 
     def _save(self) -> None:
-        own = [preset.title for preset in self._presets if preset.is_own]
-        saved = self._answer(save_dialog(self._experiments, own, self._window, self._grid))
+        panel, survey = self._panel, self._panel.survey()
+        own = [preset.title for preset in panel.presets if preset.is_own]
+        grid = None if survey is None else survey.grid
+        saved = self._answer(save_dialog(panel.outcome().experiments, own, panel, grid))
         if saved is not None:
             self._show(Draft(saved))
 
     def _rename(self) -> None:
-        if (draft := self._draft) is not None:
-            renamed = self._answer(rename_dialog(draft.preset, self._window))
+        if (draft := self._panel.draft) is not None:
+            renamed = self._answer(rename_dialog(draft.preset, self._panel))
             if renamed is not None:
                 self._show(replace(draft, preset=renamed))
 
     def _delete(self) -> None:
         """Deletes the preset; its settings stay in the form, as changes to the first one."""
-        draft = self._draft
-        if draft is None:
+        if (draft := self._panel.draft) is None:
             return
+
+        def bring_back() -> None:
+            try:
+                restore_own(draft.preset, text)
+            except ProblemError as error:
+                self._panel.act.tell(error.problem)
+            else:
+                self._show(draft)
+
         try:
             text = delete_own(draft.preset)
         except ProblemError as error:
-            self.problem_raised.emit(error.problem)
+            self._panel.act.tell(error.problem)
             return
-        self._show(Draft.from_state(draft.to_state(), self._presets[0], has_gpu=draft.has_gpu))
-        self.deleted.emit(
-            f"Deleted the preset “{draft.preset.title}”.", lambda: self._bring_back(draft, text)
-        )
-
-    def _bring_back(self, draft: Draft, text: str) -> None:
-        try:
-            restore_own(draft.preset, text)
-        except ProblemError as error:
-            self.problem_raised.emit(error.problem)
-            return
-        self._show(draft)
+        self._show(Draft.from_state(draft.to_state(), self._panel.presets[0], has_gpu=draft.has_gpu))
+        self._panel.act.tell_changed(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
     def _show(self, draft: Draft) -> None:
         # the chosen preset must be a listed one, or the form would list it again
-        self.chosen.emit(draft)
-        self.listed.emit(all_presets())
-        self.chosen.emit(draft)
+        self._panel.put(draft)
+        self._panel.set_presets(all_presets())
+        self._panel.put(draft)
 
     def _answer(self, dialog: TitleDialog) -> Preset | None:
         try:
             if dialog.exec() == QDialog.DialogCode.Accepted:
                 return dialog.saved
             if dialog.problem is not None:
-                self.problem_raised.emit(dialog.problem)
+                self._panel.act.tell(dialog.problem)
             return None
         finally:
             dialog.deleteLater()
@@ -172,16 +154,13 @@ class TitleDialog(QDialog):
         self.save_button = Button("Save", "primary", "Save under this title")
         self.save_button.setDefault(True)
         self.save_button.clicked.connect(self._save)
-        self._lay_out(heading, about)
-        self._refresh()
-
-    def _lay_out(self, heading: str, about: str) -> None:
         hint = label(about, "hint")
         hint.setWordWrap(True)
         cancel = Button("Cancel", "secondary", "Change nothing")
         cancel.clicked.connect(self.reject)
         buttons = in_row(Stretch(), cancel, self.save_button, spacing=8)
         in_column(label(heading, "title"), hint, self.field, buttons, parent=self, margins=16, spacing=8)
+        self._refresh()
 
     def _refresh(self) -> None:
         title = self.title.text().strip()

@@ -64,13 +64,8 @@ class Survey:
     estimate: Estimate | None = None
 
     @property
-    def is_sound(self) -> bool:
-        """Whether it can be trained."""
-        return self.grid is not None and not self.problems
-
-    @property
     def left_out(self) -> int:
-        """How many cells are left out."""
+        """The number of cells that are left out."""
         return len(self.fit.why)
 
 
@@ -222,17 +217,14 @@ class Surveyor(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._background = Background(self)
-        self._evidence: Callable[[], Evidence] = Evidence
+        self.evidence: Callable[[], Evidence] = Evidence
+        """Finds forecasts and earlier runs."""
         self._question: Question | None = None
         self._answered: Question | None = None
         self._survey: Survey | None = None
         self._invalid: Mapping[str, Problem] = {}
         self.cells = 0
-        """How many cells the draft has; 0 where it is no sweep."""
-
-    def set_evidence(self, evidence: Callable[[], Evidence]) -> None:
-        """Where forecasts and earlier runs are found."""
-        self._evidence = evidence
+        """The number of cells of the draft; 0 where it is no sweep."""
 
     def follow(
         self,
@@ -244,32 +236,24 @@ class Surveyor(QObject):
     ) -> None:
         """Surveys the draft's grid, if it is a sweep; `outcome` is that of its first values."""
         self.cells = size_of(draft, catalog, len(outcome.experiments))
+        question = None
         if self.cells and catalog is not None:
-            first = check(
-                draft, catalog, file_problem=file_problem, look=look_at_nothing, judges_machine=False
-            )
+            look, problem = look_at_nothing, file_problem
+            first = check(draft, catalog, file_problem=problem, look=look, judges_machine=False)
             self._invalid = first.problems
-            self._ask(Question(draft, catalog, dict(refused)))
-        else:
-            self._ask(None)
+            question = Question(draft, catalog, dict(refused))
+        if question != self._question:
+            self._question = question
+            self.look_again()
 
     def judged(self, outcome: Outcome) -> Outcome:
         """The outcome of the first values, with what is wrong with any of the cells."""
         found = {} if (survey := self.survey()) is None else survey.problems
         return replace(outcome, problems={**found, **self._invalid})
 
-    def unknown(self) -> tuple[Experiment, ...]:
-        """Experiments whose forecasts would tell the memory of cells."""
-        return () if (survey := self.survey()) is None else survey.fit.unknown
-
     def knows_memory(self) -> bool:
-        """Whether the memory of any cell is forecast."""
+        """Returns True if the memory of any cell is forecast."""
         return (survey := self.survey()) is not None and bool(survey.fit.needed_mib)
-
-    def _ask(self, question: Question | None) -> None:
-        if question != self._question:
-            self._question = question
-            self.look_again()
 
     def look_again(self) -> None:
         """Surveys the same grid once more, since more is known."""
@@ -278,7 +262,7 @@ class Surveyor(QObject):
             self._survey = self._answered = None
             return
         self._background.do(
-            partial(self._work, asked, self._evidence()), partial(self._take, asked), self._refuse
+            partial(self._work, asked, self.evidence()), partial(self._take, asked), self._refuse
         )
 
     def survey(self) -> Survey | None:

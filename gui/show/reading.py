@@ -74,7 +74,7 @@ def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
 
 
 def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
-    from engine.race.replay import race_of  # the window's start does without it
+    from engine.race.race import race_of  # the window's start does without it
 
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.curves(run.id).bins() for run in runs}

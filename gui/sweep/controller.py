@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +53,7 @@ class SweepController(StudyController[SweepView]):
         self._setup, self._panel, self._store_path = setup, panel, store_path
         self._sweeps = experiments.sweeps
         super().__init__(
-            experiments,
-            experiments.sweeps,
-            self._show_sweep,
-            panel.head,
-            parent,
-            follows=follows,
+            experiments, experiments.sweeps, self._show_sweep, panel.head, parent, follows=follows
         )
         # an export must not delay what is shown
         self._reading = Background(self)
@@ -94,16 +89,10 @@ class SweepController(StudyController[SweepView]):
         if read.record.id == self._key:
             self._panel.show_results(read.results)
 
-    def _go_on(self) -> None:
-        view = self._panel.view()
-        if view is not None:
-            experiments = (cell.experiment for cell in view.grid.cells)
-            self._enqueue(experiments, lambda: self._sweeps.carry_on(view.key))
-
-    def _repeat(self) -> None:
+    def _order(self, order: Callable[[str], str]) -> None:
+        """Has the sweep that is shown go on, or be made again."""
         if (view := self._panel.view()) is not None:
-            experiments = (cell.experiment for cell in view.grid.cells)
-            self._enqueue(experiments, lambda: self._sweeps.repeat(view.key))
+            self._enqueue((cell.experiment for cell in view.grid.cells), lambda: order(view.key))
 
     def _rename(self) -> None:
         view = self._panel.view()
@@ -115,7 +104,7 @@ class SweepController(StudyController[SweepView]):
                 self._sweeps.rename(view.key, name)
 
     def _compare(self, cells: tuple[int, ...]) -> None:
-        results = self._panel.page.results()
+        results = self._panel.page.results
         if results is None:
             return
         grid = results.grid
@@ -125,7 +114,7 @@ class SweepController(StudyController[SweepView]):
         self.comparison_wanted.emit(tuple(run_ids))
 
     def _use(self, cell: int) -> None:
-        if (results := self._panel.page.results()) is not None:
+        if (results := self._panel.page.results) is not None:
             self._setup.use_settings(results.grid.cells[cell].experiment)
             self.reported.emit(f"The settings of {results.cells[cell].name} are in the form.")
 
@@ -145,9 +134,9 @@ class SweepController(StudyController[SweepView]):
         panel, page = self._panel, self._panel.page
         menu = panel.head.menu
         menu.offer("Rename this sweep…", self._rename)
-        menu.offer("Repeat this sweep", self._repeat)
+        menu.offer("Repeat this sweep", lambda: self._order(self._sweeps.repeat))
         panel.example_wanted.connect(self._fill_in_example)
-        panel.go_on.clicked.connect(self._go_on)
+        panel.go_on.clicked.connect(lambda: self._order(self._sweeps.carry_on))
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)
         page.use_wanted.connect(self._use)

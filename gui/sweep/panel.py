@@ -6,49 +6,41 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.export.formats import SWEEP
 from engine.sweep.results import Results
-from gui.session.study_page import StudyHead
+from gui.session.study_page import StudyHead, StudyPage
 from gui.session.sweeps import SweepView
-from gui.sweep.page import SweepPage
-from gui.sweep.words import fraction_done, state, time_left
-from gui.widgets import Button, EmptyState
+from gui.sweep.cells import CellCard, CellsView, counts, fraction_done, state, time_left
+from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
+from gui.widgets import Button, ElidedLabel, EmptyState, label
+from gui.widgets.answer_page import ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
 
-_NOTHING_YET = (
-    "How do speed, memory and accuracy change with any setting?",
-    "Several values in any field of the form, such as batch sizes 32, 64, 128, make a grid: a sweep trains "
-    "every combination, short pilots first.",
-    "Fill in an example",
-    "Puts three batch sizes around the form's, and both precisions, into the form",
-)
 
-
-class SweepPanel(QFrame):
-    """Shows a sweep.
-
-    `example_wanted` asks to put a small grid into the form, `guide_wanted` for a page of the guide.
-    """
+class SweepPanel(StudyPage[SweepView]):
+    """Shows a sweep. `example_wanted` asks to put a small grid into the form."""
 
     example_wanted = Signal()
-    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self._view: SweepView | None = None
         self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
-        self.head = StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on)
+        super().__init__(StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on), parent)
         self.head.stop.setText("Stop the sweep")
         self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
-        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty = EmptyState(
+            "How do speed, memory and accuracy change with any setting?",
+            "Several values in any field of the form, such as batch sizes 32, 64, 128, make a grid: a sweep "
+            "trains every combination, short pilots first.",
+            "Fill in an example",
+            "Puts three batch sizes around the form's, and both precisions, into the form",
+        )
         self.empty.pressed.connect(self.example_wanted)
         self.page = SweepPage()
-        self.page.guide_wanted.connect(self.guide_wanted)
-        self._lay_out()
+        self.page.tabs.guide_wanted.connect(self.guide_wanted)
+        self.lay_out(self.empty, self.page)
         self.show_view(None)
 
     def show_view(self, view: SweepView | None) -> None:
@@ -65,9 +57,6 @@ class SweepPanel(QFrame):
         self.page.show_results(results)
         self._show_head()
 
-    def view(self) -> SweepView | None:
-        return self._view
-
     def state(self) -> dict[str, Any]:
         """The remembered state, as plain JSON values."""
         return {"tab": self.page.tabs.name()}
@@ -78,22 +67,106 @@ class SweepPanel(QFrame):
             self.page.tabs.open(state["tab"])
 
     def _show_head(self) -> None:
-        view, results = self._view, self.page.results()
+        view, results = self._view, self.page.results
         self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_over)
         if view is None:
-            self.head.show_view(None, "", 0.0, None, is_known=False)
+            self.head.show_view(None)
             return
         self.page.show_time(time_left(view, datetime.now(UTC)))
         self.go_on.setEnabled(not view.is_elsewhere)
         fraction = 0.0 if results is None else fraction_done(results)
         self.head.show_view(view, f"{view.name}: {state(view)}", fraction, None, is_known=results is not None)
 
-    def _lay_out(self) -> None:
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
-        self._pages = QStackedLayout()
-        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
-        # its first page is shown at once, and would be a window of its own before it has its place
-        for page in (self.empty, self.page):
+
+_TITLES = ("Map", "Lines", "Trade-off", "Table")
+_GUIDE = "sweeps"
+
+
+class SweepPage(QWidget):
+    """Shows the results of a sweep in several views, and the card of a cell. The signals carry cells: those
+    that are chosen, or the last chosen.
+
+    `runs_wanted` asks for their runs in Train, `comparison_wanted` to compare them, `use_wanted` puts the
+    cell's settings into the form; `hold_wanted` and `leave_out_wanted` carry a cell and whether to.
+    """
+
+    runs_wanted = Signal(object)  # tuple[str, ...]
+    comparison_wanted = Signal(object)  # tuple[int, ...]
+    use_wanted = Signal(int)
+    hold_wanted = Signal(int, bool)
+    leave_out_wanted = Signal(int, bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.results: Results | None = None
+        self.chosen: tuple[int, ...] = ()
+        """The cells that are chosen, the last one shown on the card."""
+        self._views: Mapping[str, PictureView | CellsView] = {
+            "map": HeatMapView(),
+            "lines": LinesView(),
+            "scatter": ScatterView(),
+            "table": CellsView(),
+        }
+        self._stale: set[str] = set()
+        self.counts, self.card = ElidedLabel("", "hint"), CellCard()
+        views = zip(self._views.items(), _TITLES, strict=True)
+        tabs = [ViewTab(name, title, _GUIDE, view) for (name, view), title in views]
+        self.tabs = ViewTabs("Views of the sweep", tabs)
+        awaited, content = label("The cells are being read.", "empty"), QWidget()
+        awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        in_column(self.counts, wide(self.tabs), self.card, parent=content, spacing=8)
+        self._pages = QStackedLayout(self)
+        for page in (awaited, content):
             self._pages.addWidget(page)
-        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+        self._connect()
+
+    def show_results(self, results: Results | None) -> None:
+        """Shows the results of a sweep; None while they are read."""
+        self.results = results
+        self._pages.setCurrentIndex(0 if results is None else 1)
+        if results is None:
+            self.choose(())
+            return
+        self._stale = set(self._views)
+        self._fill_tab()
+        self.choose(self.chosen)
+
+    def show_time(self, time_left: str) -> None:
+        """Shows how many cells are done, and when all will be."""
+        known = "" if self.results is None else counts(self.results)
+        self.counts.set_whole_text("  ·  ".join(part for part in (known, time_left) if part))
+
+    def choose(self, cells: tuple[int, ...]) -> None:
+        """Chooses these cells."""
+        self.chosen = cells
+        results = self.results
+        shown = results.cells[cells[-1]] if results is not None and cells else None
+        self.card.show_cell(shown, results, len(cells))
+        for view in self._views.values():
+            view.mark_cells(cells)
+
+    def _fill_tab(self) -> None:
+        """Fills the view in front; the others wait until they are looked at."""
+        name = self.tabs.name()
+        if name in self._stale and self.results is not None:
+            self._stale.remove(name)
+            self._views[name].show_results(self.results)
+            self._views[name].mark_cells(self.chosen)
+
+    def _show_runs(self) -> None:
+        if self.results is not None:
+            self.runs_wanted.emit(self.results.cells[self.chosen[-1]].run_ids)
+
+    def _connect(self) -> None:
+        for view in self._views.values():
+            view.cells_chosen.connect(self.choose)
+        self.tabs.currentChanged.connect(self._fill_tab)
+        card = self.card
+        card.close_button.clicked.connect(lambda: self.choose(()))
+        card.show_runs.clicked.connect(self._show_runs)
+        card.compare.clicked.connect(lambda: self.comparison_wanted.emit(self.chosen))
+        card.use.clicked.connect(lambda: self.use_wanted.emit(self.chosen[-1]))
+        card.hold.clicked.connect(lambda: self.hold_wanted.emit(self.chosen[-1], card.would_hold))
+        card.leave_out.clicked.connect(
+            lambda: self.leave_out_wanted.emit(self.chosen[-1], card.would_leave_out)
+        )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
-from engine.compare.energy import step_energy_text
 from engine.compare.figures import ENERGY
 from engine.compare.sides import Side
+from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy

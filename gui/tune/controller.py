@@ -31,18 +31,12 @@ class TuneController(StudyController[StudyView[Tuning]]):
         *,
         follows: bool = True,
     ) -> None:
-        head = panel.head
         super().__init__(
-            experiments,
-            experiments.tunings,
-            panel.show_view,
-            head,
-            parent,
-            follows=follows,
+            experiments, experiments.tunings, panel.show_view, panel.head, parent, follows=follows
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
-        head.menu.offer("Tune again", self._repeat)
+        panel.head.menu.offer("Tune again", self._repeat)
         if follows:
             setup.take_orders("tune", self.submit, self._refuse)
         panel.go_on.clicked.connect(self._go_on)

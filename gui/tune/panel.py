@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.export.formats import TUNE
@@ -17,10 +17,10 @@ from engine.tune.proof import known_speed
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import Painted
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyHead
+from gui.session.study_page import StudyHead, StudyPage
 from gui.widgets import Button, ComboBox, Field, label
 from gui.widgets.answer_page import AnswerPage, wrapped
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, in_column, in_row
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 
@@ -72,49 +72,41 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
     """The candidates that were tried, the fastest first, with those that failed last."""
     plain = known_speed(tuning.trials, {})
     ranked = ranking(tuning.trials)
-    last = max((one.last_round for one in ranked), default=0)
-    known = [
+    last = max((known.last_round for known in ranked), default=0)
+
+    def state_of(known: Ranked) -> str:
+        if tuning.winner is not None and known.changes == tuning.winner_changes:
+            return "winner"
+        is_in = tuning.winner is None and known.last_round == last
+        return "still in" if is_in else f"out after round {known.last_round}"
+
+    tried = [
         Candidate(
-            one.words,
-            one.last_round,
-            one.speed,
-            None if plain is None else one.speed / plain,
-            _place(one, tuning, last),
+            known.words,
+            known.last_round,
+            known.speed,
+            None if plain is None else known.speed / plain,
+            state_of(known),
         )
-        for one in ranked[:_MOST_SHOWN]
+        for known in ranked[:_MOST_SHOWN]
     ]
-    failed = {trial.words: trial for trial in tuning.trials if trial.problem is not None}
-    return *known, *(
-        Candidate(words, trial.round, None, None, trial.problem.message if trial.problem is not None else "")
-        for words, trial in failed.items()
+    failed = {
+        trial.words: (trial.round, trial.problem) for trial in tuning.trials if trial.problem is not None
+    }
+    return *tried, *(
+        Candidate(words, place, None, None, problem.message) for words, (place, problem) in failed.items()
     )
 
 
-def _place(one: Ranked, tuning: Tuning, last: int) -> str:
-    if tuning.winner is not None and one.changes == tuning.winner_changes:
-        return "winner"
-    is_in = tuning.winner is None and one.last_round == last
-    return "still in" if is_in else f"out after round {one.last_round}"
-
-
-class TunePanel(QFrame):
+class TunePanel(StudyPage[StudyView[Tuning]]):
     """Shows a tuning. `options` are what it may change, which stand in the form."""
 
-    guide_wanted = Signal(str)
-
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self._view: StudyView[Tuning] | None = None
-        self.options = TuneOptions()
-        self.options.guide_wanted.connect(self.guide_wanted)
         self.go_on = Button("Go on", "strip", "Goes on with the tuning", "play")
-        self.head = StudyHead("Tune", "tuning", "trials", TUNE.formats, self.go_on)
-        self.page = TunePage()
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
-        in_column(self.head.problem, wide(self.page), parent=panel, margins=(12, 10, 12, 8), spacing=8)
-        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+        super().__init__(StudyHead("Tune", "tuning", "trials", TUNE.formats, self.go_on), parent)
+        self.options, self.page = TuneOptions(), TunePage()
+        self.options.guide_wanted.connect(self.guide_wanted)
+        self.lay_out(self.page)
         self.show_view(None)
 
     def show_view(self, view: StudyView[Tuning] | None) -> None:
@@ -122,15 +114,12 @@ class TunePanel(QFrame):
         self._view = view
         self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
         if view is None:
-            self.head.show_view(None, "", 0.0, None, is_known=False)
+            self.head.show_view(None)
             self.page.show_empty()
             return
         self.page.show_view(view)
         tuning = view.answer
         self.head.show_view(view, state(view), fraction_done(tuning), None, is_known=bool(tuning.trials))
-
-    def view(self) -> StudyView[Tuning] | None:
-        return self._view
 
     def state(self) -> dict[str, Any]:
         """The remembered choices, as plain JSON values."""
@@ -238,14 +227,6 @@ class Waterfall(Painted):
         return waterfall_drawing(self._tuning, self.width())
 
 
-_NOTHING_YET = (
-    "Which settings train the form's model fastest here?",
-    "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
-    "Tune",
-    "Tunes with the choices above",
-)
-
-
 _COLUMNS: tuple[Column[Candidate], ...] = (
     Column("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
     number_column("Rounds", lambda candidate: candidate.last_round, "{}".format),
@@ -267,7 +248,14 @@ class TunePage(AnswerPage):
     script_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__("Tune", *_NOTHING_YET, is_solid=True)
+        super().__init__(
+            "Tune",
+            "Which settings train the form's model fastest here?",
+            "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
+            "Tune",
+            "Tunes with the choices above",
+            is_solid=True,
+        )
         self._shown: Tuning | None = None
 
     def show_view(self, view: StudyView[Tuning]) -> None:
@@ -283,9 +271,7 @@ class TunePage(AnswerPage):
         bar.setValue(place)
 
     def _parts(self, tuning: Tuning) -> Sequence[Part]:
-        parts: list[Part] = []
-        if tuning.winner is not None:
-            parts.append(self._buttons(tuning))
+        parts: list[Part] = [] if tuning.winner is None else [self._buttons(tuning)]
         if waterfall_steps(tuning):
             parts += [label("What each change gained", "heading"), Waterfall(tuning)]
         if tuning.trials:
@@ -304,6 +290,4 @@ class TunePage(AnswerPage):
         use.clicked.connect(self.use_wanted)
         script.clicked.connect(self.script_wanted)
         compare.clicked.connect(self.comparison_wanted)
-        row = in_row(use, compare, script, spacing=8)
-        row.addStretch(1)
-        return row
+        return in_row(use, compare, script, Stretch(1), spacing=8)

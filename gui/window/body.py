@@ -1,17 +1,17 @@
-"""The window below its top bar: the form at the left where a page has it, and the page in sight."""
+"""The window below its top bar: form and page, files dropped on it, and its one solid button."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSplitter, QStackedWidget, QWidget
 
 from gui.setup.panel import SetupPanel
 from gui.widgets import label
-from gui.widgets.boxes import Placed, in_column, wide
+from gui.widgets.boxes import Placed, in_column
 from gui.widgets.notice import Notice
 from gui.window.top_bar import SIDE_WIDTH
 
@@ -69,42 +69,36 @@ class Body(QSplitter):
         self.notice.keep_free(_CONTROLS if key == "show" else 0)
 
 
-def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
-    """Lays out `holder` with `below` in all the room that `above` leaves."""
-    in_column(above, wide(below), parent=holder, spacing=0)
-
-
 class ModelDrops(QObject):
-    """`dropped` carries the path of a .py file. Other drops are left to others, and so is one of several."""
+    """Opens a .py file that is dragged onto the window; while it is over it, a frame says so.
 
-    dropped = Signal(str)
+    Other drops are left to others, and so is one of several files.
+    """
 
-    def __init__(self, window: QWidget) -> None:
+    def __init__(self, window: QWidget, open_model: Callable[[str], object]) -> None:
         super().__init__(window)
-        self._window = window
+        self._open = open_model
         self.frame = _Frame(window)
         window.setAcceptDrops(True)
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         kind = event.type()
-        if kind in (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop) and isinstance(
-            event, QDropEvent
-        ):
-            path = model_in(event.mimeData())
+        drops = (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop)
+        if kind in drops and isinstance(event, QDropEvent):
+            path = _model_in(event.mimeData())
             self.frame.point_out(path if kind != QEvent.Type.Drop else None)
             if path is not None:
                 event.acceptProposedAction()
                 if kind == QEvent.Type.Drop:
-                    self.dropped.emit(str(path))
+                    self._open(str(path))
                 return True
         elif kind in (QEvent.Type.DragLeave, QEvent.Type.Hide):
             self.frame.point_out(None)
         return super().eventFilter(watched, event)
 
 
-def model_in(data: QMimeData) -> Path | None:
-    """The .py file that is dragged, if nothing else is."""
+def _model_in(data: QMimeData) -> Path | None:
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
     return paths[0] if len(paths) == 1 and paths[0].suffix.lower() == ".py" else None
 
@@ -159,7 +153,7 @@ class Offers(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._setup.foot.set_page_offers(any(solid.isVisible() for solid in self._watched))
+            self._setup.foot.tell(page_offers=any(solid.isVisible() for solid in self._watched))
         return super().eventFilter(watched, event)
 
     def _follow(self) -> None:

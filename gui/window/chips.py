@@ -16,8 +16,7 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
 from engine.words.numbers import duration, memory_text, share_text
-from gui.runs.queue.schedule import Schedule
-from gui.runs.queue.words import KIND_ICONS
+from gui.runs.queue_table import KIND_ICONS, Schedule
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme

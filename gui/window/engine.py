@@ -6,28 +6,22 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
 
 from engine.experiment.problem import Kind
 from engine.installation.installed import Engine, State, engine_here
-from gui.runs.panel import RunsPanel
 from gui.session.background import Background
-from gui.session.experiments import Experiments
-from gui.setup.panel import SetupPanel
-from gui.train.panel import LivePanel
-from gui.widgets.notice import Message, Notice
-from gui.window.top_bar import TopBar
+from gui.widgets.notice import Message
 
 if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
-    from gui.installation.progress import Progress
-    from gui.installation.progress_view import SetupChip
-    from gui.installation.purpose import Purpose
+    from gui.installation.progress import SetupChip
     from gui.installation.setup import EngineSetup, Found, Means
+    from gui.installation.words import Purpose
+    from gui.window.main_window import MainWindow
 
 _IN_PROGRESS = "The engine is being set up."
 _NOT_FINISHED = "Setting up the engine was interrupted."
@@ -37,43 +31,26 @@ _FACTS = {State.ABSENT: "no engine yet", State.BROKEN: "the engine needs a repai
 
 
 class EngineController(QObject):
-    """Shows the page of the engine's installation in Train, in place of runs, while there is no engine.
+    """Shows the page of the engine's installation in place of runs, while there is no engine."""
 
-    `page_wanted` asks to show Train without runs, `train_wanted` to train what the form describes.
-    """
-
-    page_wanted = Signal()
-    train_wanted = Signal()
-
-    def __init__(
-        self,
-        experiments: Experiments,
-        *,
-        setup: SetupPanel,
-        live: LivePanel,
-        runs: RunsPanel,
-        top_bar: TopBar,
-        notice: Notice,
-        parent: QObject,
-        means: Means | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._experiments, self._form, self._live, self._runs = experiments, setup, live, runs
-        self._top_bar, self._notice = top_bar, notice
+    def __init__(self, window: MainWindow, means: Means | None = None) -> None:
+        super().__init__(window)
+        self._window, self._experiments, self._form = window, window.experiments, window.setup
+        self._live, self._device, self._notice = window.live, window.top_bar.device, window.notice
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
         self._means = means
-        experiments.engine_changed.connect(self._take_engine)
-        experiments.problem.connect(self._doubt)
-        experiments.began.connect(lambda _run_id: self._leave_page())
-        setup.foot.engine_wanted.connect(self.show_page)
+        self._experiments.engine_changed.connect(self._take_engine)
+        self._experiments.problem.connect(self._doubt)
+        self._experiments.began.connect(lambda _run_id: self._leave_page())
+        self._form.foot.engine_button.clicked.connect(lambda: self.show_page())
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)
         application.applicationStateChanged.connect(self._look_if_active)
         if not self.engine.is_usable:
-            self._top_bar.device.set_device("No engine yet", ())
-            live.set_instead(self.page)
+            self._device.set_device("No engine yet", ())
+            self._live.set_instead(self.page)
         self._tell_form()
 
     @property
@@ -103,17 +80,17 @@ class EngineController(QObject):
         page = SetupPage(self.installing, self.engine, self._live)
         page.train_wanted.connect(self._train)
         page.left.connect(self._leave_page)
-        page.progress_changed.connect(self._show_progress)
+        page.progress_changed.connect(lambda progress: self._progress_chip.show_progress(progress))
         page.installEventFilter(self)
         return page
 
     @cached_property
     def _progress_chip(self) -> SetupChip:
-        from gui.installation.progress_view import SetupChip
+        from gui.installation.progress import SetupChip
 
         chip = SetupChip()
         chip.clicked.connect(lambda: self.show_page())
-        self._top_bar.add_chip(chip)
+        self._window.top_bar.add_chip(chip)
         return chip
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -128,7 +105,7 @@ class EngineController(QObject):
             self._look_after()
         elif self.engine.state is not State.OWN and not self.page.isVisible():
             self.installing.look()
-            if self.engine.problem is not None and self.engine.state is State.BROKEN:
+            if self.engine.state is State.BROKEN:
                 self._offer_repair(self.engine.problem)
 
     def show_page(self, purpose: Purpose | None = None) -> None:
@@ -136,12 +113,12 @@ class EngineController(QObject):
         if purpose is not None:
             self.page.offer(purpose)
         self._live.set_instead(self.page)
-        self.page_wanted.emit()
+        self._window.in_view.show(())
         self.page.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def repair(self) -> None:
         """Installs anew what is there now, on the page."""
-        from gui.installation.purpose import first_choice
+        from gui.installation.words import first_choice
 
         self.show_page()
         self.installing.start(first_choice(self.engine))
@@ -152,11 +129,11 @@ class EngineController(QObject):
             self._live.set_instead(None)
             self._experiments.start_engine()
 
-    def show_dialog(self, parent: QWidget) -> None:
+    def show_dialog(self) -> None:
         """Opens Help > Engine."""
         from gui.installation.dialog import show_engine_dialog
 
-        show_engine_dialog(parent, self.installing, self.engine, self.show_page)
+        show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
 
     def stop(self) -> None:
         """Ends what is in progress, which keeps what it has fetched: the window closes."""
@@ -175,9 +152,6 @@ class EngineController(QObject):
         if self.engine.is_usable and state["begun"]:
             self._notice.tell(_NOT_FINISHED, _KEPT, "Go on", self.show_page)
 
-    def _show_progress(self, progress: Progress | None) -> None:
-        self._progress_chip.show_progress(progress)
-
     def _begin(self) -> None:
         self._notice.take_back(self._message)
         self._live.set_instead(self.page)
@@ -194,7 +168,7 @@ class EngineController(QObject):
         if not engine.is_usable:
             self._live.set_instead(self.page)
         elif self._experiments.catalog is None:
-            self._top_bar.device.look()
+            self._device.look()
         if "page" in vars(self):
             self.page.show_engine(engine)
 
@@ -208,7 +182,7 @@ class EngineController(QObject):
 
     def _tell_form(self) -> None:
         problem = self.engine.problem
-        self._runs.welcome.show_offers(problem is None)
+        self._window.runs.welcome.show_offers(problem is None)
         if problem is None:
             self._form.set_engine(None)
             return
@@ -223,14 +197,14 @@ class EngineController(QObject):
             from gui.installation.words import card_title
 
             title, fact = card_title(found.hardware), _FACTS[self.engine.state]
-            self._top_bar.device.set_device(title, (fact,), f"{title}: {fact}")
+            self._device.set_device(title, (fact,), f"{title}: {fact}")
 
     def _look_after(self, *, is_doubtful: bool = False) -> None:
-        from gui.installation.upkeep import look_after
+        from gui.installation.setup import look_after
 
         engine = self.engine
         self._background.do(
-            lambda: look_after(engine, is_doubtful=is_doubtful), self._tell_damage, lambda _problem: None
+            lambda: look_after(engine, is_doubtful=is_doubtful), self._offer_repair, lambda _problem: None
         )
 
     def _doubt(self, problem: Problem) -> None:
@@ -238,14 +212,10 @@ class EngineController(QObject):
         if problem.kind is Kind.WORKER_DIED and self.engine.state is State.READY:
             self._look_after(is_doubtful=True)
 
-    def _tell_damage(self, found: Problem | None) -> None:
+    def _offer_repair(self, found: Problem | None) -> None:
         if found is not None:
-            self._offer_repair(found)
-
-    def _offer_repair(self, problem: Problem) -> None:
-        self._message = self._notice.stand(
-            problem.message, "Your runs are not affected.", "Repair", self.repair
-        )
+            safe = "Your runs are not affected."
+            self._message = self._notice.stand(found.message, safe, "Repair", self.repair)
 
     def _train(self) -> None:
         self._live.set_instead(None)
@@ -256,4 +226,4 @@ class EngineController(QObject):
         """Trains, as the page was asked to, once it is known what this machine can do."""
         if self._trains_next and self._experiments.catalog is not None:
             self._trains_next = False
-            self.train_wanted.emit()
+            self._form.run_action.trigger()

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer
 
 from gui.runs.controller import RunsController
-from gui.runs.panel import RunsPanel
-from gui.session.experiments import Experiments
 from gui.train.controller import LiveController
 from gui.train.failure import open_file
-from gui.train.panel import LivePanel
 
 if TYPE_CHECKING:
-    from gui.show.controller import ShowController
+    from gui.window.main_window import MainWindow
 
 
 class RunsInView(QObject):
-    """Follows what trains. `bring_up` shows a page; `shows` are Show's controller, None before it is made."""
+    """Follows what trains, on the window's pages."""
 
-    def __init__(
-        self,
-        live: LivePanel,
-        runs: RunsPanel,
-        experiments: Experiments,
-        table: RunsController,
-        repaint_hz: int | None,
-        *,
-        bring_up: Callable[[str], None],
-        shows: Callable[[], ShowController | None],
-        parent: QObject,
-    ) -> None:
-        super().__init__(parent)
-        self._live, self._runs, self._experiments, self._table = live, runs, experiments, table
-        self._bring_up, self._shows = bring_up, shows
-        self._followed = LiveController(live, experiments, repaint_hz, self)
-        self._followed.progressed.connect(runs.set_progress)
+    def __init__(self, window: MainWindow, table: RunsController, repaint_hz: int | None) -> None:
+        super().__init__(window)
+        self._window, self._table = window, table
+        self._live, self._runs, self._experiments = window.live, window.runs, window.experiments
+        self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
+        self._followed.progressed.connect(self._runs.set_progress)
         self._followed.progressed.connect(self._refresh_shows)
-        live.why_not_profiled = experiments.why_not_profiled
-        live.stop_requested.connect(experiments.stop)
-        live.pause_toggled.connect(experiments.toggle_pause)
-        live.file_wanted.connect(open_file)
-        experiments.pause_asked.connect(live.set_pause_asked)
-        runs.checked_changed.connect(self._followed.set_ticked)
-        runs.resume_requested.connect(self._resume)
-        runs.open_requested.connect(self.open)
-        runs.details_requested.connect(self._open_details)
-        experiments.runs.list_changed.connect(self._show_list)
-        experiments.runs.run_changed.connect(self._show_run)
-        experiments.began.connect(self._begin)
-        experiments.ended.connect(self._end)
+        self._live.why_not_profiled = self._experiments.why_not_profiled
+        self._live.stop_requested.connect(self._experiments.stop)
+        self._live.pause_toggled.connect(self._experiments.toggle_pause)
+        self._live.file_wanted.connect(open_file)
+        self._experiments.pause_asked.connect(self._live.set_pause_asked)
+        self._runs.checked_changed.connect(self._followed.set_ticked)
+        self._runs.resume_requested.connect(self._resume)
+        self._runs.open_requested.connect(self.open)
+        self._runs.details_requested.connect(self._open_details)
+        self._experiments.runs.list_changed.connect(self._show_list)
+        self._experiments.runs.run_changed.connect(self._show_run)
+        self._experiments.began.connect(self._begin)
+        self._experiments.ended.connect(self._end)
 
     @property
     def timer(self) -> QTimer:
@@ -65,18 +50,18 @@ class RunsInView(QObject):
     def open(self, run_id: str) -> None:
         """Shows a run with the others of its comparison."""
         self._followed.show_group(run_id)
-        self._bring_up("compare")
+        self._window.bring_up("compare")
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Shows these runs; none for the empty page."""
         self._followed.show(run_ids)
-        self._bring_up("compare")
+        self._window.bring_up("compare")
 
     def show_submitted(self, run_id: str) -> None:
         """Shows the comparison of a run that was added, unless another one trains."""
         if self._experiments.running is None:
             self._followed.show_group(run_id)
-        self._bring_up("compare")
+        self._window.bring_up("compare")
 
     def _open_details(self, run_id: str) -> None:
         self.open(run_id)
@@ -89,12 +74,12 @@ class RunsInView(QObject):
 
     def _begin(self, run_id: str) -> None:
         self._followed.begin(run_id)
-        if (shows := self._shows()) is not None:
+        if (shows := self._window.shows) is not None:
             shows.set_frame_ms(self._followed.timer.interval())
 
     def _end(self, run_id: str) -> None:
         self._followed.end()
-        shows = self._shows()
+        shows = self._window.shows
         if shows is not None:
             shows.set_frame_ms(None)
         if shows is None or not shows.tells_of(run_id):
@@ -109,5 +94,5 @@ class RunsInView(QObject):
             self._runs.update_run(record)
 
     def _refresh_shows(self) -> None:
-        if (shows := self._shows()) is not None:
+        if (shows := self._window.shows) is not None:
             shows.refresh()

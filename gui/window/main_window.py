@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,31 +19,33 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
-from gui.runs.queue.controller import QueueController
-from gui.runs.queue.schedule import Schedule
+from gui.runs.queue_panel import QueueController
+from gui.runs.queue_table import Schedule
 from gui.session.experiments import Experiments
 from gui.session.items import counted_work
 from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
-from gui.setup.panel import SetupPanel
+from gui.setup.panel import FormActions, SetupPanel
 from gui.setup.question import QUESTIONS, offer
 from gui.setup.survey import Evidence
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
+from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import may_stop
-from gui.widgets.shortcuts import install
-from gui.window.body import Body, ModelDrops, Offers, stack
+from gui.widgets.shortcuts import install, keys_of
+from gui.window.body import Body, ModelDrops, Offers
 from gui.window.chips import DeviceMemory, activity_of, begins_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
 from gui.window.queue_popover import QueuePopover
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import PLACES, TopBar, open_help
+from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
     from gui.installation.setup import Means
+    from gui.show.controller import ShowController
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
 
@@ -82,28 +85,10 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self.engine = EngineController(
-            self.experiments,
-            setup=self.setup,
-            live=self.live,
-            runs=self.runs,
-            top_bar=self.top_bar,
-            notice=self.notice,
-            parent=self,
-            means=means,
-        )
+        self.engine = EngineController(self, means)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
-        self.in_view = RunsInView(
-            self.live,
-            self.runs,
-            self.experiments,
-            self._runs_controller,
-            repaint_hz,
-            bring_up=self._bring_up,
-            shows=lambda: self.others.shows if self._has_others else None,
-            parent=self,
-        )
+        self.in_view = RunsInView(self, self._runs_controller, repaint_hz)
         self._queue_controller = QueueController(
             self.backstage.queue, self.experiments.queue, self.notice, self
         )
@@ -121,51 +106,52 @@ class MainWindow(QMainWindow):
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        self.top_bar = TopBar(holder)
-        self._body = Body(holder)
-        self.notice = self._body.notice
+        self.top_bar = TopBar(
+            BarActions(self.show_page, lambda: self.others.shows.welcome(), self._helps()), holder
+        )
+        self.body = Body(holder)
+        self.notice = self.body.notice
         self.backstage = QueuePopover(self.top_bar.activity)
-        stack(holder, self.top_bar, self._body)
-        self.live = LivePanel(self._body.pages)
-        self.results = ResultsPlace(self._body.pages)
+        in_column(self.top_bar, wide(self.body), parent=holder, spacing=0)
+        self.live = LivePanel(self.body.pages)
+        self.results = ResultsPlace(self.body.pages)
         self.runs = self.results.runs
-        self.setup = SetupPanel(self._body.side, self.experiments.trust.code)
+        actions = FormActions(
+            run=self._run,
+            queue=self._submit,
+            check=lambda experiment: self._checks.check(experiment),
+            show_page=self.show_page,
+            tell=self.tell,
+            tell_changed=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
+        )
+        self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.surveyor.set_evidence(lambda: Evidence(self.experiments.forecasts(), runs.records()))
-        self._body.add("compare", self.live, self.setup)
-        self._body.add("results", self.results, None)
+        self.setup.surveyor.evidence = lambda: Evidence(self.experiments.forecasts(), runs.records())
+        self.body.add("compare", self.live, self.setup)
+        self.body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
-        self._drops = ModelDrops(self)
+        self._drops = ModelDrops(self, self._open_model)
         self._offers = Offers(self.setup, self)
         self._offers.take([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
-        self._quiet = Quiet(self.setup, self._may_look_around, self)
+        self._quiet = Quiet(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
     def others(self) -> OtherPages:
         """The pages other than that of a comparison, made on demand, or after the first paint."""
         from gui.window.pages import OtherPages
 
-        others = OtherPages(
-            self,
-            self._store_path,
-            self.experiments,
-            top_bar=self.top_bar,
-            body=self._body,
-            setup=self.setup,
-            live=self.live,
-            place=self.results,
-        )
-        others.page_wanted.connect(self.show_page)
-        others.experiment_wanted.connect(self._go_to_form)
-        others.problem.connect(self._tell)
-        others.runs_wanted.connect(self.in_view.show)
-        others.engine_wanted.connect(self.engine.show_page)
+        others = OtherPages(self, self._store_path)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
         self._offers.take(others.offers())
         return others
+
+    @property
+    def shows(self) -> ShowController | None:
+        """Show's controller; None before it is made."""
+        return self.others.shows if self._has_others else None
 
     @cached_property
     def _notifications(self) -> Notifications:
@@ -179,27 +165,10 @@ class MainWindow(QMainWindow):
         return "others" in vars(self)
 
     def _connect(self) -> None:
-        self.top_bar.place_chosen.connect(self.show_page)
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
-        self.setup.asked.connect(self.show_page)
-        self.setup.run_action.changed.connect(self._show_offer)
-        self.top_bar.theme_toggled.connect(theme().toggle)
-        self.top_bar.help_chosen.connect(partial(open_help, self))
-        self.top_bar.welcome_requested.connect(lambda: self.others.shows.welcome())
-        self.setup.run_requested.connect(self._submit)
-        self.setup.queue_requested.connect(self._submit)
-        self.setup.own_presets.problem_raised.connect(self._tell)
-        self.setup.picker.problem_raised.connect(self._tell)
-        self._checks.problem.connect(self._tell)
+        self.setup.run_action.changed.connect(lambda: self.live.set_offer(*offer(self.setup.outcome())))
         self.experiments.trust.ask = lambda code: may_run(code, self)
-        self._drops.dropped.connect(self._open_model)
-        for changed in (self.setup.own_presets.deleted, self.setup.changed):
-            changed.connect(lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False))
         self._memory.read.connect(self.top_bar.device.set_usage)
-        self._quiet.ready.connect(self._submit)
-        self.engine.page_wanted.connect(lambda: self.in_view.show(()))
-        self.engine.train_wanted.connect(self.setup.run_action.trigger)
-        self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.live.check_wanted.connect(self.setup.check_action.trigger)
         self.runs.use_settings_requested.connect(self._use_settings)
@@ -208,8 +177,6 @@ class MainWindow(QMainWindow):
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
-
-    def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
@@ -231,7 +198,7 @@ class MainWindow(QMainWindow):
                 "stop": self.experiments.stop,
                 **{key: partial(self.show_page, key) for key, *_ in PLACES},
                 "present": lambda: self.others.shows.present(),
-                "limit": lambda: self.others.find_limit(),
+                "limit": lambda: self.setup.order("limit"),
                 "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
                 "export": lambda: self.others.comparisons.export(),
@@ -239,10 +206,35 @@ class MainWindow(QMainWindow):
                 "waiting": lambda: self.backstage.toggle_page("queue"),
                 "log": lambda: self.backstage.toggle_page("log"),
                 "theme": theme().toggle,
-                "help": partial(open_help, self),
+                "help": self.show_guide,
                 "quit": self.close,
             },
         )
+
+    def _helps(self) -> dict[str, Callable[[], object]]:
+        def show_doctor() -> None:
+            from gui.installation.doctor_page import show_doctor
+
+            show_doctor(self, lambda: not self.experiments.is_idle)
+
+        def show_about() -> None:
+            from gui.help.about import show_about
+
+            show_about(self)
+
+        return {
+            f"Guide\t{keys_of('help')}": self.show_guide,
+            f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
+            "Engine…": lambda: self.engine.show_dialog(),
+            "Doctor": show_doctor,
+            "About Ammeter": show_about,
+        }
+
+    def show_guide(self, page: str | None = None) -> None:
+        """Opens the guide, or a page of it."""
+        from gui.help.dialog import show_help
+
+        show_help(self, page)
 
     def show_page(self, key: str) -> None:
         """Shows a place ("experiment", "results", "show"), or the page of a question, which is asked then.
@@ -250,14 +242,14 @@ class MainWindow(QMainWindow):
         Raises ValueError for an unknown key.
         """
         key = self.setup.question if key == "experiment" else key
-        self._bring_up(key)
+        self.bring_up(key)
         if question := next((question for question in QUESTIONS if question == key), None):
             self.setup.ask(question)
 
-    def _bring_up(self, key: str) -> None:
+    def bring_up(self, key: str) -> None:
         """Shows a page, whatever the form asks."""
         others = self.others if key != "compare" or self._has_others else None
-        self._body.show_page(key)
+        self.body.show_page(key)
         if others is not None:
             others.set_in_sight(key)
         self.top_bar.set_place(self.place)
@@ -265,21 +257,18 @@ class MainWindow(QMainWindow):
     @property
     def page(self) -> str:
         """The page in sight: a question, "results" or "show"."""
-        return self._body.page
+        return self.body.page
 
     @property
     def place(self) -> str:
         """The place in sight: "experiment", "results" or "show"."""
-        return self._body.place
-
-    def _show_offer(self) -> None:
-        self.live.set_offer(*offer(self.setup.outcome()))
+        return self.body.place
 
     def _show_activity(self, schedule: Schedule) -> None:
         run = self.experiments.runs.record(self.experiments.running or "")
         precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
         self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
-        self.setup.foot.set_begins(begins_text(schedule))
+        self.setup.foot.tell(begins=begins_text(schedule))
 
     def import_archive(self, path: Path) -> None:
         """Comes to the front and imports the runs of an archive."""
@@ -346,6 +335,11 @@ class MainWindow(QMainWindow):
     def _may_look_around(self) -> bool:
         return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
 
+    def _run(self, request: Request) -> None:
+        # what is trained at once takes the place of what waits for quiet
+        self._quiet.wait(None)
+        self._submit(request)
+
     def _submit(self, request: Request) -> None:
         if request.grid is not None and request.plan is not None:
             self.others.sweeps.submit(request.title, request.grid, request.plan)
@@ -355,7 +349,7 @@ class MainWindow(QMainWindow):
                 request.title, request.experiments, request.name, request.repeats
             )
         except ProblemError as error:
-            self._tell(error.problem)
+            self.tell(error.problem)
             return
         self.notice.drop()
         self.in_view.show_submitted(run_ids[0])
@@ -376,7 +370,8 @@ class MainWindow(QMainWindow):
         self.show_page("experiment")
         self.setup.picker.open(path)
 
-    def _go_to_form(self) -> None:
+    def go_to_form(self) -> None:
+        """Shows the form, with the focus on its button."""
         self.show_page("experiment")
         self.setup.foot.run_button.setFocus()
 
@@ -389,12 +384,11 @@ class MainWindow(QMainWindow):
             # the page says it, also what was said here of the run before
             self.notice.drop()
         # Show reports on its page how its own runs end
-        elif self.experiments.running is not None or not (
-            self._has_others and self.others.shows.is_measuring
-        ):
-            self._tell(problem)
+        elif self.experiments.running is not None or self.shows is None or not self.shows.is_measuring:
+            self.tell(problem)
 
-    def _tell(self, problem: Problem) -> None:
+    def tell(self, problem: Problem) -> None:
+        """Tells a problem in the notice."""
         self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:
@@ -410,4 +404,4 @@ class MainWindow(QMainWindow):
         states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
-        return kept_parts(self, self._body, self.results, states, self.show_page)
+        return kept_parts(self, self.body, self.results, states, self.show_page)

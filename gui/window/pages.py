@@ -6,29 +6,26 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMainWindow, QPushButton
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QPushButton
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.verdict import Piece, joined
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
-from gui.compare.reading import ComparedRuns, Wanted, read_and_compare
+from gui.compare.reading import ComparedRuns, read_and_compare
 from gui.limit.controller import LimitController
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.profile.controller import ProfileController
-from gui.profile.export import TRACE_WRITTEN
-from gui.profile.panel import ProfilePanel
+from gui.profile.panel import TRACE_WRITTEN, ProfilePanel
 from gui.results.controller import ResultsController
-from gui.results.place import ResultsPlace
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.study_page import StudyController
-from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
@@ -37,40 +34,19 @@ from gui.train.answer import Answer
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
-from gui.window.body import Body
 from gui.window.remembered import HasState, Key
-from gui.window.top_bar import TopBar
+
+if TYPE_CHECKING:
+    from gui.window.main_window import MainWindow
 
 
 class OtherPages(QObject):
-    """Makes the panels in the window's body, and joins their controllers.
+    """Makes the panels in the window's body, and joins their controllers."""
 
-    `page_wanted` carries the page to show; `experiment_wanted` asks for the form; `problem` carries the
-    Problem to report, `runs_wanted` runs to show; `engine_wanted` asks to set up the engine.
-    """
-
-    page_wanted = Signal(str)
-    experiment_wanted = Signal()
-    problem = Signal(object)
-    runs_wanted = Signal(object)  # tuple[str, ...]
-    engine_wanted = Signal()
-
-    def __init__(
-        self,
-        window: QMainWindow,
-        store_path: Path,
-        experiments: Experiments,
-        *,
-        top_bar: TopBar,
-        body: Body,
-        setup: SetupPanel,
-        live: LivePanel,
-        place: ResultsPlace,
-    ) -> None:
+    def __init__(self, window: MainWindow, store_path: Path) -> None:
         super().__init__(window)
-        self._window = window
-        self._experiments = experiments
-        self._setup, self._runs, self._notice = setup, place.runs, body.notice
+        self._window, self._notice = window, window.notice
+        setup, experiments, body = window.setup, window.experiments, window.body
         pages = body.pages
         # the order of Tab is that in which they are made
         self.limit_panel = LimitPanel(pages)
@@ -79,12 +55,16 @@ class OtherPages(QObject):
         self.profile_panel = ProfilePanel(pages)
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
-        body.add("limit", self.limit_panel, setup)
         body.add("show", self.show_panel, None)
-        body.add("numerics", self.numerics_panel, setup)
-        body.add("profile", self.profile_panel, setup)
-        body.add("sweep", self.sweep_panel, setup)
-        body.add("tune", self.tune_panel, setup)
+        panels = {
+            "limit": self.limit_panel,
+            "numerics": self.numerics_panel,
+            "profile": self.profile_panel,
+            "sweep": self.sweep_panel,
+            "tune": self.tune_panel,
+        }
+        for key, panel in panels.items():
+            body.add(key, panel, setup)
         setup.form.put("limit", self.limit_panel.options)
         setup.form.put("numerics", self.numerics_panel.parts_choice)
         setup.form.put("tune", self.tune_panel.options)
@@ -93,18 +73,14 @@ class OtherPages(QObject):
         self.profiles = ProfileController(setup, self.profile_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.fastest = TuneController(setup, self.tune_panel, experiments, self)
-        self.answers = AnswerController(store_path, experiments, live, self)
-        self.results = ResultsController(store_path, setup, place, experiments, self._notice, window)
+        self.answers = AnswerController(store_path, experiments, window.live, self)
+        results = window.results
+        self.results = ResultsController(store_path, setup, results, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
+        parts, show = (window.top_bar, self._notice), self.show_panel
         self.shows = ShowController(
-            store_path,
-            experiments,
-            self.show_panel,
-            self.comparisons,
-            self._notice,
-            window,
-            (top_bar, self._notice),
+            store_path, experiments, show, self.comparisons, self._notice, window, parts
         )
         self._controllers: Mapping[str, StudyController[Any]] = {
             "limit": self.limits,
@@ -113,17 +89,10 @@ class OtherPages(QObject):
             "sweep": self.sweeps,
             "tune": self.fastest,
         }
-        self._stops = {
-            "limit": self.limit_panel.stop,
-            "numerics": self.numerics_panel.head.stop,
-            "profile": self.profile_panel.head.stop,
-            "sweep": self.sweep_panel.head.stop,
-            "tune": self.tune_panel.head.stop,
-        }
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
-        """The pages' remembered states."""
+        """Returns what of the pages is remembered."""
         return {
             Key.LIMIT: self.limit_panel,
             Key.NUMERICS: self.numerics_panel,
@@ -144,13 +113,9 @@ class OtherPages(QObject):
             self._controllers[key].open_newest()
 
     def offers(self) -> tuple[QPushButton, ...]:
-        """The buttons of the empty pages that ask what the form asks."""
+        """Returns the buttons of the empty pages that ask what the form asks."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
         return (*(page.button for page in empty), self.tune_panel.page.offer)
-
-    def find_limit(self) -> None:
-        """Queues the limit of what the form describes."""
-        self._setup.order("limit")
 
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""
@@ -162,44 +127,40 @@ class OtherPages(QObject):
 
     def focus_stop(self, what: str | None) -> None:
         """Puts the focus on the button that stops an order of this kind."""
-        if what in self._stops:
-            self._stops[what].setFocus()
+        if (controller := self._controllers.get(what or "")) is not None:
+            controller.stop_button.setFocus()
 
     def _connect(self) -> None:
+        window, runs, experiments = self._window, self._window.runs, self._window.experiments
         for page, controller in self._controllers.items():
-            controller.page_wanted.connect(partial(self.page_wanted.emit, page))
+            controller.page_wanted.connect(partial(window.show_page, page))
             controller.reported.connect(self._notice.tell)
             controller.written.connect(self._tell_written)
         for teller in (self.sweeps, self.fastest):
             teller.comparison_wanted.connect(self.comparisons.compare)
-        self.sweeps.runs_wanted.connect(self.runs_wanted)
         for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
-            panel.guide_wanted.connect(self._show_guide)
-        self._runs.find_nan_requested.connect(self.numerics.find_nonfinite)
-        self._runs.ranges_requested.connect(self.numerics.show_samples)
-        self._experiments.ended.connect(self._offer_to_find)
-        self._experiments.runs.list_changed.connect(self.comparisons.show_ticked)
-        self.results.wanted.connect(lambda: self.page_wanted.emit("results"))
-        self.results.problem.connect(self.problem)
-        self.results.form_wanted.connect(self.experiment_wanted)
-        self.results.guide_wanted.connect(self._show_guide)
-        self.results.runs_wanted.connect(self.runs_wanted)
-        self.compare.experiment_wanted.connect(self.experiment_wanted)
-        self.shows.offer(self._runs, self.head)
-        self.shows.page_wanted.connect(self.page_wanted)
-        self.shows.experiment_wanted.connect(self.experiment_wanted)
-        self.shows.engine_wanted.connect(self.engine_wanted)
+            panel.guide_wanted.connect(window.show_guide)
+        runs.find_nan_requested.connect(self.numerics.find_nonfinite)
+        runs.ranges_requested.connect(self.numerics.show_samples)
+        experiments.ended.connect(self._offer_to_find)
+        experiments.runs.list_changed.connect(self.comparisons.show_ticked)
+        self.results.wanted.connect(partial(window.show_page, "results"))
+        self.results.problem.connect(window.tell)
+        self.results.form_wanted.connect(window.go_to_form)
+        self.results.guide_wanted.connect(window.show_guide)
+        for source in (self.sweeps, self.results):
+            source.runs_wanted.connect(window.in_view.show)
+        for asker in (self.compare, self.shows):
+            asker.experiment_wanted.connect(window.go_to_form)
+        self.shows.offer(runs, self.head)
+        self.shows.page_wanted.connect(window.show_page)
+        self.shows.engine_wanted.connect(window.engine.show_page)
 
     def _tell_written(self, path: Path) -> None:
         self._notice.tell_written(f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else "")
 
-    def _show_guide(self, page: str) -> None:
-        from gui.help.dialog import show_help
-
-        show_help(self._window, page)
-
     def _offer_to_find(self, run_id: str) -> None:
-        run = self._experiments.runs.record(run_id)
+        run = self._window.experiments.runs.record(run_id)
         if run is None or run.summary is None or self.shows.tells_of(run_id):
             return
         if (step := run.summary.first_nan_step) is not None:
@@ -237,10 +198,9 @@ class AnswerController(QObject):
         runs = self._compared(run_ids)
         if len(runs) < 2:
             return
-        ids, path = tuple(run.id for run in runs), self._store_path
-        wanted, others = Wanted(ids, ids[0], None), self._experiments.runs.records()
+        others = self._experiments.runs.records()
         self._background.do(
-            lambda: read_and_compare(path, wanted, runs, {}, others),
+            partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others),
             lambda compared: self._show(run_ids, compared),
             self._experiments.problem.emit,
         )
@@ -255,7 +215,7 @@ class AnswerController(QObject):
         return finished if all(run.status.is_over for run in runs) else []
 
     def _show(self, run_ids: tuple[str, ...], compared: ComparedRuns) -> None:
-        runs = [self._experiments.runs.record(run_id) for run_id in compared.wanted.run_ids]
+        runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]
         answer = answer_of(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
             self._live.show_answer(run_ids, answer)

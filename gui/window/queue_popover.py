@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QSyntaxHighlighter, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget, QWidget
 
-from gui.runs.queue.panel import QueuePanel
+from gui.runs.queue_panel import QueuePanel
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label

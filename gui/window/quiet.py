@@ -1,10 +1,11 @@
-"""Whether the machine is quiet, with no busy programs, while nothing trains; a run can wait for that."""
+"""Tells above the form's button what keeps the machine busy; a run can wait until it is quiet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from engine.busyness import Watch
 from engine.experiment.problem import Problem
@@ -17,31 +18,28 @@ _LOOKS_THAT_AGREE = 2
 
 
 class Quiet(QObject):
-    """Shows above the form's button what keeps the machine busy; `ready` carries a Request that has waited.
+    """Looks every other second in a thread while `may_look`: a look would disturb a measurement.
 
-    A thread looks every other second while `may_look`: during a run it would disturb the measurement. Two
-    looks in a row must agree, since a program that only starts is no load. Training anything else cancels the
-    waiting request.
+    Two looks in a row must agree, since a program that only starts is no load. `submit` takes a Request that
+    has waited.
     """
 
-    ready = Signal(object)
-    looked = Signal(str)
-
     def __init__(
-        self, setup: SetupPanel, may_look: Callable[[], bool], parent: QObject | None = None
+        self,
+        setup: SetupPanel,
+        may_look: Callable[[], bool],
+        submit: Callable[[Request], object],
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._setup, self._may_look = setup, may_look
+        self._setup, self._may_look, self._submit = setup, may_look, submit
         self._background = Background(self)
         self._timer = QTimer(self, interval=_EVERY_MS)
         self._timer.timeout.connect(self.look)
         self._watch: Watch | None = None
-        self._sentence = ""
         self._was_busy, self._agreeing = False, 0
         self._waiting: Request | None = None
-        self.looked.connect(self.take)
-        setup.foot.wait_pressed.connect(self._toggle)
-        setup.run_requested.connect(lambda _request: self._wait(None))
+        setup.foot.wait_button.clicked.connect(self._toggle)
 
     def start(self) -> None:
         """Starts looking."""
@@ -54,20 +52,22 @@ class Quiet(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a run waits until the machine is quiet."""
+        """True while a run waits until the machine is quiet."""
         return self._waiting is not None
+
+    def wait(self, request: Request | None) -> None:
+        """Has a request wait; None cancels what waits."""
+        self._waiting = request
+        self._setup.foot.tell(is_waiting=self.is_waiting)
 
     def look(self) -> None:
         """Looks, or forgets the last look if it may not."""
         if not self._may_look():
             self._watch, self._agreeing = None, 0
-            self._say("")
-        elif self._watch is None:
-            # some 50 ms, and so in the thread, as a look is
-            self._do(Watch, self._begin)
-        else:
-            device, watch = self._setup.text("device") or "auto", self._watch
-            self._do(lambda: watch.look(device).sentence, self.looked.emit)
+            self._setup.foot.tell(load="")
+        elif not self._background.is_busy:
+            device = self._setup.text("device") or "auto"
+            self._background.do(partial(_look, self._watch, device), self._take_look, self._fail)
 
     def take(self, sentence: str) -> None:
         """Takes the result of a look: a sentence on what keeps the machine busy, or ""."""
@@ -78,35 +78,26 @@ class Quiet(QObject):
         self._was_busy = is_busy
         if self._agreeing < _LOOKS_THAT_AGREE:
             return
-        self._say(sentence)
-        waiting = self._waiting
-        if waiting is not None and not is_busy:
-            self._wait(None)
-            self.ready.emit(waiting)
+        self._setup.foot.tell(load=sentence)
+        if (waiting := self._waiting) is not None and not is_busy:
+            self.wait(None)
+            self._submit(waiting)
 
-    def _begin(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def _do(self, work: Callable[[], object], done: Callable[..., object]) -> None:
-        if not self._background.is_busy:
-            self._background.do(work, done, self._fail)
+    def _take_look(self, seen: tuple[Watch, str | None]) -> None:
+        self._watch, sentence = seen
+        if sentence is not None:
+            self.take(sentence)
 
     def _fail(self, _problem: Problem) -> None:
         # it was logged; a machine that cannot be examined is not called busy
         self._timer.stop()
-        self._wait(None)
-        self._say("")
+        self.wait(None)
+        self._setup.foot.tell(load="")
 
     def _toggle(self) -> None:
-        self._wait(self._setup.request() if self._waiting is None else None)
+        self.wait(None if self.is_waiting else self._setup.request())
 
-    def _wait(self, request: Request | None) -> None:
-        self._waiting = request
-        self._show()
 
-    def _say(self, sentence: str) -> None:
-        self._sentence = sentence
-        self._show()
-
-    def _show(self) -> None:
-        self._setup.foot.show_busy(self._sentence, is_waiting=self.is_waiting)
+def _look(watch: Watch | None, device: str) -> tuple[Watch, str | None]:
+    # making one takes some 50 ms, and it has nothing to tell before the next look
+    return (Watch(), None) if watch is None else (watch, watch.look(device).sentence)

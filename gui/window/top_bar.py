@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
@@ -17,7 +16,6 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.boxes import Stretch, in_row
-from gui.widgets.shortcuts import keys_of
 from gui.window.chips import ActivityChip, DeviceChip
 
 PLACES = (
@@ -38,42 +36,36 @@ class _SideWide(QWidget):
         return QSize(SIDE_WIDTH, super().sizeHint().height())
 
 
+@dataclass(frozen=True)
+class BarActions:
+    """What the bar's buttons do: `show_place` takes a place's key, and `helps` are the entries of Help."""
+
+    show_place: Callable[[str], object]
+    welcome: Callable[[], object]
+    helps: Mapping[str, Callable[[], object]]
+
+
 class TopBar(QFrame):
-    """`place_chosen` carries the key of a place, `help_chosen` that of an entry of Help."""
+    """52 pixels above everything else."""
 
-    place_chosen = Signal(str)
-    welcome_requested = Signal()
-    theme_toggled = Signal()
-    help_chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, actions: BarActions, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._actions = actions
         self.setProperty("surface", "bar")
         self.setFixedHeight(52)
         self._tabs: dict[str, QPushButton] = {}
         self.device, self.activity = DeviceChip(), ActivityChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
-        self._theme_button.clicked.connect(self.theme_toggled)
+        self._theme_button.clicked.connect(theme().toggle)
         self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions")
         self._help_button.clicked.connect(self._open_help)
-        self.help_menu = HelpMenu(self)
-        self.help_menu.chosen.connect(self.help_chosen)
-        self._row = in_row(
-            self._name(),
-            self._make_tabs(),
-            16,
-            Stretch(1),
-            self.activity,
-            8,
-            self.device,
-            12,
-            self._theme_button,
-            4,
-            self._help_button,
-            parent=self,
-            margins=(16, 0, 16, 0),
-            spacing=0,
-        )
+        self.help_menu = QMenu(self)
+        self.help_menu.setAccessibleName("Help")
+        for text, do in actions.helps.items():
+            self.help_menu.addAction(text).triggered.connect(lambda _checked=False, do=do: do())
+        chips = (self.activity, 8, self.device, 12, self._theme_button, 4, self._help_button)
+        parts = (self._name(), self._make_tabs(), 16, Stretch(1), *chips)
+        self._row = in_row(*parts, parent=self, margins=(16, 0, 16, 0), spacing=0)
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -84,7 +76,7 @@ class TopBar(QFrame):
         self._row.insertSpacing(place + 1, 8)
 
     def set_place(self, key: str) -> None:
-        """Shows a place's tab as the current one, without emitting `place_chosen`."""
+        """Shows a place's tab as the current one."""
         self._tabs[key].setChecked(True)
 
     def set_device(self, device: DeviceEntry) -> None:
@@ -118,7 +110,7 @@ class TopBar(QFrame):
         self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
-        self._logo.clicked.connect(self.welcome_requested)
+        self._logo.clicked.connect(lambda: self._actions.welcome())
         self._holder = _SideWide()
         in_row(self._logo, Stretch(1), parent=self._holder)
         return self._holder
@@ -133,7 +125,7 @@ class TopBar(QFrame):
             tab.setToolTip(tooltip)
             tab.setAccessibleName(name)
             tab.setCursor(Qt.CursorShape.PointingHandCursor)
-            tab.clicked.connect(lambda _checked=False, key=key: self.place_chosen.emit(key))
+            tab.clicked.connect(lambda _checked=False, key=key: self._actions.show_place(key))
             group.addButton(tab)
             row.addWidget(tab)
             self._tabs[key] = tab
@@ -148,70 +140,3 @@ class TopBar(QFrame):
         palette = theme().palette
         self._theme_button.set_icon("moon" if palette.is_dark else "sun")
         self._logo.setIcon(icon("logo", palette.text, 24))
-
-
-if TYPE_CHECKING:
-    from gui.window.main_window import MainWindow
-
-_ENTRIES = (
-    ("guide", f"Guide\t{keys_of('help')}"),
-    ("log", f"Log\t{keys_of('log')}"),
-    ("engine", "Engine…"),
-    ("doctor", "Doctor"),
-    ("about", "About Ammeter"),
-)
-
-
-class HelpMenu(QMenu):
-    """`chosen` carries the key of an entry, for `open_help`."""
-
-    chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setAccessibleName("Help")
-        for key, text in _ENTRIES:
-            self.addAction(text).triggered.connect(partial(self._choose, key))
-
-    def _choose(self, key: str, _checked: bool = False) -> None:
-        self.chosen.emit(key)
-
-
-def open_help(window: MainWindow, key: str = "guide") -> None:
-    """Opens an entry of the menu over the window, or brings it to the front. Raises KeyError."""
-    _OPENERS[key](window)
-
-
-def _open_guide(window: MainWindow) -> None:
-    from gui.help.dialog import show_help
-
-    show_help(window)
-
-
-def _open_doctor(window: MainWindow) -> None:
-    from gui.installation.doctor_page import show_doctor
-
-    show_doctor(window, lambda: not window.experiments.is_idle)
-
-
-def _open_about(window: MainWindow) -> None:
-    from gui.help.about import show_about
-
-    show_about(window)
-
-
-def _open_log(window: MainWindow) -> None:
-    window.backstage.show_page("log")
-
-
-def _open_engine(window: MainWindow) -> None:
-    window.engine.show_dialog(window)
-
-
-_OPENERS: Mapping[str, Callable[[MainWindow], None]] = {
-    "guide": _open_guide,
-    "log": _open_log,
-    "engine": _open_engine,
-    "doctor": _open_doctor,
-    "about": _open_about,
-}

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from drawing import EDGE, WIDTH, Drawing
-from engine_pictures import ENGINE_PICTURES
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
 from profile_pictures import PROFILE_PICTURES
@@ -103,18 +102,8 @@ def autocast() -> Drawing:
     drawing = Drawing(218, "What autocast runs in 16 bits, in FP32, and as the data come, on a CUDA card")
     columns = (
         ("in 16 bits", FP16.tint, FP16.color, ("matrix products, linear", "convolutions", "attention")),
-        (
-            "as its input comes",
-            LIGHT.bg2,
-            LIGHT.text2,
-            ("ReLU, GELU", "batch norm", "pooling, dropout"),
-        ),
-        (
-            "in FP32",
-            FP32.tint,
-            FP32.color,
-            ("softmax, sums", "layer norm, group norm", "losses, exp, log"),
-        ),
+        ("as its input comes", LIGHT.bg2, LIGHT.text2, ("ReLU, GELU", "batch norm", "pooling, dropout")),
+        ("in FP32", FP32.tint, FP32.color, ("softmax, sums", "layer norm, group norm", "losses, exp, log")),
     )
     for place, (head, fill, color, what) in enumerate(columns):
         x = EDGE + place * 163
@@ -331,7 +320,6 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     **NUMERICS_PICTURES,
     **PROFILE_PICTURES,
     **SWEEP_PICTURES,
-    **ENGINE_PICTURES,
     **OWN_PICTURES,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PIL import Image
 from PySide6.QtCore import QByteArray, QRectF
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
@@ -31,3 +32,9 @@ def icon_image(size: int) -> QImage:
     QSvgRenderer(QByteArray(icon_svg().encode())).render(painter, QRectF(0, 0, size, size))
     painter.end()
     return image
+
+
+def icon_bitmap(size: int) -> Image.Image:
+    """The program's icon, `size` pixels wide."""
+    image = icon_image(size).convertToFormat(QImage.Format.Format_RGBA8888)
+    return Image.frombytes("RGBA", (size, size), bytes(image.constBits()))

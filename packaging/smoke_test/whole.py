@@ -10,12 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from smoke_test.desktop import Desktop, desktop
-from smoke_test.package import INSTALLED
-from smoke_test.root import USER, Root, mount_root
-from smoke_test.steps import Steps, check, output_of, wait_for
-from smoke_test.wheels import add_program_packages
-from smoke_test.window import Window
+from smoke_test.root import USER, Root, add_program_packages, mount_root
+from smoke_test.steps import INSTALLED, Steps, check, output_of, wait_for
+from smoke_test.window import Desktop, Window, desktop
 from tests.wheel_index import Fault, OfficialIndexes
 
 _ENGINE = Path(f"home/{USER}/.local/share/Ammeter/engine")
@@ -195,7 +192,6 @@ def _version(package: Path) -> str:
 
 
 def _processes_of(root: Root) -> list[int]:
-    """The processes whose program lies in the root's Ammeter."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

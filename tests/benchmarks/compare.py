@@ -23,9 +23,9 @@ from PySide6.QtWidgets import QApplication
 from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.store.store import Store
-from gui.compare.controller import CompareReader
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
+from gui.compare.reading import CompareReader
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.window.app import make_application, run_until

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
 
-from smoke_test.package import INSTALLED, Painted, first_paint  # noqa: E402
+from smoke_test.steps import INSTALLED, Painted, first_paint  # noqa: E402
 
 PACKAGE, CHECKOUT = "the package", "the checkout"
 

@@ -29,11 +29,10 @@ from PySide6.QtWidgets import QApplication
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
-from engine.export.pictures.animation import write_gif, write_webp
+from engine.export.race import write_gif, write_webp
 from engine.protocol.events import Environment, Finished, Samples, Started, Summary
 from engine.protocol.pictures import patterns
-from engine.race.race import Race
-from engine.race.replay import race_of
+from engine.race.race import Race, race_of
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.show.panel import ShowPanel

@@ -26,8 +26,8 @@ from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.results import Results, results_of
-from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
-from gui.sweep.views.picture_view import PictureView
+from gui.sweep.cells import CellsView
+from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
 from gui.window.app import make_application
 
 _SIZE = (1_120, 680)

@@ -19,13 +19,13 @@ from side_by_side import experiment_of, print_heading, print_ratio
 
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.models.build import loss_for
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
 
-def with_telemetry(step: TrainingStep, telemetry: Telemetry, batches: Batches, steps: int) -> None:
+def with_telemetry(step: PlainStep, telemetry: Telemetry, batches: Batches, steps: int) -> None:
     telemetry.begin()
     for _ in range(steps):
         inputs, targets = next(batches)
@@ -41,7 +41,7 @@ def tell(rows: list[Rows]) -> None:
         samples_event(rows, {}).model_dump_json()
 
 
-def without(step: TrainingStep, batches: Batches, steps: int) -> None:
+def without(step: PlainStep, batches: Batches, steps: int) -> None:
     for _ in range(steps):
         inputs, targets = next(batches)
         step([(inputs, targets)])
@@ -62,7 +62,7 @@ def measure(workload: Workload, recipe: str, pairs: int) -> tuple[list[float], l
     )
     batches = itertools.cycle(workload.batches(step.memory_format))
     telemetry = Telemetry(device, step.columns)
-    with cudnn_search(experiment):
+    with cudnn_search(bool(experiment.step.parts)):
         without(step, batches, min(2 * workload.warmup, workload.steps))
         found: tuple[list[float], list[float]] = ([], [])
         for pair in range(pairs):

@@ -33,8 +33,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.race.race import Race
-from engine.race.replay import race_of
+from engine.race.race import Race, race_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher

@@ -51,6 +51,25 @@ def test_what_would_spoil_a_measurement_is_a_reason(seen: Busyness, reasons: tup
     assert seen.sentence == (f"This machine is busy: {'; '.join(reasons)}." if reasons else "")
 
 
+@pytest.mark.parametrize(
+    ("readings", "share"),
+    [
+        (((10.0, 100.0, 1.0), (14.0, 108.0, 3.0)), 2 / 8),
+        # what happens between two spans does not count
+        (((0.0, 0.0, 0.0), (1.0, 4.0, 1.0), (50.0, 60.0, 1.0), (51.0, 64.0, 2.0)), 0.0),
+        # a few ticks of the clock tell nothing
+        (((0.0, 0.0, 0.0), (0.04, 0.05, 0.0)), 0.0),
+    ],
+)
+def test_what_others_took_is_a_share_of_all_cores(monkeypatch, readings, share) -> None:
+    left = list(readings)
+    others = OtherPrograms()
+    monkeypatch.setattr(others, "_read", lambda: left.pop(0))
+    for is_on in (True, False) * (len(readings) // 2):
+        others.count(is_on)
+    assert others.share() == pytest.approx(share)
+
+
 def scripted(monkeypatch: pytest.MonkeyPatch, *looks: dict[int, tuple[str, float, float]]) -> Watch:
     """A watch that sees these processes in turn: by pid a name, processor seconds and bytes."""
     left = [

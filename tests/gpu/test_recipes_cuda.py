@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 from day.waits import WARM, waits_in
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import PhaseName
-from engine.training.measuring.validation import validate
+from engine.training.measuring.speed import validate
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 pytestmark = [
@@ -54,14 +54,14 @@ def pictures(number: int, *, size: int = 32, side: int = 16, classes: int = 10) 
     ]
 
 
-def step_of(recipe: str, *tables: Any, model: nn.Module | None = None) -> TrainingStep:
+def step_of(recipe: str, *tables: Any, model: nn.Module | None = None) -> PlainStep:
     experiment = Experiment.model_validate(layered(STEADY, {"step": {"recipe": recipe}}, *tables))
     if model is None:
         model = build_model("small-cnn", image_size=16, channels=3, num_classes=10, seed=0)
     return build_step(model, cross_entropy, experiment, CARD, is_convolutional=True)
 
 
-def train(step: TrainingStep, groups: list[list[Batch]], rates: list[float] | None = None) -> torch.Tensor:
+def train(step: PlainStep, groups: list[list[Batch]], rates: list[float] | None = None) -> torch.Tensor:
     """Rows of figures (steps, columns), on the CPU."""
     rows = []
     for number, group in enumerate(groups):
@@ -71,7 +71,7 @@ def train(step: TrainingStep, groups: list[list[Batch]], rates: list[float] | No
     return torch.stack(rows).cpu()
 
 
-def column(step: TrainingStep, rows: torch.Tensor, name: str) -> list[float]:
+def column(step: PlainStep, rows: torch.Tensor, name: str) -> list[float]:
     found: list[float] = rows[:, step.columns.index(name)].tolist()
     return found
 
@@ -92,7 +92,7 @@ def test_no_fast_optimizer_waits_for_the_device(optimizer: str) -> None:
     momentum = 0.9 if optimizer == "sgd" else 0.0
     settings = {"precision": "fp16", "optimizer": {"name": optimizer, "momentum": momentum}}
     step = step_of("fused+capture", settings)
-    assert waits_in(step, pictures(5)) == 0 and step.recipe == "fused+capture"
+    assert waits_in(step, pictures(5)) == 0 and step.record.recipe == "fused+capture"
 
 
 def test_the_fast_recipe_is_had_whole_and_says_what_it_does() -> None:
@@ -105,7 +105,7 @@ def test_the_fast_recipe_is_had_whole_and_says_what_it_does() -> None:
         PhaseName.COMPILING, PhaseName.WARMING_UP, PhaseName.WARMING_UP, PhaseName.CAPTURING
     ]  # fmt: skip
     assert phases[4:] == [None, None]
-    assert step.recipe == "fast" and step.left_out == {} and step.take_notes() == []
+    assert step.record.recipe == "fast" and step.record.left_out == {} and step.record.take_notes() == []
     assert step.compile_seconds and step.capture_seconds
 
 
@@ -130,21 +130,21 @@ def test_fast_and_plain_lose_the_same_from_the_same_weights(
             for step, told in zip(steps, rows, strict=True):
                 told.append(step([batches[number % 4]]).cpu())
             align(*steps)
-    assert steps[1].recipe == "fast"
+    assert steps[1].record.recipe == "fast"
     plain, fast = (torch.stack(told) for told in rows)
     for name, tolerance in (("loss", of_loss), ("grad_norm", of_norm)):
         at = steps[0].columns.index(name)
         torch.testing.assert_close(fast[:, at], plain[:, at], rtol=tolerance, atol=0.0)
 
 
-def align(model: TrainingStep, copy: TrainingStep) -> None:
+def align(model: PlainStep, copy: PlainStep) -> None:
     """Gives one step's weights, buffers and optimizer state to another, in the memory that is there."""
     with torch.no_grad():
         for one, other in zip(tensors_of(model), tensors_of(copy), strict=True):
             other.copy_(one)
 
 
-def tensors_of(step: TrainingStep) -> list[torch.Tensor]:
+def tensors_of(step: PlainStep) -> list[torch.Tensor]:
     parameters = list(step.model.parameters())
     state = [step.optimizer.state[parameter] for parameter in parameters]
     return [*parameters, *step.model.buffers(), *(entry[name] for entry in state for name in sorted(entry))]
@@ -179,7 +179,7 @@ def test_odd_groups_schedules_clipping_and_validation_work_under_capture(precisi
         assert seen is not None
         rows.append(train(step, groups[8:], rates[8:]))
         found.append((torch.cat(rows), torch.tensor([seen.loss])))
-        assert step.recipe == name
+        assert step.record.recipe == name
     tolerance = 1e-3 if precision == "fp32" else 2e-2
     torch.testing.assert_close(found[1][0], found[0][0], rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(found[1][1], found[0][1], rtol=tolerance, atol=tolerance)
@@ -231,7 +231,7 @@ def test_an_infinite_gradient_skips_exactly_its_step(
     assert all(torch.isfinite(value).all() for value in values_of(step))
 
 
-def values_of(step: TrainingStep) -> list[torch.Tensor]:
+def values_of(step: PlainStep) -> list[torch.Tensor]:
     """Parameters and the optimizer's state."""
     state = [value for entry in step.optimizer.state.values() for value in entry.values()]
     return [tensor.detach().clone() for tensor in (*step.model.parameters(), *state)]
@@ -256,8 +256,8 @@ def test_a_model_that_cannot_be_captured_trains_on_as_if_it_had_never_been_tried
         torch.manual_seed(0)
         step = step_of(recipe, {"precision": "fp16", "scaler": {"init_scale": 1024}}, model=Peeking())
         losses.append(train(step, [[batch] for batch in pictures(4) * 3]))
-    assert "capture" in step.left_out and step.recipe == "fused" and step.next_phase() is None
-    assert len(step.take_notes()) == 1
+    assert "capture" in step.record.left_out and step.record.recipe == "fused" and step.next_phase() is None
+    assert len(step.record.take_notes()) == 1
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-3)
 
 
@@ -267,13 +267,13 @@ def test_random_numbers_differ_from_replay_to_replay() -> None:
     step = step_of("fused+capture", model=model)
     step.set_learning_rate(0.0)
     losses = train(step, [[batch] for batch in pictures(1) * (WARM + 6)])[:, 0]
-    assert step.recipe == "fused+capture" and len(set(losses[WARM:].tolist())) == 6
+    assert step.record.recipe == "fused+capture" and len(set(losses[WARM:].tolist())) == 6
 
 
 def test_batches_that_keep_changing_their_shape_go_without_capture() -> None:
     step = step_of("fused+capture")
     train(step, [[pictures(1, side=16 + number)[0]] for number in range(12)])
-    assert step.left_out == {"capture": "the batches change their shape"}
+    assert step.record.left_out == {"capture": "the batches change their shape"}
 
 
 @pytest.mark.parametrize(
@@ -286,10 +286,10 @@ def test_batches_that_keep_changing_their_shape_go_without_capture() -> None:
 def test_capture_needs_a_fused_optimizer_where_another_would_wait(
     settings: dict[str, Any], reason: str
 ) -> None:
-    assert step_of("capture", settings).left_out == {"capture": reason}
-    assert step_of("capture", {"precision": "bf16"}).left_out == {}
+    assert step_of("capture", settings).record.left_out == {"capture": reason}
+    assert step_of("capture", {"precision": "bf16"}).record.left_out == {}
 
 
 def test_unfused_adam_is_captured_where_there_is_no_scaler() -> None:
     step = step_of("capture", {"precision": "bf16", "step": {"clip_norm": 1.0}})
-    assert waits_in(step, pictures(5)) == 0 and step.recipe == "capture"
+    assert waits_in(step, pictures(5)) == 0 and step.record.recipe == "capture"

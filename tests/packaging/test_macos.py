@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recipe.macos import signing
-from recipe.macos.bundle import build_package, complete_bundle
-from recipe.macos.signing import ENTITLEMENTS, sign, signed_parts
+from recipe import macos as signing
+from recipe.macos import ENTITLEMENTS, build_package, complete_bundle, sign, signed_parts
 from recipe.source import RecipeError
 
 

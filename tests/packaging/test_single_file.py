@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from recipe.desktop import write_desktop
 from recipe.icon import APP
-from recipe.linux.desktop import write_desktop
-from recipe.linux.single_file import packed
+from recipe.single_file import packed
 
 pytestmark = pytest.mark.skipif(shutil.which("xz") is None, reason="xz is not installed")
 

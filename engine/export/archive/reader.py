@@ -15,25 +15,8 @@ from engine.curves import Columns
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS, shortened
-from engine.export.archive.container import ANOTHER, Container, fault, opened, refuse
-from engine.export.archive.layout import (
-    EVENTS,
-    FORMAT,
-    FORMAT_WITHOUT_PICTURES,
-    MANIFEST,
-    MOST_EVENTS,
-    NEEDED_COLUMNS,
-    PARTS,
-    RECORD,
-    SAMPLES,
-    VALUE_BYTES,
-    FormatOnly,
-    Manifest,
-    RecordPart,
-    SheetEntry,
-    member,
-    sheet_member,
-)
+from engine.export.archive import container as layout
+from engine.export.archive.container import ANOTHER, Container, fault, member, opened, refuse
 from engine.protocol.events import (
     SAMPLE_COLUMNS,
     Epoch,
@@ -60,65 +43,55 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzin
 """A wrong clock may be off by this much; beyond it not every system has dates."""
 
 
-class NewerFormatError(ValueError):
-    """The archive has a newer format, whose number is the text."""
-
-
-def manifest_of(data: bytes) -> Manifest:
-    """The list of contents, which names every run, comparison and part once.
-
-    Raises ValueError, or NewerFormatError.
-    """
-    version = FormatOnly.model_validate_json(data).format
-    if version > FORMAT:
-        raise NewerFormatError(shortened(version))
-    manifest = Manifest.model_validate_json(data)
+def _manifest_of(data: bytes) -> layout.Manifest:
+    """The list of contents, which names every run, comparison and part once. Raises ValueError."""
+    manifest = layout.Manifest.model_validate_json(data)
+    comparisons = {comparison.id for comparison in manifest.comparisons}
+    sheets = [layout.sheet_member(entry.key) for entry in manifest.pictures]
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
-    comparisons = {comparison.id: comparison for comparison in manifest.comparisons}
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
-    sheets = [sheet_member(entry.key) for entry in manifest.pictures]
     _need(len(set(sheets)) == len(sheets), "a sheet of pictures is named twice")
-    _need(version > FORMAT_WITHOUT_PICTURES or not sheets, "it has pictures, which its format cannot have")
-    expected = [*(member(run_id, part) for run_id in manifest.runs for part in PARTS), *sheets]
+    is_older = manifest.format == layout.FORMAT_WITHOUT_PICTURES
+    _need(not (is_older and sheets), "it has pictures, which its format cannot have")
+    expected = [*(member(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
-    for comparison in comparisons.values():
-        _check_name(comparison.title)
-        _check_moment(comparison.created)
+    for comparison in manifest.comparisons:
+        _check_words(comparison.title)
+        _check_moments(comparison.created)
     return manifest
 
 
-def record_of(data: bytes) -> RecordPart:
-    """A run's row, with its numbers, moments and names within bounds."""
-    record = RecordPart.model_validate_json(data)
-    for moment in (record.created, record.started, record.ended):
-        if moment is not None:
-            _check_moment(moment)
-    _check_name(record.name)
-    _check_name(record.label or "")
+def _record_of(data: bytes) -> layout.RecordPart:
+    """A run's row, with its numbers, moments and names within bounds. Raises ValueError."""
+    record = layout.RecordPart.model_validate_json(data)
+    _check_moments(record.created, record.started, record.ended)
+    _check_words(record.name)
+    _check_words(record.label or "")
     _need(cleaned_tags(record.tags) == record.tags, "a tag is invalid")
     lines = record.note.replace("\n", " ").replace("\t", " ")
     _need(_CONTROLS.search(lines) is None, "its note has control characters")
     names = record.columns
     _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
-    _need(not names or set(names) >= set(NEEDED_COLUMNS), "it lacks columns that every run has")
+    _need(not names or set(names) >= set(layout.NEEDED_COLUMNS), "it lacks columns that every run has")
     _need(bool(names) == bool(record.rows), "its samples have no columns, or its columns no samples")
     _check_model(record.experiment)
     return record
 
 
-def events_of(data: bytes) -> tuple[Event, ...]:
+def _events_of(data: bytes) -> tuple[Event, ...]:
     """The events of a run, from one JSON object per line. Raises ValueError."""
     if not data:
         return ()
     _need(data.endswith(b"\n"), "its last line is incomplete")
-    _need(data.count(b"\n") <= MOST_EVENTS, f"it has more than {MOST_EVENTS:,} lines")
+    _need(data.count(b"\n") <= layout.MOST_EVENTS, f"it has more than {layout.MOST_EVENTS:,} lines")
     return tuple(_event(line) for line in data[:-1].split(b"\n"))
 
 
-def columns_of(data: bytes, record: RecordPart) -> Columns:
+def _columns_of(data: bytes, record: layout.RecordPart) -> Columns:
     """The samples of the run, float64, one value per step; NaN and infinity are kept. Raises ValueError."""
     _need(
-        len(data) == len(record.columns) * record.rows * VALUE_BYTES, "its length is not that of its columns"
+        len(data) == len(record.columns) * record.rows * layout.VALUE_BYTES,
+        "its length is not that of its columns",
     )
     if not data:
         return {}
@@ -132,8 +105,7 @@ def columns_of(data: bytes, record: RecordPart) -> Columns:
     return columns
 
 
-def sheet_of(data: bytes, entry: SheetEntry) -> ContactSheet:
-    """The sheet of pictures, which can be shown. Raises ValueError."""
+def _sheet_of(data: bytes, entry: layout.SheetEntry) -> ContactSheet:
     sheet = ContactSheet(data, entry.side, entry.count)
     _need(sheet.key == entry.key, "it is not the sheet that is listed")
     sheet.tiles()
@@ -154,11 +126,12 @@ def _check_model(experiment: Experiment) -> None:
     _need(is_whole, "its model is a file whose text is missing")
 
 
-def _check_moment(moment: datetime) -> None:
-    _need(_EARLIEST <= moment <= _LATEST, "a date is out of bounds")
+def _check_moments(*moments: datetime | None) -> None:
+    is_sound = all(moment is None or _EARLIEST <= moment <= _LATEST for moment in moments)
+    _need(is_sound, "a date is out of bounds")
 
 
-def _check_name(text: str) -> None:
+def _check_words(text: str) -> None:
     _need(_CONTROLS.search(text) is None, "a name has control characters")
 
 
@@ -167,16 +140,12 @@ def _need(condition: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-Hashes = Mapping[str, tuple[int, str]]
-"""The size and SHA-256 of each part, by its name."""
-
-
 @dataclass(frozen=True)
 class Imported:
-    """What became of the runs of an archive, in its order.
+    """The runs of an archive, in its order.
 
-    `copies` are those of the `added` whose id another run had, or another state of the same run: they have
-    new ids and belong to no comparison.
+    `copies` are those `added` under new ids and without a comparison, since another run or state had their
+    id.
     """
 
     added: tuple[RunRecord, ...]
@@ -199,94 +168,72 @@ def read_archive(path: Path) -> tuple[WholeRun, ...]:
     """The runs in an archive, each part checked. Raises ProblemError with one plain sentence."""
     with opened(path) as container:
         manifest = _manifest(container)
-        if set(container.sizes) != {MANIFEST, *(file.name for file in manifest.files)}:
+        if set(container.sizes) != {layout.MANIFEST, *(file.name for file in manifest.files)}:
             missing = [file.name for file in manifest.files if file.name not in container.sizes]
             refuse(path, f"lacks its part {missing[0]}" if missing else "holds parts that it does not list")
-        hashes = {file.name: (file.bytes, file.sha256) for file in manifest.files}
-        comparisons = {
-            entry.id: ComparisonRecord(entry.id, entry.title, entry.created.astimezone(UTC), entry.ammeter)
-            for entry in manifest.comparisons
-        }
-        sheets = {entry.key: _sheet(container, hashes, entry) for entry in manifest.pictures}
-        runs = tuple(_run(container, hashes, comparisons, sheets, run_id) for run_id in manifest.runs)
-    used = {run.pictures.key for run in runs if run.pictures is not None}
-    if used != set(sheets):
+        archive = _Archive(container, manifest)
+        sheets = {entry.key: archive.sheet(entry) for entry in manifest.pictures}
+        runs = tuple(archive.run(run_id, sheets) for run_id in manifest.runs)
+    if {run.pictures.key for run in runs if run.pictures is not None} != set(sheets):
         refuse(path, "holds pictures of no run", ANOTHER)
     return runs
 
 
-def _manifest(container: Container) -> Manifest:
-    data = container.read(MANIFEST)
+def _manifest(container: Container) -> layout.Manifest:
+    data = container.read(layout.MANIFEST)
     try:
-        return manifest_of(data)
-    except NewerFormatError as newer:
-        sentence = f"was written by a newer Ammeter (format {newer}, this one knows {FORMAT})"
-        refuse(container.path, sentence, "Nothing was imported. Import it with the newer Ammeter.")
+        version = layout.FormatOnly.model_validate_json(data).format
+        if version <= layout.FORMAT:
+            return _manifest_of(data)
     except ValueError as error:
         refuse(container.path, f"is not an archive of runs, or was changed ({fault(error)})", ANOTHER)
+    sentence = f"was written by a newer Ammeter (format {shortened(version)}, this one knows {layout.FORMAT})"
+    return refuse(container.path, sentence, "Nothing was imported. Import it with the newer Ammeter.")
 
 
-def _read(container: Container, hashes: Hashes, name: str) -> bytes:
-    data = container.read(name)
-    if hashes[name] != (len(data), hashlib.sha256(data).hexdigest()):
-        refuse(container.path, f"is damaged or was changed: the checksum of its part {name} does not match")
-    return data
+class _Archive:
+    def __init__(self, container: Container, manifest: layout.Manifest) -> None:
+        self._container = container
+        self._hashes = {file.name: (file.bytes, file.sha256) for file in manifest.files}
+        self._comparisons = {
+            entry.id: ComparisonRecord(entry.id, entry.title, entry.created.astimezone(UTC), entry.ammeter)
+            for entry in manifest.comparisons
+        }
 
+    def _read(self, name: str) -> bytes:
+        data = self._container.read(name)
+        if self._hashes[name] != (len(data), hashlib.sha256(data).hexdigest()):
+            sentence = f"is damaged or was changed: the checksum of its part {name} does not match"
+            refuse(self._container.path, sentence)
+        return data
 
-def _sheet(container: Container, hashes: Hashes, entry: SheetEntry) -> ContactSheet:
-    name = sheet_member(entry.key)
-    data = _read(container, hashes, name)
-    try:
-        return sheet_of(data, entry)
-    except ValueError as error:
-        refuse(container.path, f"holds invalid pictures: in {name}, {fault(error)}", ANOTHER)
+    def sheet(self, entry: layout.SheetEntry) -> ContactSheet:
+        name = layout.sheet_member(entry.key)
+        data = self._read(name)
+        try:
+            return _sheet_of(data, entry)
+        except ValueError as error:
+            refuse(self._container.path, f"holds invalid pictures: in {name}, {fault(error)}", ANOTHER)
 
-
-def _run(
-    container: Container,
-    hashes: Hashes,
-    comparisons: Mapping[str, ComparisonRecord],
-    sheets: Mapping[str, ContactSheet],
-    run_id: str,
-) -> WholeRun:
-    parts = {part: _read(container, hashes, member(run_id, part)) for part in PARTS}
-    part = RECORD
-    try:
-        record = record_of(parts[RECORD])
-        if record.id != run_id or not (record.comparison is None or record.comparison in comparisons):
-            raise ValueError("it belongs to another archive")
-        if not (record.pictures is None or record.pictures in sheets):
-            raise ValueError("its pictures are missing")
-        part = EVENTS
-        events = events_of(parts[EVENTS])
-        part = SAMPLES
-        columns = columns_of(parts[SAMPLES], record)
-    except ValueError as error:
-        name = member(run_id, part)
-        refuse(container.path, f"holds an invalid run: in {name}, {fault(error)}", ANOTHER)
-    comparison = comparisons[record.comparison] if record.comparison else None
-    pictures = sheets[record.pictures] if record.pictures else None
-    return WholeRun(_record(record), events, columns, comparison, pictures)
-
-
-def _record(part: RecordPart) -> RunRecord:
-    # the store that it arrives in gives it a number
-    return RunRecord(
-        id=part.id,
-        number=0,
-        name=part.name,
-        status=part.status,
-        created=part.created.astimezone(UTC),
-        started=part.started.astimezone(UTC) if part.started else None,
-        ended=part.ended.astimezone(UTC) if part.ended else None,
-        experiment=part.experiment,
-        environment=part.environment,
-        summary=part.summary,
-        problem=part.problem,
-        detail=part.detail,
-        comparison=part.comparison,
-        label=part.label,
-        total_steps=part.total_steps,
-        tags=part.tags,
-        note=part.note,
-    )
+    def run(self, run_id: str, sheets: Mapping[str, ContactSheet]) -> WholeRun:
+        parts = {part: self._read(member(run_id, part)) for part in layout.PARTS}
+        part = layout.RECORD
+        try:
+            record = _record_of(parts[layout.RECORD])
+            is_theirs = record.comparison is None or record.comparison in self._comparisons
+            _need(record.id == run_id and is_theirs, "it belongs to another archive")
+            _need(record.pictures is None or record.pictures in sheets, "its pictures are missing")
+            part = layout.EVENTS
+            events = _events_of(parts[layout.EVENTS])
+            part = layout.SAMPLES
+            columns = _columns_of(parts[layout.SAMPLES], record)
+        except ValueError as error:
+            name = member(run_id, part)
+            refuse(self._container.path, f"holds an invalid run: in {name}, {fault(error)}", ANOTHER)
+        comparison = self._comparisons[record.comparison] if record.comparison else None
+        pictures = sheets[record.pictures] if record.pictures else None
+        # the store that it arrives in gives it a number
+        shared = {name: getattr(record, name) for name in layout.SHARED}
+        for name in ("created", "started", "ended"):
+            shared[name] = shared[name] and shared[name].astimezone(UTC)
+        return WholeRun(RunRecord(number=0, **shared), events, columns, comparison, pictures)

@@ -51,7 +51,6 @@ def cells_section(results: Results) -> Section:
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:
-    """The pictures of the axes and figures that say most; none without any figure."""
     if not results.figures:
         return
     figures = shown_figures(results)
@@ -77,7 +76,7 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 
 
 def _experiments(grid: Grid) -> list[Experiment]:
-    """Cells that have all values of all axes between them, one axis after the other."""
+    # cells that have all values of all axes between them
     cells = {0: grid.cells[0]}
     for axis, values in enumerate(grid.axes):
         for place in range(len(values.values)):
@@ -87,7 +86,6 @@ def _experiments(grid: Grid) -> list[Experiment]:
 
 
 def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
-    """The grid, the plan, and the cells with their figures."""
     return {
         "name": record.name,
         "ended": None if record.ended is None else record.ended.isoformat(),

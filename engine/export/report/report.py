@@ -6,110 +6,200 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.compare.comparison import Comparison, SideReport
+from engine.compare.comparison import Comparison, SettingRow, SideReport
 from engine.compare.evidence import Doubt
-from engine.compare.figures import energy_of
+from engine.compare.figures import Cell, Figure, energy_of
 from engine.compare.sides import Side, all_runs
-from engine.experiment.experiment import Experiment
+from engine.compare.verdict import is_open
+from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
-from engine.export.document import Answer, Document, Section
+from engine.export.document import Answer, Document, FigureText, Section
 from engine.export.kinds.profile import BAR, bars_picture
 from engine.export.kinds.profile import answers as answers_of_profile
-from engine.export.kinds.published import published_section
-from engine.export.report.tables import SettingLine, environment_lines, figure_rows, setting_lines
+from engine.export.report.published import published_section
+from engine.store.record import RunRecord
 from engine.words.names import dataset_words
+from engine.words.numbers import NONE, memory_text, times
 
 _MOST_SIDES = 6
 
 
-@dataclass(frozen=True)
-class Report(Document):
-    """The document of a comparison; its tables have a column for each of `sides`.
-
-    `warnings` are the doubts that no answer mentions, and `disturbances` what makes a measurement unclean.
-    `differing` are settings, and facts of the machine, that the sides do not share. `baseline` is an id.
-    """
-
-    sides: tuple[Side, ...] = ()
-    baseline: str = ""
-    disturbances: tuple[str, ...] = ()
-    differing: tuple[SettingLine, ...] = ()
-    shared: tuple[SettingLine, ...] = ()
-    environment: tuple[SettingLine, ...] = ()
-
-
-def report_of(content: Content, drawn: Iterable[Section] = ()) -> Report:
+def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     """The report of a content, led by the chosen side, or else by the fastest that did the same work.
 
-    The charts that are `drawn` follow its figures.
+    The charts that are `drawn` follow its figures. Its `warnings` are the doubts that no answer mentions.
     """
     comparison = content.comparison
-    reports = [
-        report for report in comparison.reports if not report.is_baseline or len(comparison.sides) == 1
-    ]
+    sides, baseline = comparison.sides, comparison.baseline
+    reports = [report for report in comparison.reports if not report.is_baseline or len(sides) == 1]
     reports = sorted(reports, key=lambda report: (not report.side.holds(content.leading), *_rank(report)))
     answers = [_answer(report) for report in reports]
-    settings, environment = setting_lines(comparison.all_settings), environment_lines(comparison.sides)
-    differing = tuple(line for line in (*settings, *environment) if not line.is_shared)
-    shared = tuple(line for line in settings if line.is_shared)
-    moment = content.created.astimezone()
-    return Report(
-        title=content.title or _title(answers[0].side, comparison.baseline),
+    leading, omitted = answers[0].side, len(answers[_MOST_SIDES:])
+    are = "side is" if omitted == 1 else "sides are"
+    title = f"{leading.title} against {baseline.title}"
+    if leading is baseline:
+        title = f"{leading.runs[0].name}, {leading.title}"
+    settings, environment = setting_lines(comparison.all_settings), environment_lines(sides)
+    differing = [line for line in (*settings, *environment) if not line.is_shared]
+    shared = [line for line in settings if line.is_shared]
+    disturbed = _sentences(doubt for report in comparison.reports for doubt in report.spoilers)
+    differ = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in differing)
+    made = f"Made by Ammeter {content.version}, {content.created.astimezone():%Y-%m-%d %H:%M}"
+    foot = (
+        f"Not a clean measurement. {' '.join(disturbed)}" if disturbed else "",
+        machine_line(sides),
+        f"What differs: {differ}" if differ else "",
+        made,
+    )
+    cited = {doubt.sentence for report in comparison.reports for doubt in report.verdict.cited}
+    doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
+    return Document(
+        title=content.title or title,
         is_named=bool(content.title),
         subject=subject_of(comparison),
         sections=(
             *_results(content),
             *drawn,
-            *_setup(comparison.sides, differing, shared, environment),
-            Section("How it was measured", _method(content), part="appendix"),
-            _runs(comparison.sides),
+            *_setup(sides, settings, environment),
+            Section("How it was measured", tuple(_method(content)), part="appendix"),
+            _runs(sides),
         ),
-        made=f"Made by Ammeter {content.version}, {moment:%Y-%m-%d %H:%M}",
-        where=_where(environment),
+        made=made,
+        where=", ".join(
+            f"{'PyTorch ' if line.key == 'torch' else ''}{_distinct(line.values)}"
+            for line in environment
+            if line.key in ("device_name", "torch")
+        ),
         answers=tuple(answers[:_MOST_SIDES]),
-        omitted=_omitted(len(answers[_MOST_SIDES:])),
-        warnings=_doubts(comparison),
+        omitted=f"{omitted:,} more {are} in the tables." if omitted else "",
+        warnings=tuple(doubt for doubt in doubts if doubt not in cited),
+        facts={
+            line.key: line.values[0] if line.is_shared else list(line.values)
+            for line in (*shared, *differing, *environment)
+        },
+        foot=tuple(filter(None, foot)),
         most_rows=1_000,
         undrawn="These runs have nothing to draw.",
-        sides=comparison.sides,
-        baseline=comparison.baseline.id,
-        disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
-        differing=differing,
-        shared=shared,
-        environment=environment,
     )
 
 
 def _results(content: Content) -> Iterator[Section]:
     comparison = content.comparison
     titles = tuple(side.title for side in comparison.sides)
-    if rows := figure_rows(comparison):
-        against = f", with ratios to {comparison.baseline.title}" if len(titles) > 1 else ""
-        headings = ("Metric", *titles)
-        yield Section(
-            f"Figures{against}", headings=headings, rows=rows, right=titles, template="figures.html"
+    rows: tuple[tuple[str | FigureText, ...], ...] = tuple(
+        (
+            f"{row.figure.title}, {row.figure.unit}" if row.figure.unit else row.figure.title,
+            *(
+                figure_text(row.figure, cell, report)
+                for cell, report in zip(row.cells, comparison.reports, strict=True)
+            ),
         )
+        for row in comparison.figures
+        if any(cell.value is not None for cell in row.cells)
+    )
+    if rows:
+        title = f"Figures, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Figures"
+        yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="figures.html")
     if content.published:
         yield published_section(content.published)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
 
 
+def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
+    """The figure as text, with its ratio or, where that means nothing, its difference ("same" within spread).
+
+    A ratio that allows no conclusion is marked, by the side's `report`.
+    """
+    value = figure.text(cell.value)
+    if report.is_baseline or cell.value is None:
+        return FigureText(value)
+    if cell.ratio is not None:
+        if caution := report.caution(figure):
+            return FigureText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
+        low, high = (times(edge) for edge in cell.ratio_interval or (cell.ratio, cell.ratio))
+        interval = "" if low == high else f"{low} to {high}"
+        return FigureText(value, f"{times(cell.ratio)}×", interval, is_open=is_open(cell))
+    if figure.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
+        return FigureText(value)
+    if cell.within_spread:
+        return FigureText(value, "same", "within spread")
+    difference = figure.difference_text(cell.value, cell.difference)
+    return FigureText(value, difference, "no spread known" if cell.within_spread is None else "")
+
+
+@dataclass(frozen=True)
+class SettingLine:
+    """A setting or a fact, with one value for each side; `key` is its name in an experiment."""
+
+    key: str
+    title: str
+    values: tuple[str, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        return len(set(self.values)) == 1
+
+
+def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
+    """Settings in words, without the facts of the machine."""
+    return tuple(
+        SettingLine(row.key, setting_title(row.key), row.texts if row.differs else _all_alike(row.texts))
+        for row in rows
+        if row.key not in FACTS
+    )
+
+
+def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
+    """The machine and software of each side; the runs of a side may differ in some of it."""
+    lines = []
+    for key, title in FACTS.items():
+        values = tuple(_distinct(_fact(run, key) for run in side.runs) for side in sides)
+        if any(value != NONE for value in values):
+            # a run that has not begun has no machine yet
+            lines.append(SettingLine(key, title, _all_alike(values)))
+    return tuple(lines)
+
+
+def _all_alike(texts: tuple[str, ...]) -> tuple[str, ...]:
+    known = {text for text in texts if text != NONE}
+    return (*known,) * len(texts) if len(known) == 1 else texts
+
+
+def _fact(run: RunRecord, key: str) -> str:
+    value = getattr(run.environment, key, None)
+    if value is None:
+        return NONE
+    return memory_text(value) if key == "device_memory_mib" else str(value)
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(values))
+
+
+_NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}
+
+
+def machine_line(sides: Sequence[Side]) -> str:
+    """The machine and software that all sides share, in a line."""
+    lines = (line for line in environment_lines(sides) if line.key in _NAMED and line.is_shared)
+    return " · ".join(f"{_NAMED[line.key]}{line.values[0]}" for line in lines)
+
+
 def _setup(
-    sides: Sequence[Side],
-    differing: Sequence[SettingLine],
-    shared: Sequence[SettingLine],
-    environment: Sequence[SettingLine],
+    sides: Sequence[Side], settings: Sequence[SettingLine], environment: Sequence[SettingLine]
 ) -> Iterator[Section]:
+    differing = tuple(line for line in (*settings, *environment) if not line.is_shared)
     if differing:
         headings = ("Setting", *(side.title for side in sides))
         rows = tuple((line.title, *line.values) for line in differing)
         yield Section("What differs", headings=headings, rows=rows, part="setup")
-    if machine := tuple((line.title, line.values[0]) for line in environment if line.is_shared):
-        yield Section("Environment", pairs=machine, part="setup")
-    if shared:
-        pairs = tuple((line.title, line.values[0]) for line in shared)
-        yield Section("Settings that all share" if differing else "Settings", pairs=pairs, part="setup")
+    for title, lines in (
+        ("Environment", environment),
+        ("Settings that all share" if differing else "Settings", settings),
+    ):
+        if pairs := tuple((line.title, line.values[0]) for line in lines if line.is_shared):
+            yield Section(title, pairs=pairs, part="setup")
 
 
 def _runs(sides: Sequence[Side]) -> Section:
@@ -129,134 +219,83 @@ def _runs(sides: Sequence[Side]) -> Section:
     return Section("Runs", headings=headings, rows=rows, part="appendix")
 
 
-def _where(environment: Sequence[SettingLine]) -> str:
-    lines = [line for line in environment if line.key in ("device_name", "torch")]
-    return ", ".join(
-        f"{'PyTorch ' if line.key == 'torch' else ''}{' / '.join(dict.fromkeys(line.values))}"
-        for line in lines
-    )
-
-
-def _omitted(count: int) -> str:
-    are = "side is" if count == 1 else "sides are"
-    return f"{count:,} more {are} in the tables." if count else ""
-
-
 def _rank(report: SideReport) -> tuple[bool, bool, float]:
     is_unlike = any(doubt.kind in ("workload", "setting", "device") for doubt in report.doubts)
     return bool(report.spoilers), is_unlike, -(report.verdict.speedup or 0.0)
 
 
-def _title(leading: Side, baseline: Side) -> str:
-    if leading.id == baseline.id:
-        return f"{leading.runs[0].name}, {leading.title}"
-    return f"{leading.title} against {baseline.title}"
-
-
 def _answer(report: SideReport) -> Answer:
-    notes = [*report.verdict.notes]
+    notes, verdict, run = [*report.verdict.notes], report.verdict, report.side.runs[0]
     if report.split is not None:
-        notes.append(_ended(report.split.sentence))
-    if report.verdict.outcome == "alone":
-        notes += _without_speed(report)
-    return Answer(report.side, report.verdict.pieces, tuple(notes))
-
-
-def _without_speed(report: SideReport) -> list[str]:
-    """What else is known of a single run that has no speed."""
-    run = report.side.runs[0]
-    if report.verdict.speedup is not None or run.summary is None or not run.summary.steps:
-        return []
-    loss = run.summary.final_train_loss
-    reached = (
-        f" to a mean loss of {loss:.3f} in the last epoch" if loss is not None and math.isfinite(loss) else ""
-    )
-    return [f"{report.side.title} trained {run.summary.steps:,} steps{reached}."]
-
-
-def _doubts(comparison: Comparison) -> tuple[str, ...]:
-    """Every doubt once, except those that a verdict mentions."""
-    cited = {doubt.sentence for report in comparison.reports for doubt in report.verdict.cited}
-    doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
-    return tuple(doubt for doubt in doubts if doubt not in cited)
+        sentence = report.split.sentence[:1].upper() + report.split.sentence[1:]
+        notes.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
+    # what else is known of a single run that has no speed
+    summary = run.summary
+    if verdict.outcome == "alone" and verdict.speedup is None and summary is not None and summary.steps:
+        loss = summary.final_train_loss
+        is_known = loss is not None and math.isfinite(loss)
+        reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""
+        notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
+    return Answer(report.side, verdict.pieces, tuple(notes))
 
 
 def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(doubt.sentence for doubt in doubts))
 
 
-def _ended(sentence: str) -> str:
-    capitalized = sentence[:1].upper() + sentence[1:]
-    return capitalized if capitalized.endswith((".", "!", "?")) else f"{capitalized}."
-
-
 def subject_of(comparison: Comparison) -> str:
-    """What was trained, as far as all sides share it."""
+    """The training in a line, as far as all sides share it."""
     runs = all_runs(comparison.sides)
-    experiments = [run.experiment for run in runs]
     parts = [
-        _common([experiment.model for experiment in experiments], "{} models"),
-        _common([dataset_words(experiment.dataset) for experiment in experiments], "{} datasets"),
-        _common([f"batch {experiment.batch_size:,}" for experiment in experiments], "{} batch sizes"),
-        _common([_length(run.total_steps) for run in runs], "{} lengths"),
+        _common([run.experiment.model for run in runs], "models"),
+        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
+        _common([f"batch {run.experiment.batch_size:,}" for run in runs], "batch sizes"),
+        _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
     if repeats != [1]:
         parts.append(f"{' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} repeats")
-    return " · ".join([*(part for part in parts if part), "warm-up excluded"])
+    return " · ".join([*filter(None, parts), "warm-up excluded"])
 
 
-def _common(values: Sequence[str], otherwise: str) -> str:
+def _common(values: Sequence[str], noun: str) -> str:
     known = sorted({value for value in values if value})
-    return known[0] if len(known) == 1 else otherwise.format(len(known)) if known else ""
+    return known[0] if len(known) == 1 else f"{len(known)} {noun}" if known else ""
 
 
-def _length(steps: int | None) -> str:
-    return f"{steps:,} steps" if steps else ""
-
-
-def _method(content: Content) -> tuple[str, ...]:
-    """How it was measured, in sentences."""
-    measures = [experiment.measure for experiment in _experiments(content)]
+def _method(content: Content) -> Iterator[str]:
+    measures = [run.experiment.measure for run in content.runs]
     warmups = _range([measure.warmup_steps for measure in measures])
     blocks = _range([measure.block_steps for measure in measures])
-    sentences = [
-        f"Speed is the median over blocks of {blocks} steps. The first {_steps(warmups)}"
-        " warm-up, and more while compiling or capturing: they train, but are not counted.",
-        "Memory is the peak of training, warm-up excluded; ratios compare only peaks of the same kind.",
-    ]
+    steps = "step of each run is" if warmups == "1" else f"{warmups} steps of each run are"
+    yield (
+        f"Speed is the median over blocks of {blocks} steps. The first {steps}"
+        " warm-up, and more while compiling or capturing: they train, but are not counted."
+    )
+    yield "Memory is the peak of training, warm-up excluded; ratios compare only peaks of the same kind."
     if any(energy_of(run) is not None for run in content.runs):
-        sentences.append(
+        yield (
             "Energy is that of the measured steps, by the device's own counter: NVML's of the graphics card,"
             " or RAPL's of the processor packages. It includes what the idle device takes, which was measured"
             " before the run; the energy above idle is without it."
         )
     if all(len(side.runs) == 1 for side in content.comparison.sides):
-        sentences.append(
+        yield (
             "Each side was trained once. An interval says how steady that run was; how much runs differ from"
             " each other is not known, so no interval of a ratio is given."
         )
     else:
-        sentences.append(
+        yield (
             "Repeats are runs in processes of their own. Intervals of ratios (95 %) come from the repeats and"
             " the blocks in them. Speeds, times and memory are geometric means over the repeats, accuracy and"
             " loss arithmetic means. The ratio of the geometric means is that of the pairs in which the"
             " repeats were trained, so a drift of the machine cancels out."
         )
-    sentences.append(
+    yield (
         "The line of a loss is smoothed: at each step a straight line is fitted to the 15 steps around it,"
         " or to a fortieth of a long run. The pale band behind it reaches from the lowest to the highest"
         " value recorded."
     )
-    return tuple(sentences)
-
-
-def _steps(count: str) -> str:
-    return "step of each run is" if count == "1" else f"{count} steps of each run are"
-
-
-def _experiments(content: Content) -> list[Experiment]:
-    return [run.experiment for run in content.runs]
 
 
 def _range(values: Sequence[int]) -> str:

@@ -15,10 +15,85 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import MODEL, Code
-from engine.export.script.text import LINE, literal, sentence_of
+
+LINE = 110
+"""The longest line of a script, in characters."""
+
+
+def literal(value: Any) -> str:
+    """A number, text, flag, or tuple of these as source; text in double quotes if possible."""
+    if isinstance(value, tuple):
+        parts = [literal(part) for part in value]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    shown = repr(value)
+    if isinstance(value, str) and shown.startswith("'") and '"' not in shown:
+        return f'"{shown[1:-1]}"'
+    return shown
+
+
+def call(room: int, function: str, *arguments: str, **named: str) -> str:
+    """A call as source, with arguments as source; on several lines if it is longer than `room`."""
+    parts = [*arguments, *(f"{name}={value}" for name, value in named.items())]
+    joined = ", ".join(parts)
+    if len(function) + len(joined) + len("()") <= room:
+        return f"{function}({joined})"
+    if len(joined) <= room:
+        return f"{function}(\n    {joined}\n)"
+    return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def sentence_of(text: str, most: int = 90) -> str:
+    """A user's text for a docstring: printable, on one line, and unable to end the docstring."""
+    visible = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(visible.split())
+    if len(line) > most:
+        line = line[: most - 1].rstrip() + "…"
+    return line.replace("\\", "\\\\").replace('"', '\\"')
+
+
+_STANDARD = ("argparse", "dataclasses", "inspect", "itertools", "math", "random", "sys", "sysconfig")
+_STANDARD_FROM = (
+    ("collections", ("Counter(", "OrderedDict(")),
+    ("collections.abc", ("Mapping",)),
+    ("contextlib", ("contextmanager", "nullcontext(")),
+    ("fnmatch", ("fnmatchcase(",)),
+    ("functools", ("partial(",)),
+    ("importlib.abc", ("InspectLoader",)),
+    ("importlib.util", ("spec_from_loader(",)),
+    ("pathlib", ("Path(",)),
+)
+_OTHERS = ("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm", "torch", "torchvision")
+_OTHERS_FROM = (
+    ("torch", ("nn.",)),
+    ("torch.utils.checkpoint", ("checkpoint",)),
+    ("torch.utils._pytree", ("tree_leaves(", "tree_map_only(")),
+    ("torch.utils.data", ("DataLoader(", "IterableDataset", "default_collate(")),
+    ("torchvision.datasets.folder", ("ImageFolder(", "default_loader(")),
+    ("torchvision.transforms", ("v2.",)),
+    ("transformers", ("LlamaConfig(", "LlamaForCausalLM(")),
+    ("transformers", ("AutoConfig.", "AutoModelForCausalLM.", "AutoModelForImageClassification.")),
+)
+
+
+def imports_of(body: str) -> str:
+    """The import statements that the source `body` needs."""
+    groups = []
+    for modules, names in ((_STANDARD, _STANDARD_FROM), (_OTHERS, _OTHERS_FROM)):
+        lines = [f"import {name}" for name in modules if _occurs(f"{name.rpartition(' as ')[2]}.", body)]
+        for module, known in names:
+            used = [name.rstrip("(.") for name in known if _occurs(name, body)]
+            lines += [f"from {module} import {', '.join(used)}"] if used else []
+        groups.append("\n".join(lines))
+    return "\n\n".join(filter(None, groups))
+
+
+def _occurs(name: str, body: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}", body) is not None
+
 
 _FILE, _MODULES = "# <the file>\n", "# <the modules>\n"
 """Where the text of the file and the modules beside it come in a script."""
@@ -35,18 +110,18 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """What a script must know of the model's own file."""
+    """The facts of the model's own file that a script needs."""
 
     code: Code
     model: str
 
     def has(self, name: str) -> bool:
-        """Whether the file defines that function."""
+        """True if the file defines that function."""
         return name in self.code.defines
 
     @property
     def names_parts(self) -> bool:
-        """Whether the parts of its batches may be in mappings or classes other than dicts and tuples."""
+        """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
         words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
 
@@ -150,10 +225,6 @@ def merged_imports(*sources: str) -> str:
 
 
 def _renamed(source: str, taken: Iterable[str]) -> str:
-    """The source of a script's own part with other names for what it defines itself and the file defines too.
-
-    Its functions and constants come after the file's, which would otherwise lose those of these names.
-    """
     own = {
         name.id if isinstance(name, ast.Name) else name.name
         for node in ast.parse(source).body
@@ -190,7 +261,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _guards(tree: ast.Module) -> Sequence[ast.stmt]:
-    """The statements that run only where the file is the program itself."""
     return [node for node in tree.body if isinstance(node, ast.If) and not node.orelse and _guards_main(node)]
 
 

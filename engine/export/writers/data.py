@@ -1,8 +1,4 @@
-"""Data in full: CSV files (RFC 4180), and JSON.
-
-An apostrophe precedes text that a spreadsheet would run as a formula; NaN is written "NaN". JSON has neither
-NaN nor infinity: they are written as text, as in the protocol.
-"""
+"""Data in full: CSV (RFC 4180), in which no text is a formula, and JSON, with NaN and infinity as text."""
 
 from __future__ import annotations
 
@@ -24,9 +20,8 @@ _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def json_column(values: NDArray[Any]) -> list[Any]:
     """A column as plain JSON values."""
-    if np.all(np.isfinite(values)):
-        return list(values.tolist())
-    return [json_value(value) for value in values.tolist()]
+    plain: list[Any] = values.tolist()
+    return plain if np.isfinite(values).all() else json_value(plain)
 
 
 def json_value(value: Any) -> Any:
@@ -42,19 +37,22 @@ def json_value(value: Any) -> Any:
 
 def write_json(document: Document, path: Path) -> None:
     """Writes one object."""
-    text = json.dumps(document.values(), allow_nan=False, indent=1)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(json.dumps(document.values(), allow_nan=False, indent=1), encoding="utf-8")
 
 
 def write_csv(document: Document, path: Path) -> None:
     """Writes the document's own table or its sentences to `path`, and the tables that have rows beside it."""
     tables = {"": lambda: _sentences(document), **document.tables}
     for name, rows_of in tables.items():
-        rows = list(rows_of())
-        names = list(dict.fromkeys(key for row in rows for key in row))
-        if rows or not name:
-            cells = ([cell(row.get(key)) for key in names] for row in rows)
-            write_rows(beside(path, name), [names, *cells])
+        write_table(beside(path, name), rows_of(), is_needed=not name)
+
+
+def write_table(path: Path, table: Iterable[Row], *, is_needed: bool = True) -> None:
+    """Writes a CSV file of rows by the names of their columns; one that is not needed, only if it has any."""
+    rows = list(table)
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    if rows or is_needed:
+        write_rows(path, [names, *([cell(row.get(key)) for key in names] for row in rows)])
 
 
 def _sentences(document: Document) -> Iterable[Row]:

@@ -8,28 +8,48 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jinja2
 from fontTools.ttLib import TTFont
 from markupsafe import Markup
 
-from engine.drawing.fonts import font_file
-from engine.drawing.shapes import Drawing, colour
+from engine import __version__
+from engine.compare.verdict import Pieces
+from engine.drawing.chart_parts import LegendEntry
+from engine.drawing.looks import side_looks
+from engine.drawing.shapes import Drawing, colour, font_file
 from engine.drawing.svg import svg
 from engine.experiment.value import printable
+from engine.export.document import Document, Picture, Section
 from resources.looks import DARK, LIGHT, Palette
 
-_WEIGHTS = (400, 500, 600)
+SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
+"""The widths of pictures for windows of each size; several are side by side in a wide one."""
+_HALF, _WEIGHTS = 440.0, (400, 500, 600)
 
 
-def rendered(template: str, *, script: str = "", **values: Any) -> str:
-    """A page of the report's folder in the report's style; only `script`, a file there, can run in it."""
-    style = f"{_font_faces()}\n{_variables()}{_part('report.css')}"
+def write_html(document: Document, path: Path) -> None:
+    """Writes the page."""
+    path.write_text(page(document), encoding="utf-8")
+
+
+def page(document: Document, *, script: str = "", **values: Any) -> str:
+    """The page as text; only `script`, a file of the report's folder, can run in it.
+
+    `values` are for the templates of its own sections.
+    """
+    style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_part('report.css')}"])
     text = _part(script) if script else ""
+    policy = (
+        f"default-src 'none'; img-src data:; font-src data:;"
+        f" style-src '{_digest(style)}'; script-src '{_digest(text)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -37,9 +57,9 @@ def rendered(template: str, *, script: str = "", **values: Any) -> str:
         trim_blocks=True,
         loader=jinja2.FunctionLoader(_part),
     )
-    return environment.get_template(template).render(
-        policy=_policy(style, text), style=Markup(style), script=Markup(text), **values
-    )
+    common = {"marks": {}, "drawn": _drawn, "sample": _sample, "sentence": _sentence, "version": __version__}
+    page_values = {"policy": policy, "style": Markup(style), "script": Markup(text), "document": document}
+    return environment.get_template("document.html").render(**(common | page_values | values))
 
 
 def picture(drawing: Drawing, attributes: Mapping[str, str] | None = None) -> Markup:
@@ -55,11 +75,6 @@ def hidden(drawing: Drawing, name: str) -> Markup:
 def variable(ink: str) -> str:
     """The CSS colour of an ink."""
     return f"var(--{ink})"
-
-
-def _font_faces() -> str:
-    """Style rules with the fonts embedded, 130 KB in all."""
-    return "\n".join(map(_font_face, _WEIGHTS))
 
 
 def _font_face(weight: int) -> str:
@@ -83,14 +98,6 @@ def _printable(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; img-src data:; font-src data:;"
-        f" style-src '{_digest(style)}'; script-src '{_digest(script)}';"
-        " base-uri 'none'; form-action 'none'"
-    )
-
-
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
@@ -112,3 +119,29 @@ def _colours(palette: Palette) -> str:
     heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
     inks |= {ink: colour(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
+
+
+def _drawn(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:
+    for size, width in SIZES.items():
+        is_half = size == "wide" and len(section.pictures) > 1
+        yield size, picture(part.draw(_HALF if is_half else width))
+
+
+def _sample(entry: LegendEntry) -> Markup:
+    return hidden(Drawing(26, 12, entry.sample(1, 6)), "sample")
+
+
+def _sentence(pieces: Pieces) -> Markup:
+    parts = []
+    for piece in pieces:
+        text = Markup.escape(printable(piece.text).replace(" %", "\N{NO-BREAK SPACE}%"))
+        if piece.side is not None:
+            colour = f"t-{side_looks([piece.side])[piece.side.id].ink}"
+            parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
+        elif piece.role == "strong":
+            parts.append(Markup("<b>{}</b>").format(text))
+        elif piece.role == "aside":
+            parts.append(Markup('<span class="aside">{}</span>').format(text))
+        else:
+            parts.append(text)
+    return Markup("").join(parts)

@@ -2,22 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+from fpdf import FPDF
+from fpdf.fonts import FontFace
+
 from engine import __version__
-from engine.drawing.pdf import SCALE
-from engine.export.document import Answer, Cell, Document, Section
-from engine.export.writers.pdf_page import Pages, TableCell
+from engine.compare.verdict import Piece, Pieces
+from engine.drawing.pdf import SCALE, Letters, draw, set_face
+from engine.drawing.shapes import Drawing
+from engine.export.document import Cell, Document, Section
 from engine.export.writers.picture import panel
 from resources.looks import LIGHT
 
-_GAP = 18.0
+_MARGIN, _GAP = 42.0, 18.0
+_LONGEST, _LONGEST_CELL = 40, 400
+"""Letters of a word, and of a cell, so that a row of a table fits on a page."""
+
 _MOST_ROWS = 200
 _LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130
 """Letters that a column gets at the least and at the most, and that all columns of a table have."""
+
+_Face = tuple[int, float, str]
+"""Weight, size in points, colour."""
+
+
+class Pages(FPDF):
+    """A4 pages in points; all text goes through `letters`, so that none is lost silently."""
+
+    def __init__(self, foot: str) -> None:
+        super().__init__(format="A4", unit="pt")
+        self.letters = Letters(self)
+        self._foot = self.letters.shown(foot)
+        self.set_margins(_MARGIN, _MARGIN, _MARGIN)
+        self.set_auto_page_break(True, _MARGIN + 14)
+        self.c_margin = 0
+        self.add_page()
+
+    def footer(self) -> None:
+        set_face(self, 400, 7.5, LIGHT.text3)
+        self.set_xy(_MARGIN, self.h - 36)
+        self.cell(w=self.epw, h=10, text=self._foot)
+        self.set_xy(_MARGIN, self.h - 36)
+        self.cell(w=self.epw, h=10, text=f"{self.page_no()}", align="R")
+
+    def gap(self, height: float) -> None:
+        self.set_y(self.get_y() + height)
+
+    def room(self, height: float) -> None:
+        """Begins a new page if less than `height` is left on this one."""
+        if self.will_page_break(height):
+            self.add_page()
+
+    def heading(self, text: str) -> None:
+        self.room(80)
+        self.paragraph(text, 10, 600, LIGHT.text)
+        self.gap(3)
+
+    def paragraph(
+        self, text: str, size: float = 9, weight: int = 400, colour: str = LIGHT.text2, width: float = 0
+    ) -> None:
+        """Text over the full width, or `width`, from the current position."""
+        set_face(self, weight, size, colour)
+        shown = self.letters.shown(text)
+        self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
+
+    def sentence(self, pieces: Pieces, size: float) -> None:
+        """A verdict with its pieces in their weights and colours; lines break only between words."""
+        height = 1.3 * size
+        for word in _words(pieces, self.letters):
+            parts = [(part, _face(piece, size)) for part, piece in word]
+            space = self._width(" ", parts[0][1])
+            needed = sum(self._width(part, face) for part, face in parts)
+            if self.get_x() > self.l_margin:
+                if self.get_x() + space + needed > self.w - self.r_margin:
+                    self.ln(height)
+                else:
+                    self.set_x(self.get_x() + space)
+            for part, face in parts:
+                self.cell(w=self._width(part, face), h=height, text=part)
+        self.ln(height)
+
+    def _width(self, text: str, face: _Face) -> float:
+        set_face(self, *face)
+        return self.get_string_width(text)
+
+    def rows(
+        self,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        widths: Sequence[float],
+        align: Sequence[str],
+    ) -> None:
+        """A table; `widths` are fractions of the page's width, and headings repeat on every page."""
+        set_face(self, 400, 8.5, LIGHT.text)
+        self.set_draw_color(LIGHT.line)
+        self.set_line_width(0.5)
+        head = FontFace(emphasis="BOLD", size_pt=8, color=LIGHT.text2)
+        with self.table(
+            col_widths=tuple(widths),
+            text_align=tuple(align),
+            headings_style=head,
+            borders_layout="HORIZONTAL_LINES",
+            line_height=11.5,
+            padding=(3, 8, 3, 0),
+            v_align="TOP",
+        ) as table:
+            for cells in (headings, *rows):
+                table.row(["\n".join(map(self._in_cell, _lines(cell))) for cell in cells])
+
+    def _in_cell(self, text: str) -> str:
+        cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+        return self.letters.shown(cut)
+
+    def drawings(self, drawings: Sequence[Drawing], gap: float) -> None:
+        """Drawings side by side, scaled down if they would not fit on a page."""
+        height = max(drawing.height for drawing in drawings) * SCALE
+        scale = SCALE * min(1.0, (self.eph - 1) / height)
+        self.room(height)
+        left, top = _MARGIN, self.get_y()
+        for drawing in drawings:
+            draw(self, drawing, LIGHT, (left, top), scale)
+            left += drawing.width * SCALE + gap
+        self.set_xy(_MARGIN, top + height * scale / SCALE)
+
+
+def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
+    words: list[list[tuple[str, Piece]]] = [[]]
+    for piece in pieces:
+        text = letters.shown(piece.text).replace(" %", "\N{NO-BREAK SPACE}%")
+        for part in re.findall(" +|[^ ]+", text):
+            if part.startswith(" "):
+                words.append([])
+            else:
+                words[-1].append((part if len(part) <= _LONGEST else f"{part[:_LONGEST]}…", piece))
+    return [word for word in words if word]
+
+
+def _face(piece: Piece, size: float) -> _Face:
+    weight = 600 if piece.role in ("title", "strong") else 400
+    colour = LIGHT.text2 if piece.role == "aside" else LIGHT.text
+    if piece.side is not None:
+        colour = LIGHT.look(piece.side.precision, piece.side.colour).color
+    return weight, 0.72 * size if piece.role == "aside" else size, colour
+
 
 Lead = Callable[[Pages], None]
 
@@ -44,25 +176,21 @@ def _head(pages: Pages, document: Document) -> None:
     pages.paragraph(document.subject, 9)
     pages.gap(6)
     for place, answer in enumerate(document.answers):
-        _answer(pages, answer, 19 if place == 0 else 11)
-    for text in (document.omitted, document.nothing):
-        if text:
-            pages.paragraph(text, 9.5)
+        size = 11 if place else 19
+        pages.room(4 * size)
+        pages.sentence(answer.pieces, size)
+        for note in answer.notes:
+            pages.gap(2)
+            pages.paragraph(note, 9.5)
+        pages.gap(6)
+    for text in filter(None, (document.omitted, document.nothing)):
+        pages.paragraph(text, 9.5)
     if document.warnings:
         pages.gap(8)
         pages.heading("With caution")
         for text in document.warnings:
             pages.paragraph(f"• {text}")
     pages.gap(16)
-
-
-def _answer(pages: Pages, answer: Answer, size: float) -> None:
-    pages.room(4 * size)
-    pages.sentence(answer.pieces, size)
-    for note in answer.notes:
-        pages.gap(2)
-        pages.paragraph(note, 9.5)
-    pages.gap(6)
 
 
 def _section(pages: Pages, section: Section, most_rows: int) -> None:
@@ -81,7 +209,11 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
         pages.drawings(drawings[first : first + 2], _GAP)
     if not (section.is_drawn and drawings):
         _tables(pages, section, most_rows)
-    _pairs(pages, section.pairs)
+    if section.pairs:
+        # two pairs to a row
+        texts = [*(text for pair in section.pairs for text in pair), *[""] * (2 * (len(section.pairs) % 2))]
+        rows = [texts[first : first + 4] for first in range(0, len(texts), 4)]
+        pages.rows(["Name", "Value", "Name", "Value"], rows, [1.1, 0.9, 1.1, 0.9], ["LEFT"] * 4)
     for text in section.notes:
         pages.gap(2)
         pages.paragraph(text, 8.5)
@@ -89,49 +221,34 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
 
 
 def _tables(pages: Pages, section: Section, most_rows: int) -> None:
-    """The table, in as many as its columns need, each with the first column."""
     rows, left_out = section.first_rows(most_rows)
-    weights = [_letters(section, rows, column) for column in range(len(section.headings))]
-    for place, columns in enumerate(_columns(weights) if rows else ()):
-        if place:
+    weights = []
+    for column, heading in enumerate(section.headings if rows else ()):
+        longest = max(len(line) for row in rows for line in _lines(row[column]))
+        weights.append(min(_MOST_LETTERS, max(_LEAST_LETTERS, len(heading), longest)))
+    # in as many tables as the columns need, split evenly, each with the first column
+    others = len(weights) - 1
+    tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0]))) if rows else 0
+    ends = [round(others * table / tables) for table in range(tables + 1)] if rows else []
+    for first, end in pairwise(ends):
+        if first:
             pages.gap(10)
+        columns = [0, *range(1 + first, 1 + end)]
+        headings = [section.headings[column] for column in columns]
         pages.rows(
-            [section.headings[column] for column in columns],
-            [[_cell(row[column]) for column in columns] for row in rows],
+            headings,
+            [[row[column] for column in columns] for row in rows],
             [weights[column] for column in columns],
-            ["RIGHT" if section.headings[column] in section.right else "LEFT" for column in columns],
+            ["RIGHT" if heading in section.right else "LEFT" for heading in headings],
         )
     if left_out:
         pages.gap(2)
         pages.paragraph(f"{left_out:,} more rows are in the JSON and CSV exports.", 8.5)
 
 
-def _letters(section: Section, rows: Sequence[Sequence[Cell]], column: int) -> int:
-    texts = [_cell(row[column]) for row in rows]
-    longest = max(max(len(cell.text), len(cell.small)) for cell in texts)
-    return min(_MOST_LETTERS, max(_LEAST_LETTERS, len(section.headings[column]), longest))
-
-
-def _columns(weights: Sequence[int]) -> Iterator[list[int]]:
-    """The columns of each table, split evenly."""
-    others = len(weights) - 1
-    tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0])))
-    ends = [round(others * table / tables) for table in range(tables + 1)]
-    for first, end in pairwise(ends):
-        yield [0, *range(1 + first, 1 + end)]
-
-
-def _cell(cell: Cell) -> TableCell:
+def _lines(cell: Cell) -> list[str]:
+    """The text of a cell, and what follows on its own line."""
     if isinstance(cell, str):
-        return TableCell(cell)
-    return TableCell(f"{cell.value}   {cell.beside}" if cell.beside else cell.value, small=cell.interval)
-
-
-def _pairs(pages: Pages, pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, two pairs to a row."""
-    if not pairs:
-        return
-    cells = [TableCell(text) for pair in pairs for text in pair]
-    cells += [TableCell("")] * (-len(cells) % 4)
-    rows = [cells[first : first + 4] for first in range(0, len(cells), 4)]
-    pages.rows(["Name", "Value", "Name", "Value"], rows, [1.1, 0.9, 1.1, 0.9], ["LEFT"] * 4)
+        return [cell]
+    value = f"{cell.value}   {cell.beside}" if cell.beside else cell.value
+    return [value, cell.interval] if cell.interval else [value]

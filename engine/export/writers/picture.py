@@ -22,15 +22,16 @@ _WIDTH, _MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
 
 def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
     """Writes the pictures, the second and the rest beside the first."""
-    facts = {
-        "Title": document.title,
-        "Software": document.made,
-        "Description": json.dumps(document.facts, default=str),
-    }
     pictures: Sequence[Picture | None] = document.pictures or (None,)
     for place, part in enumerate(pictures):
-        drawing = sheet(document, [] if part is None else [part], [f"{document.made}."])
-        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts)
+        drawing = sheet(document, [] if part is None else [part])
+        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts_of(document))
+
+
+def facts_of(document: Document) -> dict[str, str]:
+    """The text fields of a picture: its title, the program, and settings and machine as JSON."""
+    description = json.dumps(document.facts, default=str)
+    return {"Title": document.title, "Software": document.made, "Description": description}
 
 
 def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[str, str]) -> None:
@@ -42,10 +43,8 @@ def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[st
         write_bitmap(drawing, palette, path, facts)
 
 
-def sheet(
-    document: Document, pictures: Sequence[Picture], foot: Sequence[str], width: float = _WIDTH
-) -> Drawing:
-    """Pictures below each other under the document's title, and the lines of the `foot`."""
+def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH) -> Drawing:
+    """Pictures below each other under the document's title, and the lines of its foot."""
     inner = width - 2 * _MARGIN
     shapes: list[Shape] = [
         Words(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
@@ -60,9 +59,12 @@ def sheet(
     if not pictures:
         shapes.append(Words(_MARGIN, down + 16, document.undrawn, "text2", 13))
         down += 40
-    below = _foot(foot, inner)
-    shapes += moved(below.shapes, _MARGIN, down - 8)
-    return Drawing(width, down + below.height, tuple(shapes), " ".join(descriptions))
+    lines = document.foot or (f"{document.made}.",)
+    rows = [row for line in lines for row in wrapped(line, inner, 11, most=9)]
+    down -= 8
+    shapes.append(Stroke(((_MARGIN, down + 0.5), (_MARGIN + inner, down + 0.5)), "line"))
+    shapes += [Words(_MARGIN, down + 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
+    return Drawing(width, down + 40 + 16 * len(rows), tuple(shapes), " ".join(descriptions))
 
 
 def panel(part: Picture, width: float) -> Drawing:
@@ -81,10 +83,3 @@ def panel(part: Picture, width: float) -> Drawing:
     drawing = part.draw(width)
     shapes += moved(drawing.shapes, 0, down)
     return Drawing(width, down + drawing.height, tuple(shapes), drawing.description)
-
-
-def _foot(lines: Sequence[str], width: float) -> Drawing:
-    rows = [row for line in lines for row in wrapped(line, width, 11, most=9)]
-    shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
-    shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
-    return Drawing(width, 32 + 16 * len(rows), tuple(shapes))

@@ -15,10 +15,9 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Checked, Finding, FindingKind, Severity
-from engine.training.checks.passes import Pass, Subject, built, raised, small_batches
-from engine.training.checks.places import CodePlace, running
+from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
+from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.tree import ModuleTree, tensors_text
 from engine.training.checks.watches import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
@@ -26,9 +25,13 @@ from engine.training.models.sizes import size_findings
 from engine.training.runs.prepare import RunPlan
 
 LIMIT_SECONDS = 60.0
+# A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may
+# have to emulate both, FP16 ten times slower. Autocast casts the same operations to either.
 _QUICK_SECONDS = 1.0
-"""A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may
-have to emulate both, FP16 ten times slower. Autocast casts the same operations to either."""
+_LARGE = 100_000_000  # parameters of a model that a CPU may take minutes to pass a batch through
+# functions of the user's that may take long to read what they read
+_READ_DATA = frozenset({"dataset", "validation_dataset", "__getitem__", "__iter__", "collate"})
+_GRAVITY = ("error", "warning", "note")
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
@@ -52,8 +55,6 @@ def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Check
 
 
 class _Work:
-    """The check itself, and what it has found so far."""
-
     def __init__(self, experiment: Experiment) -> None:
         self.findings: list[Finding] = []
         self.problem: Exception | None = None
@@ -61,11 +62,9 @@ class _Work:
         self._subject: Subject | None = None
         self._passes: list[Pass] = []
         self._is_given_up = False
-        self.built_parameters = 0
-        """Parameters of all modules, counted as these are made."""
+        self.built_parameters = 0  # of all modules, counted as these are made
 
     def run(self) -> None:
-        """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
         made = experiment.model.class_name or "model"
@@ -75,7 +74,7 @@ class _Work:
         try:
             plan = RunPlan(experiment, read_catalog())
             names = (made,)
-            model = built(plan)
+            model = plan.workload.build().to(CPU).train()
             names = ("dataset", "batch")
             self._check(plan, Subject(plan, model, small_batches(plan)))
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
@@ -85,10 +84,9 @@ class _Work:
                 self.findings.append(raised(error, experiment, *names))
 
     def _is_users(self, error: Exception) -> bool:
-        """True for an error in the user's file, not in the other settings."""
-        if self._experiment.own_code is None:
-            return False
-        return not isinstance(error, ProblemError) or error.problem.key in (None, "model")
+        # in the file, not in the other settings
+        is_settings = isinstance(error, ProblemError) and error.problem.key not in (None, "model")
+        return self._experiment.own_code is not None and not is_settings
 
     def _check(self, plan: RunPlan, subject: Subject) -> None:
         experiment = plan.experiment
@@ -97,7 +95,9 @@ class _Work:
         if plan.device_entry.tensor_cores and experiment.precision.is_autocast:
             self.findings += size_findings(subject.model, experiment.batch_size)
         if note := plan.device_entry.precision(experiment.precision).hardly_faster:
-            self.findings.append(_emulated(plan.device_entry.title, note))
+            message = f"On {plan.device_entry.title} {note}."
+            remedy = "Choose another precision to save time; memory is saved all the same."
+            self.findings.append(finding_at(None, FindingKind.EMULATED, "warning", message, remedy))
         began = time.perf_counter()
         autocast = experiment.precision if experiment.precision.is_autocast else Precision.BF16
         for precision, batch in zip((Precision.FP32, autocast), subject.batches, strict=False):
@@ -116,7 +116,6 @@ class _Work:
             self.findings += [told for told in waits_in_text(code) if (told.file, told.line) not in seen]
 
     def give_up(self, seconds: float, place: CodePlace | None, called: str) -> None:
-        """Notes that the check was not over in time, where it was, and by which function of the user's."""
         is_slow = self.built_parameters > _LARGE or called in _READ_DATA
         is_slow = is_slow or any(one.tree.has_advanced(seconds / 3) for one in self._passes)
         # a machine may be slow, but a loop that never ends is at some line of the user's
@@ -124,10 +123,12 @@ class _Work:
         self._is_given_up = True
         for one in self._passes:
             one.tree.give_up()
-        self.findings.append(_too_slow(seconds, place, "error" if is_stuck else "warning"))
+        message = f"The check of two small batches on the CPU did not end within {seconds:,.0f} seconds."
+        remedy = "If the model is not large, look for a loop that never ends."
+        severity: Severity = "error" if is_stuck else "warning"
+        self.findings.append(finding_at(place, FindingKind.TOO_SLOW, severity, message, remedy))
 
     def answer(self, seconds: float) -> Checked:
-        """The findings so far."""
         findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         subject = self._subject
         if subject is None:
@@ -156,48 +157,10 @@ def _counted_parameters(work: _Work) -> Iterator[None]:
         handle.remove()
 
 
-_GRAVITY = ("error", "warning", "note")
-
-
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     """Errors first, then by line; what two passes show is told once, with the greater severity."""
-    ordered = sorted(
-        findings, key=lambda found: (_GRAVITY.index(found.severity), found.file or "", found.line or 0)
-    )
     told: dict[object, Finding] = {}
-    for finding in ordered:
-        told.setdefault(_key(finding), finding)
+    for found in sorted(findings, key=lambda it: (_GRAVITY.index(it.severity), it.file or "", it.line or 0)):
+        what = "" if found.kind is FindingKind.RAISES else found.message
+        told.setdefault((found.kind, found.file, found.line, what), found)
     return list(told.values())
-
-
-def _key(finding: Finding) -> tuple[object, ...]:
-    what = "" if finding.kind is FindingKind.RAISES else finding.message
-    return finding.kind, finding.file, finding.line, what
-
-
-_LARGE = 100_000_000
-"""Parameters of a model that a CPU may take minutes to pass a batch through."""
-
-
-_READ_DATA = frozenset({"dataset", "validation_dataset", "__getitem__", "__iter__", "collate"})
-"""Functions of the user's that may take long to read what they read."""
-
-
-def _too_slow(seconds: float, place: CodePlace | None, severity: Severity) -> Finding:
-    return Finding(
-        kind=FindingKind.TOO_SLOW,
-        severity=severity,
-        message=f"The check of two small batches on the CPU did not end within {seconds:,.0f} seconds.",
-        remedy="If the model is not large, look for a loop that never ends.",
-        file=None if place is None else place.file,
-        line=None if place is None else place.line,
-    )
-
-
-def _emulated(device: str, why: str) -> Finding:
-    return Finding(
-        kind=FindingKind.EMULATED,
-        severity="warning",
-        message=f"On {device} {why}.",
-        remedy="Choose another precision to save time; memory is saved all the same.",
-    )

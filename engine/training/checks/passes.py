@@ -12,16 +12,24 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
-from engine.protocol.advice import Finding, FindingKind, Severity
-from engine.training.checks.places import CodePlace, forward_place, place_of, trace_of
+from engine.protocol.advice import Finding, FindingKind
+from engine.training.checks.places import (
+    CodePlace,
+    ModuleTree,
+    dtype_text,
+    finding_at,
+    forward_place,
+    place_of,
+    tensors_text,
+    trace_of,
+)
 from engine.training.checks.static import definition_place
-from engine.training.checks.tree import ModuleTree, tensors_text
 from engine.training.checks.watches import (
     CastWatch,
     EpsilonWatch,
@@ -30,7 +38,7 @@ from engine.training.checks.watches import (
     NonfiniteWatch,
     WaitWatch,
 )
-from engine.training.data.batches import Batch
+from engine.training.data.batches import Batch, batch_on
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.models.own import own_frames
 from engine.training.models.weightless import AsOnCuda
@@ -72,18 +80,9 @@ class Subject:
         return (function or self.workload.loss)(outputs, targets)
 
 
-def built(plan: RunPlan) -> nn.Module:
-    """The plan's model on the CPU. Raises what its code raises, and ProblemError."""
-    return plan.workload.build().to(CPU).train()
-
-
 def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
     """Two small batches of the plan's data on the CPU. Raises what its code raises, and ProblemError."""
-    return tuple(tree_map_only(torch.Tensor, _on_cpu, batch) for batch in islice(_batches(plan), 2))
-
-
-def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(CPU)
+    return tuple(batch_on(batch, CPU) for batch in islice(_batches(plan), 2))
 
 
 def _batches(plan: RunPlan) -> Iterator[Batch]:
@@ -97,7 +96,6 @@ def _batches(plan: RunPlan) -> Iterator[Batch]:
 
 
 def _read(plan: RunPlan) -> Iterator[Batch]:
-    """The first batches of the user's files."""
     data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
     workload = copy.copy(plan.workload)
     workload.experiment = plan.experiment.model_copy(update={"batch_size": SAMPLES, "data": data})
@@ -106,7 +104,7 @@ def _read(plan: RunPlan) -> Iterator[Batch]:
 
 
 def _drawn(plan: RunPlan, number: int) -> Batch:
-    """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
+    # in the shapes of the catalog's dataset, which may have to be downloaded
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
     task = experiment.dataset.task
@@ -131,8 +129,8 @@ _ONLY_ON_CPU = re.compile(
 class Pass:
     """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
 
-    `tree` notes what the modules return. `counts`: the experiment is trained in this precision, so that an
-    error of this pass ends it. Without `goes_back` there is no backward pass, except in a step of the file's.
+    `counts`: the experiment is trained in this precision, so that an error of this pass ends it. Without
+    `goes_back` there is no backward pass, except in a step of the file's.
     """
 
     def __init__(
@@ -172,7 +170,7 @@ class Pass:
             if self._goes_back:
                 self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
-            self.findings += self._raised(error)
+            self.findings.append(self._raised(error))
         watches = (self._waits, self._losses, *self._formats)
         self.findings = [*(found for watch in watches for found in watch.findings()), *self.findings]
 
@@ -194,23 +192,18 @@ class Pass:
             loss.backward()
 
     def _not_finite(self, loss: float) -> Finding:
-        """The finding on a loss that is not finite; the pass is made again to see where that began."""
+        # the pass is made again to see where that began
         subject, watch = self._subject, NonfiniteWatch()
         inputs, targets = self._batch
         with AsOnCuda() if subject.is_cuda else nullcontext(), watch, autocast(self._precision, CPU):
             subject.loss(subject.workload.call(subject.model, inputs), targets)
         why, remedy = watch.explained()
-        found = self._of_loss(
-            FindingKind.LOSS_NOT_FINITE,
-            "warning",
-            f"The loss of a first batch is {loss} in {self._precision.label}{why}.",
-            remedy,
-        )
-        place = watch.place
-        return found if place is None else found.model_copy(update={"file": place.file, "line": place.line})
+        message = f"The loss of a first batch is {loss} in {self._precision.label}{why}."
+        place = watch.place or self._loss_place
+        return finding_at(place, FindingKind.LOSS_NOT_FINITE, "warning", message, remedy)
 
     def _own_step(self) -> None:
-        """The file's own step, on a model that is thrown away."""
+        # on a model that is thrown away
         subject, workload = self._subject, self._subject.workload
         settings = workload.experiment.model_copy(
             update={
@@ -233,80 +226,59 @@ class Pass:
         step([self._batch])
 
     def _loss_findings(self, loss: Any) -> Iterator[Finding]:
+        place = self._loss_place
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            shape = tuple(loss.shape) if isinstance(loss, torch.Tensor) else None
-            what = f"a {type(loss).__name__}" if shape is None else f"a tensor of shape {shape}"
-            yield self._of_loss(
-                FindingKind.LOSS_NOT_SCALAR,
-                "error",
-                f"The loss is {what}, but it must be a scalar tensor.",
-                "Reduce it, as by .mean().",
+            is_tensor = isinstance(loss, torch.Tensor)
+            what = f"tensor of shape {tuple(loss.shape)}" if is_tensor else type(loss).__name__
+            message = f"The loss is a {what}, but it must be a scalar tensor."
+            yield finding_at(
+                place, FindingKind.LOSS_NOT_SCALAR, "error", message, "Reduce it, as by .mean()."
             )
         elif not loss.requires_grad:
-            yield self._of_loss(
-                FindingKind.NO_GRADIENT,
-                "error",
-                "The loss depends on no parameter: it has no gradient.",
-                "Compute it from the outputs without .detach(), .item() or torch.no_grad().",
-            )
+            message = "The loss depends on no parameter: it has no gradient."
+            remedy = "Compute it from the outputs without .detach(), .item() or torch.no_grad()."
+            yield finding_at(place, FindingKind.NO_GRADIENT, "error", message, remedy)
         elif not bool(torch.isfinite(loss)):
             self._infinite_loss = float(loss)
         elif loss.dtype in (torch.float16, torch.bfloat16) and self._precision.is_autocast:
-            yield self._of_loss(
-                FindingKind.HALF_IN_LOSS,
-                "warning",
-                f"The loss itself is {str(loss.dtype).removeprefix('torch.')}: it is rounded to 3 digits, "
-                "and in FP16 a usual loss scale overflows it.",
-                "Compute the loss from outputs.float().",
-            )
+            rounded = "it is rounded to 3 digits, and in FP16 a usual loss scale overflows it"
+            message = f"The loss itself is {dtype_text(loss)}: {rounded}."
+            remedy = "Compute the loss from outputs.float()."
+            yield finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy)
 
-    def _of_loss(self, kind: FindingKind, severity: Severity, message: str, remedy: str) -> Finding:
-        code = self._subject.workload.experiment.own_code
-        file, line = (None, None) if code is None else definition_place(code, "loss")
-        return Finding(kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line)
+    @property
+    def _loss_place(self) -> CodePlace | None:
+        return definition_place(self._subject.workload.experiment.own_code, "loss")
 
-    def _raised(self, error: BaseException) -> Iterator[Finding]:
-        finding = raised(error, self._subject.workload.experiment, *self._names)
-        if not isinstance(error, ProblemError) and (remedy := self._about_data()):
-            finding = finding.model_copy(update={"remedy": remedy})
-        is_doubtful = self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None
-        if is_doubtful:
-            yield finding.model_copy(
-                update={
-                    "severity": "note",
-                    "message": f"The model could not be checked on the CPU: {finding.message}",
-                    "remedy": "Train it on its device to know more.",
-                }
-            )
-        else:
-            yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
-
-    def _about_data(self) -> str:
-        """A remark that the inputs were made up, for a file without data; else empty."""
+    def _raised(self, error: BaseException) -> Finding:
         experiment = self._subject.workload.experiment
-        if experiment.own_code is None or experiment.dataset == OWN:
-            return ""
-        inputs = tensors_text(self._subject.batches[0][0])
-        return (
-            f"The inputs are those of {experiment.dataset}, {inputs}: correct the model, choose other data, "
-            "or define batch(size) or dataset()."
-        )
+        finding = raised(error, experiment, *self._names)
+        changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
+        is_ours = isinstance(error, ProblemError) or experiment.own_code is None
+        if not is_ours and experiment.dataset != OWN:
+            inputs = f"{experiment.dataset}, {tensors_text(self._subject.batches[0][0])}"
+            choices = "correct the model, choose other data, or define batch(size) or dataset()"
+            changes["remedy"] = f"The inputs are those of {inputs}: {choices}."
+        if self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None:
+            message = f"The model could not be checked on the CPU: {finding.message}"
+            changes = {
+                "severity": "note",
+                "message": message,
+                "remedy": "Train it on its device to know more.",
+            }
+        return finding.model_copy(update=changes)
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """The finding of an error that the user's code, or a library with it, has raised.
-
-    One that is raised in no line of it has the place of the first of `names` that its file defines.
-    """
+    """The finding of an error of the user's code, at its line or else at the first of `names` there."""
     remedy = "Correct the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__
-    place = place_of(error)
+    place, code = place_of(error), experiment.own_code
     file, line = (None, None) if place is None else (place.file, place.line)
-    code = experiment.own_code
     if code is not None and (place is None or not place.is_users):
-        defined = (definition_place(code, name) for name in names)
-        file, line = next((found for found in defined if found[0]), (file or code.file, line))
+        defined = next(filter(None, (definition_place(code, name) for name in names)), None)
+        file, line = (file or code.file, line) if defined is None else (defined.file, defined.line)
     if isinstance(error, ProblemError):
         message, remedy = error.problem.message, error.problem.remedy
     elif isinstance(error, SystemExit):
@@ -332,11 +304,6 @@ def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
-    yield Finding(
-        kind=FindingKind.OUTPUT_NOT_FLOAT,
-        severity="error",
-        message=f"The model returns {tensors_text(outputs)}, which is no float, so no gradient can pass.",
-        remedy="Return the logits themselves, not their argmax or a cast of them to integers.",
-        file=None if place is None else place.file,
-        line=None if place is None else place.line,
-    )
+    message = f"The model returns {tensors_text(outputs)}, which is no float, so no gradient can pass."
+    remedy = "Return the logits themselves, not their argmax or a cast of them to integers."
+    yield finding_at(place, FindingKind.OUTPUT_NOT_FLOAT, "error", message, remedy)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.protocol.advice import Finding, FindingKind, Severity
+from engine.protocol.advice import Finding, FindingKind
+from engine.training.checks.places import CodePlace, finding_at
 
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm"})
 _UNSCALING = frozenset({"unscale", "unscale_"})
@@ -25,24 +26,13 @@ _HALF = frozenset({"half", "bfloat16", "float16"})
 
 
 def static_findings(experiment: Experiment) -> list[Finding]:
-    """The mistakes in the loop body, and the scaler with BF16; in the order of the lines.
-
-    The modules beside the file are read too.
-    """
+    """The mistakes in the loop body of the file and the modules beside it, and the scaler with BF16."""
     code = experiment.own_code
-    found = (
-        []
-        if code is None
-        else [finding for file in _files(code) for finding in _FileCheck(file, experiment).findings()]
-    )
+    found = [finding for file in (_files(code) if code else ()) for finding in _in_file(file, experiment)]
     if experiment.precision is Precision.BF16 and experiment.scaler.mode == "on":
-        found.append(
-            _finding(
-                FindingKind.SCALER_WITH_BF16,
-                "The loss scaler is on, but BF16 has the range of FP32 and needs none.",
-                "Set the loss scaler to auto.",
-            )
-        )
+        message = "The loss scaler is on, but BF16 has the range of FP32 and needs none."
+        kind = FindingKind.SCALER_WITH_BF16
+        found.append(finding_at(None, kind, "warning", message, "Set the loss scaler to auto."))
     return found
 
 
@@ -51,20 +41,20 @@ def waits_in_text(code: Code) -> list[Finding]:
     return [finding for file in _files(code) for finding in _waits(file)]
 
 
-def half_place(code: Code) -> tuple[str, int] | None:
-    """The file and line of the first cast to 16 bits, as by `.half()`; None without one."""
-    for file in _files(code):
+def half_place(code: Code | None) -> CodePlace | None:
+    """The first cast to 16 bits, as by `.half()`; None without one."""
+    for file in _files(code) if code is not None else ():
         for node in ast.walk(file.tree):
             if isinstance(node, ast.Attribute) and node.attr in _HALF:
-                return file.name, node.lineno
+                return CodePlace(file.name, node.lineno)
     return None
 
 
-def definition_place(code: Code, name: str) -> tuple[str, int] | tuple[None, None]:
-    """The file and line of a function or class of the workload file; None, None without it."""
-    tree = ast.parse(code.text)
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
-    return next(((code.file, node.lineno) for node in found if node.name == name), (None, None))
+def definition_place(code: Code | None, name: str) -> CodePlace | None:
+    """The place of a function or class of the workload file; None without it."""
+    body = ast.parse("" if code is None else code.text).body
+    found = (node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name)
+    return next((CodePlace(code.file, node.lineno) for node in found if code is not None), None)
 
 
 @dataclass(frozen=True)
@@ -78,48 +68,21 @@ def _files(code: Code) -> Iterator[_File]:
         yield _File(name, ast.parse(text))
 
 
-@dataclass
-class _FileCheck:
-    file: _File
-    experiment: Experiment
-    schedulers: set[str] = field(default_factory=set)
+def _in_file(file: _File, experiment: Experiment) -> list[Finding]:
+    found = []
 
-    def findings(self) -> list[Finding]:
-        self.schedulers = set(_scheduler_names(self.file.tree))
-        found = [*self._own_scalers()]
-        for function in _functions(self.file.tree, {_STEP}):
-            found += self._clipping(function)
-            found += self._scheduling(function)
-        return sorted(found, key=lambda finding: finding.line or 0)
+    def add(call: ast.Call, kind: FindingKind, message: str, remedy: str) -> None:
+        found.append(_finding(file, call, kind, message, remedy))
 
-    def _own_scalers(self) -> Iterator[Finding]:
-        if self.experiment.precision is not Precision.BF16:
-            return
-        for call in _calls(self.file.tree):
-            if _last_name(call.func) == "GradScaler":
-                yield self._at(
-                    call,
-                    FindingKind.SCALER_WITH_BF16,
-                    "A GradScaler is made, but BF16 has the range of FP32 and needs none.",
-                    "Remove it: train.backward and train.step scale where the precision needs it.",
-                )
-
-    def _clipping(self, step: ast.FunctionDef) -> Iterator[Finding]:
-        unscaled = [call.lineno for call in _calls(step) if _last_name(call.func) in _UNSCALING]
-        for call in _calls(step):
-            name = _last_name(call.func)
-            if name not in _CLIPPING or any(line <= call.lineno for line in unscaled):
-                continue
-            late = "before" if unscaled else "without"
-            yield self._at(
-                call,
-                FindingKind.CLIPPING_BEFORE_UNSCALING,
-                f"{name} is called {late} train.unscale(optimizer), so in FP16 it clips gradients "
-                "that are still multiplied by the loss scale.",
-                "Call train.unscale(optimizer) before clipping.",
-            )
-
-    def _scheduling(self, step: ast.FunctionDef) -> Iterator[Finding]:
+    for call in _calls(file.tree) if experiment.precision is Precision.BF16 else ():
+        if _last_name(call.func) == "GradScaler":
+            message = "A GradScaler is made, but BF16 has the range of FP32 and needs none."
+            remedy = "Remove it: train.backward and train.step scale where the precision needs it."
+            add(call, FindingKind.SCALER_WITH_BF16, message, remedy)
+    schedulers = {*_scheduler_names(file.tree)}
+    for step in _functions(file.tree, {_STEP}):
+        calls = _calls(step)
+        unscaled = [call.lineno for call in calls if _last_name(call.func) in _UNSCALING]
         guarded = {
             inner
             for node in ast.walk(step)
@@ -127,23 +90,26 @@ class _FileCheck:
             for statement in (*node.body, *node.orelse)
             for inner in ast.walk(statement)
         }
-        for call in _calls(step):
-            if self._steps_scheduler(call) and call not in guarded:
-                yield self._at(
-                    call,
-                    FindingKind.SCHEDULER_AFTER_SKIP,
-                    "The scheduler steps even where the loss scaler has skipped the optimizer step.",
-                    "Step it only if not train.was_skipped(optimizer).",
-                )
+        for call in calls:
+            name = _last_name(call.func)
+            if name in _CLIPPING and not any(line <= call.lineno for line in unscaled):
+                late = f"is called {'before' if unscaled else 'without'} train.unscale(optimizer)"
+                clips = "so in FP16 it clips gradients that are still multiplied by the loss scale"
+                message = f"{name} {late}, {clips}."
+                remedy = "Call train.unscale(optimizer) before clipping."
+                add(call, FindingKind.CLIPPING_BEFORE_UNSCALING, message, remedy)
+            if call in guarded or not (isinstance(call.func, ast.Attribute) and call.func.attr == "step"):
+                continue
+            owner = _last_name(call.func.value)
+            if owner in schedulers or _SCHEDULER.search(owner):
+                message = "The scheduler steps even where the loss scaler has skipped the optimizer step."
+                remedy = "Step it only if not train.was_skipped(optimizer)."
+                add(call, FindingKind.SCHEDULER_AFTER_SKIP, message, remedy)
+    return sorted(found, key=lambda finding: finding.line or 0)
 
-    def _steps_scheduler(self, call: ast.Call) -> bool:
-        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "step"):
-            return False
-        owner = _last_name(call.func.value)
-        return owner in self.schedulers or bool(_SCHEDULER.search(owner))
 
-    def _at(self, node: ast.expr, kind: FindingKind, message: str, remedy: str) -> Finding:
-        return _finding(kind, message, remedy, file=self.file.name, line=node.lineno)
+def _finding(file: _File, call: ast.Call, kind: FindingKind, message: str, remedy: str) -> Finding:
+    return finding_at(CodePlace(file.name, call.lineno), kind, "warning", message, remedy)
 
 
 def _looks(test: ast.expr) -> bool:
@@ -161,30 +127,13 @@ def _waits(file: _File) -> Iterator[Finding]:
                 what = "print(...)"
             else:
                 continue
-            yield _finding(
-                FindingKind.WAITS,
-                f"{function.name} calls {what}: the host waits for the device each time, "
-                "and the step cannot be captured.",
-                "Keep the value on the device as a tensor.",
-                file=file.name,
-                line=call.lineno,
-            )
+            waits = "the host waits for the device each time, and the step cannot be captured"
+            remedy = "Keep the value on the device as a tensor."
+            yield _finding(file, call, FindingKind.WAITS, f"{function.name} calls {what}: {waits}.", remedy)
 
 
 def _prints_value(call: ast.Call) -> bool:
     return any(not isinstance(argument, ast.Constant) for argument in call.args)
-
-
-def _finding(
-    kind: FindingKind,
-    message: str,
-    remedy: str,
-    *,
-    severity: Severity = "warning",
-    file: str | None = None,
-    line: int | None = None,
-) -> Finding:
-    return Finding(kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line)
 
 
 def _functions(tree: ast.Module, names: set[str]) -> Iterator[ast.FunctionDef]:
@@ -199,7 +148,6 @@ def _calls(tree: ast.AST) -> list[ast.Call]:
 
 
 def _scheduler_names(tree: ast.Module) -> Iterator[str]:
-    """The names that are given a learning-rate scheduler."""
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue

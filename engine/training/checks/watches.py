@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,10 +15,16 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.places import CodePlace, calling_line, forward_place
+from engine.protocol.advice import Finding, FindingKind, Severity
+from engine.training.checks.places import (
+    CodePlace,
+    ModuleTree,
+    calling_line,
+    dtype_text,
+    finding_at,
+    forward_place,
+)
 from engine.training.checks.static import half_place
-from engine.training.checks.tree import ModuleTree, dtype_text
 from engine.training.models.weightless import IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -40,55 +46,55 @@ _READS = {
 """Calls that bring a tensor's values, or a size that depends on them, to the host."""
 
 
-class WaitWatch(TorchFunctionMode):
-    """Counts, by line, the calls that would make the host wait for an accelerator."""
+class _Watch(TorchFunctionMode):
+    """Looks at each call, and counts what it notes by line."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._waits: Counter[tuple[str, CodePlace | None]] = Counter()
+        self._noted: Counter[tuple[Any, CodePlace | None]] = Counter()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = getattr(function, "__name__", "")
-        if name == "__bool__" or name in _READS:
-            self._waits[name, calling_line()] += 1
-        return function(*args, **(kwargs or {}))
+        settings = kwargs or {}
+        self._before(getattr(function, "__name__", ""), args, settings)
+        result = function(*args, **settings)
+        self._after(getattr(function, "__name__", ""), args, result)
+        return result
+
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        pass
+
+    def _after(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        pass
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each line of the user's; those in a library are notes."""
-        for (name, place), count in self._waits.items():
-            if place is None:
-                continue
-            times = "" if count == 1 else f" {count:,} times in a pass"
-            if name == "__bool__":
-                kind = FindingKind.BRANCHES
-                message = (
-                    f"Python branches on a tensor's value{times}: the host waits for the device each time, "
-                    "and the step cannot be captured."
-                )
-                remedy = "Branch on the device, as by torch.where, or on something that is not a tensor."
-            else:
-                kind = FindingKind.WAITS
-                message = (
-                    f"{_READS[name]} is used{times}: the host waits for the device each time, "
-                    "and the step cannot be captured."
-                )
-                remedy = "Keep the value on the device as a tensor, and read it outside the step."
-            yield _finding_at(place, kind, message, remedy, count)
+        for (what, place), count in self._noted.items():
+            if place is not None:
+                kind, message, remedy = self._words(what, count)
+                severity: Severity = "warning" if place.is_users else "note"
+                yield finding_at(place, kind, severity, message, remedy, count)
+
+    def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
+        raise NotImplementedError
 
 
-def _finding_at(place: CodePlace, kind: FindingKind, message: str, remedy: str, count: int) -> Finding:
-    """A warning about a line of the user's, or a note about one in a library."""
-    return Finding(
-        kind=kind,
-        severity="warning" if place.is_users else "note",
-        message=message,
-        remedy=remedy,
-        file=place.file,
-        line=place.line,
-        count=count,
-    )
+class WaitWatch(_Watch):
+    """Counts, by line, the calls that would make the host wait for an accelerator."""
+
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        if name == "__bool__" or name in _READS:
+            self._noted[name, calling_line()] += 1
+
+    def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
+        times = "" if count == 1 else f" {count:,} times in a pass"
+        waits = f"{times}: the host waits for the device each time, and the step cannot be captured."
+        if what == "__bool__":
+            remedy = "Branch on the device, as by torch.where, or on something that is not a tensor."
+            return FindingKind.BRANCHES, f"Python branches on a tensor's value{waits}", remedy
+        remedy = "Keep the value on the device as a tensor, and read it outside the step."
+        return FindingKind.WAITS, f"{_READS[what]} is used{waits}", remedy
 
 
 _SENSITIVE = frozenset(
@@ -98,82 +104,54 @@ _SENSITIVE = frozenset(
     ]
 )
 _REFUSED_ON_CUDA = "binary_cross_entropy"
-
-
-class CastWatch(TorchFunctionMode):
-    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._casts: Counter[tuple[str, CodePlace]] = Counter()
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = function(*args, **(kwargs or {}))
-        if args and getattr(function, "__name__", "") in _CASTS and isinstance(args[0], torch.Tensor):
-            is_cast = args[0].dtype in (torch.float32, torch.float64) and result.dtype in _HALF
-            if is_cast and (place := calling_line()) is not None:
-                self._casts[dtype_text(result), place] += 1
-        return result
-
-    def findings(self) -> Iterator[Finding]:
-        """A finding for each line of the user's; those in a library are notes."""
-        for (dtype, place), count in self._casts.items():
-            message = (
-                f"The code casts to {dtype}, so what follows is computed in {dtype} whatever the precision."
-            )
-            remedy = "Remove the cast: autocast casts where it should."
-            yield _finding_at(place, FindingKind.HALF_IN_FORWARD, message, remedy, count)
-
-
 _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
-class EpsilonWatch(TorchFunctionMode):
+class CastWatch(_Watch):
+    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself."""
+
+    def _after(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        if args and name in _CASTS and isinstance(args[0], torch.Tensor):
+            is_cast = args[0].dtype in (torch.float32, torch.float64) and result.dtype in _HALF
+            if is_cast and (place := calling_line()) is not None:
+                self._noted[dtype_text(result), place] += 1
+
+    def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
+        message = f"The code casts to {what}, so what follows is computed in {what} whatever the precision."
+        return FindingKind.HALF_IN_FORWARD, message, "Remove the cast: autocast casts where it should."
+
+
+class EpsilonWatch(_Watch):
     """Notes small numbers that FP16 rounds to 0, so that they keep nothing from being 0."""
 
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()
         self._is_cuda = is_cuda
-        self._lost: Counter[tuple[float, CodePlace]] = Counter()
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        settings = kwargs or {}
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         given = [args[0] if args else settings.get("input"), *args[1:]]
-        epsilon = self._epsilon(getattr(function, "__name__", ""), given, settings)
+        epsilon = None
+        # CUDA's autocast computes the norm in float32
+        if name == "normalize" and not self._is_cuda:
+            epsilon = settings.get("eps", given[3] if len(given) > 3 else 1e-12)
+        elif name.rstrip("_") in _GUARDS:
+            epsilon = settings.get("min", settings.get("other", given[1] if len(given) > 1 else None))
         is_lost = isinstance(epsilon, float) and 0 < abs(epsilon) <= _LOST_IN_FP16
         is_half = any(isinstance(part, torch.Tensor) and part.dtype in _HALF for part in given)
         if is_lost and is_half and (place := calling_line()) is not None:
-            self._lost[epsilon, place] += 1
-        return function(*args, **settings)
+            self._noted[epsilon, place] += 1
 
-    def _epsilon(self, name: str, given: Sequence[Any], settings: Mapping[str, Any]) -> Any:
-        if name == "normalize":
-            # CUDA's autocast computes the norm in float32
-            return None if self._is_cuda else settings.get("eps", given[3] if len(given) > 3 else 1e-12)
-        if name.rstrip("_") not in _GUARDS:
-            return None
-        return settings.get("min", settings.get("other", given[1] if len(given) > 1 else None))
-
-    def findings(self) -> Iterator[Finding]:
-        """A finding for each line of the user's; those in a library are notes."""
-        for (epsilon, place), count in self._lost.items():
-            message = (
-                f"{epsilon:g} is 0 in float16, whose smallest number is 6e-08: it keeps nothing from being 0 "
-                "here."
-            )
-            remedy = "Compute this in float32, as by .float(), or take 1e-6."
-            yield _finding_at(place, FindingKind.EPSILON, message, remedy, count)
+    def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
+        smallest = "whose smallest number is 6e-08: it keeps nothing from being 0 here"
+        remedy = "Compute this in float32, as by .float(), or take 1e-6."
+        return FindingKind.EPSILON, f"{what:g} is 0 in float16, {smallest}.", remedy
 
 
 _LOST_IN_FP16 = 2.0**-25
 _GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
 
 
-class LossWatch(TorchFunctionMode):
+class LossWatch(_Watch):
     """Notes logarithms, exponentials and softmaxes that a loss computes in 16 bits on the device.
 
     What `tree`'s model computes is left out. Enter it within `AsOnCuda` for CUDA, whose autocast computes
@@ -182,53 +160,40 @@ class LossWatch(TorchFunctionMode):
 
     def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
-        self._tree = tree
-        self._is_cuda, self._counts = is_cuda, counts
-        self._halves: Counter[tuple[str, str, CodePlace | None]] = Counter()
+        self._tree, self._is_cuda, self._counts = tree, is_cuda, counts
+        # places of a loss that CUDA's autocast refuses: True if its input has 16 bits
         self._refused: dict[CodePlace | None, bool] = {}
-        """Places of a loss that CUDA's autocast refuses: True if its input has 16 bits."""
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        name, settings = getattr(function, "__name__", ""), kwargs or {}
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         first = args[0] if args else settings.get("input")
-        if name in _SENSITIVE and isinstance(first, torch.Tensor) and first.dtype in _HALF:
+        half = dtype_text(first) if isinstance(first, torch.Tensor) and first.dtype in _HALF else ""
+        is_autocast = name in _LOOKED_AT and torch.is_autocast_enabled("cpu")
+        if name in _SENSITIVE and half and not self._tree.is_in_forward:
             is_cast = settings.get("dtype") in (torch.float32, torch.float64)
-            is_ours = not is_cast and not self._tree.is_in_forward
-            if is_ours and not self._is_in_float32(name, settings):
-                self._halves[name.strip("_"), dtype_text(first), calling_line()] += 1
-        if name == _REFUSED_ON_CUDA and torch.is_autocast_enabled("cpu"):
-            self._refused[calling_line()] = isinstance(first, torch.Tensor) and first.dtype in _HALF
-        return function(*args, **settings)
-
-    def _is_in_float32(self, name: str, settings: dict[str, Any]) -> bool:
-        is_autocast = self._is_cuda and torch.is_autocast_enabled("cpu")
-        return is_autocast and name in IN_FLOAT32 and "out" not in settings
+            is_widened = self._is_cuda and is_autocast and name in IN_FLOAT32 and "out" not in settings
+            if not is_cast and not is_widened:
+                self._noted[(name.strip("_"), half), calling_line()] += 1
+        if name == _REFUSED_ON_CUDA and is_autocast:
+            self._refused[calling_line()] = bool(half)
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each line."""
-        for (name, dtype, place), count in self._halves.items():
-            yield Finding(
-                kind=FindingKind.HALF_IN_LOSS,
-                severity="warning",
-                message=f"The loss computes {name} in {dtype}, where small differences are lost.",
-                remedy=f"Autocast leaves it so: call .float() on the input of {name}.",
-                file=None if place is None else place.file,
-                line=None if place is None else place.line,
-                count=count,
-            )
+        for ((name, dtype), place), count in self._noted.items():
+            message = f"The loss computes {name} in {dtype}, where small differences are lost."
+            remedy = f"Autocast leaves it so: call .float() on the input of {name}."
+            yield finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy, count)
+        kind = FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS
         for place, is_half in self._refused.items():
-            is_error = self._is_cuda and self._counts
+            severity: Severity = "warning" if self._is_cuda or is_half else "note"
+            if self._is_cuda and self._counts:
+                severity = "error"
             here = " Here it takes probabilities that are rounded to 16 bits." if is_half else ""
-            yield Finding(
-                kind=FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS,
-                severity="error" if is_error else "warning" if self._is_cuda or is_half else "note",
-                message=f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}",
-                remedy="Remove the sigmoid, and use binary_cross_entropy_with_logits.",
-                file=None if place is None else place.file,
-                line=None if place is None else place.line,
-            )
+            message = f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}"
+            remedy = "Remove the sigmoid, and use binary_cross_entropy_with_logits."
+            yield finding_at(place, kind, severity, message, remedy)
+
+
+_LOOKED_AT = _SENSITIVE | {_REFUSED_ON_CUDA}
 
 
 class NonfiniteWatch(TorchFunctionMode):
@@ -238,8 +203,8 @@ class NonfiniteWatch(TorchFunctionMode):
         super().__init__()
         self.place: CodePlace | None = None
         self._name = ""
+        # the format that cannot hold the result, if it is finite in float32
         self._overflown: str | None = None
-        """The format that cannot hold the result, if it is finite in float32."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -261,16 +226,13 @@ class NonfiniteWatch(TorchFunctionMode):
         name = self._name
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"
-            return f": {name} gives more than {self._overflown} can hold, {most}", (
-                f"Compute {name} in float32, as by .float() on what it is given."
-            )
+            remedy = f"Compute {name} in float32, as by .float() on what it is given."
+            return f": {name} gives more than {self._overflown} can hold, {most}", remedy
         if name in ("log", "log2", "log10", "log1p"):
-            return (
-                f": {name} is given 0 or less",
-                "Add a small number before it, or use log_softmax or logsigmoid.",
-            )
+            remedy = "Add a small number before it, or use log_softmax or logsigmoid."
+            return f": {name} is given 0 or less", remedy
         if name in ("div", "rdiv", "reciprocal", "rsqrt"):
-            return (f": {name} divides by 0", "Add a small number to the divisor, before any root.")
+            return f": {name} divides by 0", "Add a small number to the divisor, before any root."
         if name:
             return f": {name} is the first to give such a value", f"Look at what {name} is given."
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
@@ -293,32 +255,21 @@ def format_findings(model: nn.Module, experiment: Experiment) -> Iterator[Findin
     """Parameters and buffers that hold floats in another format than float32."""
     parameters = [named for named in model.named_parameters() if _is_other(named[1])]
     buffers = [named for named in model.named_buffers() if _is_other(named[1])]
-    file, line = _cast_place(experiment)
+    place, kind = half_place(experiment.own_code), FindingKind.NOT_FLOAT32
     if parameters:
         is_scaled = experiment.uses_scaler and parameters[0][1].dtype is torch.float16
-        follows = (
-            "the loss scaler fails with “Attempting to unscale FP16 gradients”"
-            if is_scaled
-            else "small updates of the weights are lost, and no precision is measured as it is named"
-        )
-        yield Finding(
-            kind=FindingKind.NOT_FLOAT32,
-            severity="error" if is_scaled else "warning",
-            message=f"{_listed('parameter', parameters)} {_format(parameters[0][1])}: {follows}.",
-            remedy="Keep the weights in float32, without .half() or .bfloat16(): autocast casts them.",
-            file=file,
-            line=line,
-            count=len(parameters),
-        )
+        follows = "small updates of the weights are lost, and no precision is measured as it is named"
+        if is_scaled:
+            follows = "the loss scaler fails with “Attempting to unscale FP16 gradients”"
+        message = f"{_listed('parameter', parameters)} {dtype_text(parameters[0][1])}: {follows}."
+        remedy = "Keep the weights in float32, without .half() or .bfloat16(): autocast casts them."
+        severity: Severity = "error" if is_scaled else "warning"
+        yield finding_at(place, kind, severity, message, remedy, len(parameters))
     if buffers:
-        yield Finding(
-            kind=FindingKind.NOT_FLOAT32,
-            severity="warning",
-            message=f"{_listed('buffer', buffers)} {_format(buffers[0][1])}, so what it gathers is rounded.",
-            remedy="Keep it in float32: autocast casts what it should.",
-            file=file,
-            line=line,
-            count=len(buffers),
+        rounded = f"{dtype_text(buffers[0][1])}, so what it gathers is rounded"
+        remedy = "Keep it in float32: autocast casts what it should."
+        yield finding_at(
+            place, kind, "warning", f"{_listed('buffer', buffers)} {rounded}.", remedy, len(buffers)
         )
 
 
@@ -349,35 +300,17 @@ class GradientWatch:
         """A finding on those that got none."""
         missing = [named for named in self._wanted if id(named[1]) not in self._reached]
         if missing:
-            yield _without_gradient(missing, forward_place(self._model, missing[0][0]))
-
-
-def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]], place: CodePlace | None) -> Finding:
-    return Finding(
-        kind=FindingKind.NO_GRADIENT,
-        severity="warning",
-        message=f"{_listed('parameter', missing)} left without a gradient, so nothing trains it.",
-        remedy="Use it in forward, or set its requires_grad to False.",
-        file=None if place is None else place.file,
-        line=None if place is None else place.line,
-        count=len(missing),
-    )
+            place = forward_place(self._model, missing[0][0])
+            message = f"{_listed('parameter', missing)} left without a gradient, so nothing trains it."
+            remedy = "Use it in forward, or set its requires_grad to False."
+            yield finding_at(place, FindingKind.NO_GRADIENT, "warning", message, remedy, len(missing))
 
 
 def _is_other(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.dtype is not torch.float32
 
 
-def _cast_place(experiment: Experiment) -> tuple[str | None, int | None]:
-    code = experiment.own_code
-    return (code and half_place(code)) or (None, None)
-
-
 def _listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
     others = len(named) - 1
     more = f", like {others:,} more {noun if others == 1 else noun + 's'}," if others else ""
     return f"The {noun} {named[0][0]}{more} is"
-
-
-def _format(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -5,9 +5,8 @@ Floats become float32 and whole numbers int64; pictures of bytes stay bytes unti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,13 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.array_files import Array, file_error
 from engine.experiment.own.arrays import FileSamples, held_out_of
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
-from engine.training.data.batches import Draw, HostBatch, Row, held_out, spread
+from engine.training.data.batches import Draw, HostBatch, Pictures, Row, held_out, spread
 from engine.training.data.pictures import Colours
 
 _COLOURS = Colours((0.5,), (0.25,))
 _SMALL_BYTES = 512 * BYTES_PER_MIB
 _SCANNED_BYTES = 64 * BYTES_PER_MIB
+_MOST_CLASSES = 1_000_000
 
 
 def is_small(experiment: Experiment) -> bool:
@@ -59,20 +59,16 @@ def array_facts(experiment: Experiment) -> ArrayFacts:
     samples = array_samples(experiment)
     _check_room(experiment, samples)
     reader = ArraySamples(experiment)
-    classes = 0
-    if experiment.own_code is None and samples.task in ("classification", "language"):
-        classes = _classes(experiment, samples)
+    has_classes = experiment.own_code is None and samples.task in ("classification", "language")
+    classes = _classes(experiment, samples) if has_classes else 0
     reader.open()
     inputs, targets = reader.batch(Draw(is_training=True, epoch=0, number=0, indices=(0,)))
-    return ArrayFacts(classes, (_row(inputs), _row(targets)))
+    rows = [Row(tuple(side.shape[1:]), side.dtype) for side in (inputs, targets)]
+    return ArrayFacts(classes, (rows[0], rows[1]))
 
 
-class ArraySamples:
-    """`Pictures` of a file of arrays: its samples as tensors, in the form that the model takes.
-
-    A model file of the user's own takes them as they are. Pictures become (batch, channels, height, width);
-    tokens without targets are cut into all but the last and all but the first.
-    """
+class ArraySamples(Pictures):
+    """A file's samples as tensors, in the form that the model takes: pictures, tokens or as they are."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._samples = samples = array_samples(experiment)
@@ -83,15 +79,13 @@ class ArraySamples:
         self.train_samples = count - self.validation_samples
         if samples.validation is not None:
             self.train_samples, self.validation_samples = count, samples.validation[0].shape[0]
-        self._parts: tuple[tuple[NDArray[Any], NDArray[Any] | None], ...] = ()
+        self._parts: Sequence[Sequence[Any]] = ()
 
     def open(self) -> None:
-        whole = _opened(self._samples.inputs), _opened_or_none(self._samples.targets)
-        if self._samples.validation is None:
-            self._parts = (whole, whole)
-        else:
-            inputs, targets = self._samples.validation
-            self._parts = (whole, (_opened(inputs), _opened_or_none(targets)))
+        samples = self._samples
+        pairs = ((samples.inputs, samples.targets), samples.validation)
+        opened = [[_opened(array) if array else None for array in pair] for pair in pairs if pair]
+        self._parts = (opened[0], opened[-1])
 
     def batch(self, draw: Draw) -> HostBatch:
         part = 0 if draw.is_training else 1
@@ -130,13 +124,15 @@ class ArraySamples:
 
 
 def _classes(experiment: Experiment, samples: FileSamples) -> int:
-    """The number of classes or tokens; reads all targets, or all tokens."""
+    # reads all targets, or all tokens
     least = most = 0
     arrays = samples.arrays
     if samples.task == "classification":
         arrays = tuple(array for array in arrays if len(array.shape) <= 2)
-    for array in arrays:
-        for part in _scanned(_opened(array)):
+    for values in map(_opened, arrays):
+        rows = max(1, _SCANNED_BYTES // max(1, values[:1].nbytes))
+        for start in range(0, len(values), rows):
+            part = values[start : start + rows]
             least, most = min(least, int(part.min())), max(most, int(part.max()))
     file, noun = samples.inputs.file, "classes" if samples.task == "classification" else "tokens"
     if least < 0:
@@ -153,36 +149,20 @@ def _classes(experiment: Experiment, samples: FileSamples) -> int:
     return classes
 
 
-_MOST_CLASSES = 1_000_000
-
-
-def _scanned(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    rows = max(1, _SCANNED_BYTES // max(1, array[:1].nbytes))
-    yield from (array[start:end] for start, end in pairwise([*range(0, len(array), rows), len(array)]))
-
-
 def _check_room(experiment: Experiment, samples: FileSamples) -> None:
-    """Raises ProblemError where arrays that cannot be mapped do not fit the memory of the processes."""
     unmapped = [array for array in samples.arrays if array.offset is None]
     processes = max(1, experiment.data.workers)
     needed, free = sum(array.nbytes for array in unmapped) * processes, psutil.virtual_memory().available
     if needed > free:
-        file = unmapped[0].file
-        message = (
-            f"{file} takes {needed / BYTES_PER_GIB:,.2f} GiB unpacked"
-            f"{f' in {processes:,} processes' if processes > 1 else ''}, and only "
-            f"{free / BYTES_PER_GIB:,.2f} GiB are free."
-        )
+        file, where = unmapped[0].file, f" in {processes:,} processes" if processes > 1 else ""
+        takes = f"takes {needed / BYTES_PER_GIB:,.2f} GiB unpacked{where}"
+        message = f"{file} {takes}, and only {free / BYTES_PER_GIB:,.2f} GiB are free."
         remedy = "Save it with numpy.savez or as .safetensors, which need not be unpacked."
         raise file_error(file, message, remedy)
 
 
-def _opened_or_none(array: Array | None) -> NDArray[Any] | None:
-    return None if array is None else _opened(array)
-
-
 def _opened(array: Array) -> NDArray[Any]:
-    """The array, mapped if it can be, else read. Raises ProblemError."""
+    # mapped if it can be, else read
     try:
         if array.offset is not None:
             order: Any = "F" if array.is_fortran else "C"
@@ -201,7 +181,7 @@ def _opened(array: Array) -> NDArray[Any]:
 
 
 def _read_columns(array: Array) -> NDArray[Any]:
-    """Columns of a table side by side, or one column of lists, which must be equally long."""
+    # side by side, or one column of lists, which must be equally long
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(array.file, columns=list(array.columns))
@@ -232,7 +212,3 @@ def _tensor(rows: NDArray[Any], *, keeps_bytes: bool = False) -> torch.Tensor:
     elif not (keeps_bytes and wanted == np.uint8):
         wanted = np.dtype(np.int64)
     return torch.from_numpy(np.ascontiguousarray(rows, wanted))
-
-
-def _row(batch: torch.Tensor) -> Row:
-    return Row(tuple(batch.shape[1:]), batch.dtype)

@@ -1,21 +1,22 @@
-"""Batches of samples: which samples a batch holds, and how they reach the device.
+"""Batches of samples: kept on the device, drawn once and taken in turn, or made by loader processes.
 
-A dataset is kept on the device, drawn once and taken in turn, or made in the host's memory by loader
-processes. What a run draws depends only on its seed and the place in the run.
+What a run draws depends only on its seed and the place in the run.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_of
 
 
@@ -24,11 +25,9 @@ def seed_of(*place: int) -> int:
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def epoch_order(samples: int, seed: int, epoch: int) -> torch.Tensor:
-    """The indices (samples,) of the samples in the order of that epoch.
-
-    Drawn on the CPU, so that it is the same for every precision and device.
-    """
+def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
+    """The indices (samples,) of the samples in the order of that epoch."""
+    # on the CPU, so that it is the same for every precision and device
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
 
 
@@ -45,67 +44,66 @@ Batch = tuple[Any, Any]
 def batch_samples(batch: Batch) -> int:
     """The number of samples in a batch: the length of its first target, or else of its first input."""
     targets = batch[1]
-    if isinstance(targets, torch.Tensor) and targets.dim():
+    if isinstance(targets, Tensor) and targets.dim():
         return len(targets)
     tensors = (part for side in (targets, batch[0]) for part in tree_leaves(side))
-    return next((len(part) for part in tensors if isinstance(part, torch.Tensor) and part.dim()), 1)
+    return next((len(part) for part in tensors if isinstance(part, Tensor) and part.dim()), 1)
 
 
 def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
     """The batch on a device; with `non_blocking` copies from pinned memory do not wait."""
-    result: Batch = tree_map_only(
-        torch.Tensor, lambda part: part.to(device, non_blocking=non_blocking), batch
-    )
+    result: Batch = tree_map_only(Tensor, lambda part: part.to(device, non_blocking=non_blocking), batch)
     return result
 
 
 Prepare = Callable[[Any], Any]
-Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
+Augment = Callable[[Tensor, int, int], Tensor]
+"""Changes training inputs, given their epoch and batch number."""
 
 _TURNS = 4
+# Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes for any shape, so the
+# widest loads can read each turn in place, and compiled code copies none.
 _SHIFT = 4
-"""Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes for any shape, so
-the widest loads can read each turn in place, and compiled code copies none."""
 
 
-class Source(Protocol):
+class Source:
     """The source of a run's batches; each is (inputs, targets) on the device, ready for the model.
 
-    When a batch is handed out, the computing stream already waits for its copy.
+    When a batch is handed out, the computing stream already waits for its copy. Close the source: it may have
+    started processes.
     """
 
     train_samples: int
-    has_validation: bool
+    has_validation = False
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """The training batches of epoch `number` (from 1) without the first `skip`; the last may be smaller.
 
         Their order and augmentation depend only on the seed and the number.
         """
-        ...
+        raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         """The validation batches, with at most `limit` samples in all."""
-        ...
+        return iter(())
 
-    def examples(self, count: int) -> torch.Tensor | None:
+    def examples(self, count: int) -> Tensor | None:
         """At most `count` training inputs as they are kept, evenly spaced over the split, on the host.
 
         None where they would have to be made. Takes no device memory and draws nothing.
         """
-        ...
+        return None
 
     def close(self) -> None:
         """Ends what was started to load the data, and waits for its end."""
-        ...
 
 
 @dataclass(frozen=True)
 class DataSplit:
     """Inputs (samples, ...) and their targets (samples, ...), on one device."""
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
 
     def to(self, device: torch.device) -> DataSplit:
         return DataSplit(self.inputs.to(device), self.targets.to(device))
@@ -122,46 +120,34 @@ class Row:
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def batch(self, size: int) -> torch.Tensor:
+    def batch(self, size: int) -> Tensor:
         """An empty batch of such samples."""
         return torch.empty((size, *self.shape), dtype=self.dtype)
 
 
-def held_out(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The indices, ascending, of the samples to train on and of a tenth to validate on.
-
-    The run's seed does not matter: runs with different seeds are compared on the same samples.
-    """
+def held_out(samples: int) -> tuple[Tensor, Tensor]:
+    """The indices, ascending, to train on and of a tenth to validate on, the same for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
     kept = samples - held_out_of(samples)
     return order[:kept].sort().values, order[kept:].sort().values
 
 
-class Resident:
-    """A dataset that is kept on the device and shuffled for each epoch.
-
-    `augment` changes training inputs, given their epoch and batch number; `prepare` turns any inputs into the
-    model's.
-    """
+class Resident(Source):
+    """A dataset that is kept on the device and shuffled for each epoch; `prepare` makes a model's inputs."""
 
     def __init__(
         self,
         train: DataSplit,
         validation: DataSplit | None,
-        *,
-        batch_size: int,
-        seed: int,
+        experiment: Experiment,
         device: torch.device,
         prepare: Prepare = lambda inputs: inputs,
         augment: Augment | None = None,
     ) -> None:
         self._train = train.to(device)
         self._validation = None if validation is None else validation.to(device)
-        self._batch_size = batch_size
-        self._seed = seed
-        self._device = device
-        self._prepare = prepare
-        self._augment = augment
+        self._batch_size, self._seed = experiment.batch_size, experiment.seed
+        self._device, self._prepare, self._augment = device, prepare, augment
         self.train_samples = len(train.targets)
         self.has_validation = validation is not None and len(validation.targets) > 0
 
@@ -181,15 +167,11 @@ class Resident:
             chosen = slice(start, min(start + self._batch_size, samples))
             yield self._prepare(inputs[chosen]), targets[chosen]
 
-    def examples(self, count: int) -> torch.Tensor | None:
+    def examples(self, count: int) -> Tensor:
         # one by one: copying a contiguous sample takes no memory on the device
-        chosen = spread(self.train_samples, count)
-        return torch.stack([self._train.inputs[index].cpu() for index in chosen])
+        return torch.stack([self._train.inputs[at].cpu() for at in spread(self.train_samples, count)])
 
-    def close(self) -> None:
-        """Nothing to end."""
-
-    def _training(self, order: torch.Tensor, epoch: int, skip: int) -> Iterator[Batch]:
+    def _training(self, order: Tensor, epoch: int, skip: int) -> Iterator[Batch]:
         for number in range(skip, math.ceil(self.train_samples / self._batch_size)):
             chosen = order[number * self._batch_size : (number + 1) * self._batch_size]
             inputs = self._train.inputs[chosen]
@@ -214,33 +196,21 @@ def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
     return tuple((inputs[at : at + batch_size], targets[at : at + batch_size]) for at in starts)
 
 
-class Turns:
-    """Samples `drawn` once, in batches that are taken in turn, for an epoch of `samples`; no validation."""
+class Turns(Source):
+    """Batches taken in turn for an epoch of `samples`; only two tensors may end with a smaller one."""
 
-    has_validation = False
-
-    def __init__(self, drawn: Batch, *, batch_size: int, samples: int) -> None:
-        self._batches = turns_of(drawn, batch_size)
-        self._batch_size = batch_size
+    def __init__(self, batches: Sequence[Batch], samples: int) -> None:
+        self._batches = batches
         self.train_samples = samples
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        left = self.train_samples - skip * self._batch_size
+        size = batch_samples(self._batches[0])
+        left = self.train_samples - skip * size
         for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
                 return
-            size = min(left, len(targets))
-            yield inputs[:size], targets[:size]
+            yield (inputs, targets) if left >= size else (inputs[:left], targets[:left])
             left -= size
-
-    def validation(self, limit: int | None) -> Iterator[Batch]:
-        return iter(())
-
-    def examples(self, count: int) -> None:
-        """None: the inputs are drawn at random."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 HostBatch = Batch
@@ -261,7 +231,7 @@ class Draw:
     indices: tuple[int, ...]
 
 
-class Pictures(Protocol):
+class Pictures:
     """A dataset in a loader process; it is sent there, so it is small and can be pickled."""
 
     train_samples: int
@@ -269,28 +239,28 @@ class Pictures(Protocol):
 
     def open(self) -> None:
         """Reads what is read only once, in the process that will make batches."""
-        ...
 
     def batch(self, draw: Draw) -> HostBatch:
         """Bytes (batch, channels, height, width) of one size, and classes (batch,). Raises ProblemError."""
-        ...
+        raise NotImplementedError
 
-    def examples(self, count: int) -> torch.Tensor | None:
+    def examples(self, count: int) -> Tensor | None:
         """At most `count` training pictures as bytes, evenly spaced over the split, of any size.
 
         None where this process would have to open the dataset first.
         """
-        ...
+        return None
 
 
-class HeldPictures:
-    """Samples that `open` reads into memory as a whole."""
+class HeldPictures(Pictures):
+    """Samples that `open` reads into memory as a whole; `read` can be pickled."""
 
-    def __init__(self, read: SplitReader, train_samples: int, validation_samples: int) -> None:
+    def __init__(
+        self, read: Callable[[], tuple[DataSplit, DataSplit]], train_samples: int, validation_samples: int
+    ) -> None:
         self._read = read
         self._splits: tuple[DataSplit, DataSplit] | None = None
-        self.train_samples = train_samples
-        self.validation_samples = validation_samples
+        self.train_samples, self.validation_samples = train_samples, validation_samples
 
     def open(self) -> None:
         self._splits = self._read()
@@ -301,16 +271,10 @@ class HeldPictures:
         chosen = torch.tensor(draw.indices)
         return split.inputs[chosen], split.targets[chosen]
 
-    def examples(self, count: int) -> torch.Tensor | None:
+    def examples(self, count: int) -> Tensor | None:
         if self._splits is None:
             return None
         return self._splits[0].inputs[torch.tensor(spread(self.train_samples, count))]
-
-
-class SplitReader(Protocol):
-    """Reads the training and the validation split. Can be pickled."""
-
-    def __call__(self) -> tuple[DataSplit, DataSplit]: ...
 
 
 def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:

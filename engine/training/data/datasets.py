@@ -1,13 +1,11 @@
-"""The datasets: their facts, their sources of batches, and the device memory they take.
-
-The memory is determined with fake tensors of the same sizes.
-"""
+"""The datasets: their facts, their sources of batches, and, by fake tensors, the device memory they take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
+from typing import Any
 
 import torch
 
@@ -37,9 +35,9 @@ from engine.training.data.batches import (
     turns_of,
 )
 from engine.training.data.image_folder import check_image_folder, read_image_folder
-from engine.training.data.picture_sets import download_set, set_entries
-from engine.training.data.picture_sources import FASHION, check_device_memory, is_kept, load_pictures
-from engine.training.data.pictures import FAKEDATA
+from engine.training.data.picture_sets import set_entries
+from engine.training.data.picture_sources import check_device_memory, is_kept, load_pictures
+from engine.training.data.pictures import FAKEDATA, FASHION
 from engine.training.data.text import load_text, text_bytes, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
@@ -48,11 +46,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts of a dataset that a run needs before it begins; 0 where one does not apply.
-
-    The catalog knows it of every dataset but the user's own. `rows` are the inputs and targets of a sample in
-    a file of arrays.
-    """
+    """Facts of a dataset that a run needs first, 0 where none applies; `rows` are a sample's arrays."""
 
     train_samples: int
     validation_samples: int
@@ -72,6 +66,8 @@ class DatasetFacts:
 
 def dataset_entries() -> tuple[DatasetEntry, ...]:
     """All datasets; `needs_download` says that the first run will download it."""
+    pictures: dict[str, Any] = {"task": "classification", "channels": 3}
+    loaded: dict[str, Any] = {"can_augment": True, "loads": True}
     return (
         DatasetEntry(
             name=FASHION,
@@ -82,41 +78,35 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             num_classes=fashion.FASHION_CLASSES,
             train_samples=fashion.FASHION_TRAIN_SAMPLES,
             validation_samples=fashion.FASHION_VALIDATION_SAMPLES,
-            can_augment=True,
-            loads=True,
+            **loaded,
         ),
         *set_entries(),
         DatasetEntry(
             name=SYNTHETIC,
             title="Synthetic pictures, drawn on the device",
-            task="classification",
             image_size=224,
-            channels=3,
             num_classes=1_000,
             any_classes=True,
+            **pictures,
         ),
         DatasetEntry(
             name=FAKEDATA,
             title="Fake pictures, made one by one as real ones are loaded",
-            task="classification",
             image_size=fakedata.FAKE_IMAGE_SIZE,
-            channels=3,
             num_classes=fakedata.FAKE_CLASSES,
             any_classes=True,
             train_samples=fakedata.FAKE_TRAIN_SAMPLES,
             validation_samples=fakedata.FAKE_VALIDATION_SAMPLES,
-            can_augment=True,
-            loads=True,
+            **pictures,
+            **loaded,
         ),
         DatasetEntry(
             name=IMAGE_FOLDER,
             title="A folder of your own pictures",
-            task="classification",
             image_size=image_folder.IMAGE_SIZE,
-            channels=3,
             needs_path=True,
-            can_augment=True,
-            loads=True,
+            **pictures,
+            **loaded,
         ),
         DatasetEntry(
             name=SYNTHETIC_REGRESSION, title="Synthetic regression, 10 numbers to 1", task="regression"
@@ -128,18 +118,14 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             task="own",
             any_classes=True,
             needs_path=True,
-            can_augment=True,
-            loads=True,
+            **loaded,
         ),
         DatasetEntry(name=OWN, title="The model's own data", task="own"),
     )
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """The facts of a resolved experiment's dataset; the user's own data is looked through for them.
-
-    Raises ProblemError of kind `REQUEST` where it cannot be used, or not be kept on the device.
-    """
+    """The facts of a resolved experiment's dataset; looks through the user's own. Raises ProblemError."""
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
@@ -153,25 +139,11 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
         folder = read_image_folder(experiment.path)
         check_image_folder(folder, experiment)
         train, validation, classes = len(folder.train), len(folder.validation), len(folder.classes)
-    facts = DatasetFacts(
-        train_samples=train,
-        validation_samples=validation,
-        num_classes=classes,
-        image_size=experiment.image_size or entry.image_size or 0,
-        channels=entry.channels or 0,
-        rows=rows,
-    )
+    size, channels = experiment.image_size or entry.image_size or 0, entry.channels or 0
+    facts = DatasetFacts(train, validation, classes, size, channels, rows)
     sample_bytes = facts.channels * facts.image_size**2 if rows is None else sum(row.nbytes for row in rows)
     check_device_memory(experiment, train + validation, sample_bytes)
     return facts
-
-
-def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Downloads a dataset; yields the fraction done, None where it is unknown.
-
-    Leaves nothing behind when it must end. Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
-    """
-    return download_set(name, must_end)
 
 
 def load_source(
@@ -180,17 +152,17 @@ def load_source(
     device: torch.device,
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> Source:
-    """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError.
-
-    Close the source: it may have started processes.
-    """
+    """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError."""
     if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
     if experiment.dataset == SYNTHETIC_REGRESSION:
-        split = _regression(experiment)
-        return Resident(split, None, batch_size=experiment.batch_size, seed=experiment.seed, device=device)
+        generator, samples = torch.Generator().manual_seed(experiment.seed), experiment.samples
+        inputs = torch.randn(samples, REGRESSION_FEATURES, generator=generator)
+        weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
+        noise = torch.randn(samples, 1, generator=generator)
+        return Resident(DataSplit(inputs, inputs @ weights + _NOISE * noise), None, experiment, device)
     return load_pictures(experiment, channels, device, memory_format)
 
 
@@ -204,15 +176,7 @@ def _synthetic(
     pictures = torch.randn((samples, channels, size, size), generator=generator, device=device)
     labels = torch.randint(classes, (samples,), generator=generator, device=device)
     drawn = pictures.contiguous(memory_format=memory_format), labels
-    return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
-
-
-def _regression(experiment: Experiment) -> DataSplit:
-    generator = torch.Generator().manual_seed(experiment.seed)
-    inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
-    weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
-    noise = torch.randn(experiment.samples, 1, generator=generator)
-    return DataSplit(inputs, inputs @ weights + _NOISE * noise)
+    return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
 
 
 _LABEL_BYTES = 8
@@ -239,15 +203,12 @@ def footprint(
         return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
     batches = tuple(_batch(experiment, model, facts, batch_size) for _ in range(groups))
     fixed_bytes, sample_bytes = _other_bytes(experiment, dataset, facts)
-    held = (
-        torch.empty(fixed_bytes, dtype=torch.uint8),
-        torch.empty(sample_bytes * batch_size, dtype=torch.uint8),
-    )
+    held = (torch.empty(size, dtype=torch.uint8) for size in (fixed_bytes, sample_bytes * batch_size))
     return Footprint(batches, (*held, *_captured_copies(experiment, batches)))
 
 
 def _captured_copies(experiment: Experiment, batches: tuple[Batch, ...]) -> Iterator[torch.Tensor]:
-    """A graph reads its batches from copies of its own, where they were at the capture."""
+    # a graph reads its batches from copies of its own, where they were at the capture
     if "capture" in experiment.step.parts and experiment.device.startswith("cuda"):
         yield from (torch.empty_like(part) for batch in batches for part in batch)
 

@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from engine.experiment.experiment import Experiment, named, setting_error, setting_problem
+from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
-from engine.training.data.batches import Draw, HostBatch, epoch_order, held_out, seed_of, spread
+from engine.training.data.batches import Draw, HostBatch, Pictures, epoch_order, held_out, seed_of, spread
 from engine.training.data.pictures import Colours
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
@@ -45,11 +45,8 @@ def read_image_folder(path: str | None) -> ImageFolder:
     key `path`.
     """
     if path is None:
-        raise request_error(
-            "image-folder needs a folder of pictures.",
-            "Choose a folder that has one folder of pictures for each class.",
-            key="path",
-        )
+        remedy = "Choose a folder that has one folder of pictures for each class."
+        raise request_error("image-folder needs a folder of pictures.", remedy, key="path")
     root = Path(path).expanduser().absolute()
     train_root, validation_root = class_folders(root)
     by_class = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
@@ -60,29 +57,26 @@ def read_image_folder(path: str | None) -> ImageFolder:
     listed = tuple((file, number) for number, name in enumerate(classes) for file in by_class[name])
     if validation_root is not None:
         return ImageFolder(root, classes, listed, _validation(validation_root, classes))
-    return ImageFolder(root, classes, *_split(listed))
+    train, validation = (tuple(listed[index] for index in part) for part in held_out(len(listed)))
+    return ImageFolder(root, classes, train, validation)
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raises ProblemError where files are not pictures, or where the settings do not fit them.
-
-    Reads the headers of up to some 3,000 pictures, evenly spaced over a larger folder.
-    """
-    every = -(-(len(folder.train) + len(folder.validation)) // _MOST_CHECKED)
-    checked = [file for file, _ in (*folder.train, *folder.validation)][::every]
+    """Raises ProblemError where files, at most some 3,000, are no pictures, or settings do not fit them."""
+    files = [file for file, _ in (*folder.train, *folder.validation)]
+    checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]
     if broken and not experiment.data.skip_broken:
         raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(checked)))
-    if experiment.batch_size > len(folder.train):
-        raise ProblemError(_too_few(folder, experiment))
-    if experiment.num_classes not in (None, len(folder.classes)):
-        raise setting_error(
-            "num_classes",
-            f"is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
-            "Leave it empty.",
-            value=experiment.num_classes,
-            allowed=str(len(folder.classes)),
-        )
+    available, size, classes = len(folder.train), experiment.batch_size, len(folder.classes)
+    if size > available:
+        message = f"is {size:,}, but {folder.root} has {available:,} pictures to train on."
+        remedy = f"Set it to at most {available:,}."
+        raise setting_error("batch_size", message, remedy, value=size, allowed=f"1 to {available:,}")
+    if experiment.num_classes not in (None, classes):
+        message = f"is {experiment.num_classes:,}, but {folder.root} has {classes:,}."
+        given = experiment.num_classes
+        raise setting_error("num_classes", message, "Leave it empty.", value=given, allowed=str(classes))
 
 
 def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = None) -> Problem:
@@ -103,21 +97,10 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
     for name in folders(root):
         files = [*pictures(root / name)]
         if files and name not in classes:
-            raise request_error(
-                f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
-                "Give both the same folders.",
-                key="path",
-                value=root.parent,
-            )
+            message = f"{root} has the class '{name}', which {root.parent / 'train'} does not have."
+            raise request_error(message, "Give both the same folders.", key="path", value=root.parent)
         listed += [(file, classes.index(name)) for file in files]
     return tuple(listed)
-
-
-def _split(
-    listed: tuple[tuple[str, int], ...],
-) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    train, validation = held_out(len(listed))
-    return tuple(listed[index] for index in train), tuple(listed[index] for index in validation)
 
 
 def _has_head(file: str) -> bool:
@@ -126,17 +109,6 @@ def _has_head(file: str) -> bool:
             return min(picture.size) > 0
     except PICTURE_ERRORS:
         return False
-
-
-def _too_few(folder: ImageFolder, experiment: Experiment) -> Problem:
-    available = len(folder.train)
-    return setting_problem(
-        "batch_size",
-        f"is {experiment.batch_size:,}, but {folder.root} has {available:,} pictures to train on.",
-        f"Set it to at most {available:,}.",
-        value=experiment.batch_size,
-        allowed=f"1 to {available:,}",
-    )
 
 
 IMAGE_SIZE = 224
@@ -148,7 +120,7 @@ _MOST_BROKEN_IN_A_ROW = 100
 _MOST_PIXELS = 1920 * 1080
 
 
-class FolderPictures:
+class FolderPictures(Pictures):
     """`Pictures` of a folder, resized and cropped at the centre to `image_size` pixels per side, in RGB.
 
     With `augment`, training pictures are a random part of the original, mirrored half the time; the draw
@@ -159,14 +131,10 @@ class FolderPictures:
     def __init__(
         self, folder: ImageFolder, image_size: int, seed: int, *, augment: bool, skip_broken: bool = False
     ) -> None:
-        self._folder = folder
-        self._image_size = image_size
-        self._seed = seed
-        self._augment = augment
+        self._folder, self._image_size, self._seed, self._augment = folder, image_size, seed, augment
         self._most_tried = _MOST_BROKEN_IN_A_ROW if skip_broken else 1
         self._named: set[str] = set()
-        self.train_samples = len(folder.train)
-        self.validation_samples = len(folder.validation)
+        self.train_samples, self.validation_samples = len(folder.train), len(folder.validation)
 
     def open(self) -> None:
         self._steady, self._varied = _transforms(self._image_size)
@@ -214,7 +182,7 @@ class FolderPictures:
 
 
 def _example(file: str) -> NDArray[np.uint8] | None:
-    """None for a picture that is broken or too large to decode quickly."""
+    # None for a picture that is broken or too large to decode quickly
     try:
         with Image.open(file) as picture:
             # a JPEG is decoded at a reduced size, down to an eighth
@@ -244,16 +212,15 @@ def _transforms(image_size: int) -> tuple[Any, Any]:
     return v2.Compose(steady), v2.Compose(varied)
 
 
+# the longest that a run waits for its pictures to be opened; of a larger folder only a part is checked
 MOST_SECONDS = 10.0
-"""The longest that a run waits for this; of a folder that takes longer only a part is checked."""
-
 _AT_ONCE = 32
 _THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """The check's progress: pictures opened, pictures that the run will use, and the broken ones."""
+    """Pictures opened of those that the run will use, and the broken ones."""
 
     count: int
     of: int
@@ -261,9 +228,7 @@ class CheckProgress:
 
 
 def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
-    """The files that a run of so many steps reads (None: all): to train on, in the first epoch's order, then
-    to validate on.
-    """
+    """The files that a run of so many steps reads (None: all), in the first epoch's order."""
     count = len(folder.train)
     trained = count if steps is None else min(count, steps * experiment.step_samples)
     # a run of less than an epoch reads only the beginning of that order

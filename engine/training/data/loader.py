@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset
 
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import Data
 from engine.training.data.batches import (
@@ -25,6 +26,7 @@ from engine.training.data.batches import (
     HostBatch,
     Pictures,
     Prepare,
+    Source,
     batch_on,
     draws_in_order,
     spread,
@@ -97,10 +99,8 @@ class Loader:
 
 
 class _Plan:
-    """The sampler: each item is the next batch to make; None tells a process to open its dataset."""
-
-    def __init__(self) -> None:
-        self.draws: Iterable[Draw | None] = ()
+    # the sampler: each item is the next batch to make; None tells a process to open its dataset
+    draws: Iterable[Draw | None] = ()
 
     def __iter__(self) -> Iterator[Draw | None]:
         return iter(self.draws)
@@ -108,8 +108,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Problems:
-    """Problems on their way out of a loader process: PyTorch itself would pass on only text."""
-
+    # on their way out of a loader process: PyTorch itself would pass on only text
     problems: tuple[Problem, ...]
     detail: str
 
@@ -139,7 +138,7 @@ def _unchanged(item: Any) -> Any:
 
 
 def _begin_process(_worker: int) -> None:
-    """Ends this loader process as soon as its parent is gone; has a crash say where it was."""
+    # it ends as soon as its parent is gone; a crash says where it was
     faulthandler.enable()
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -154,8 +153,8 @@ def _begin_process(_worker: int) -> None:
 _KEPT_AT_ONCE = 64
 
 
-class Loaded:
-    """A `Source` of pictures that are loaded while the model trains.
+class Loaded(Source):
+    """Pictures that are loaded while the model trains.
 
     They travel as bytes; `augment` and `prepare` work on the device. The constructor raises ProblemError
     where opening the dataset fails, the iterators where a later reading does.
@@ -164,33 +163,26 @@ class Loaded:
     def __init__(
         self,
         samples: Pictures,
-        *,
-        batch_size: int,
-        seed: int,
-        data: Data,
+        experiment: Experiment,
         device: torch.device,
         prepare: Prepare,
         augment: Augment | None = None,
     ) -> None:
-        self._batch_size = batch_size
-        self._seed = seed
-        self._device = device
-        self._prepare = prepare
-        self._augment = augment
-        self._copying = _new_stream(device) if device.type == "cuda" else None
-        self._samples = samples
-        self._validation_samples = samples.validation_samples
+        self._samples, self._batch_size, self._seed = samples, experiment.batch_size, experiment.seed
+        self._device, self._prepare, self._augment = device, prepare, augment
+        self._copying = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self.train_samples = samples.train_samples
         self.has_validation = samples.validation_samples > 0
-        self._loader = Loader(samples, data, device)
+        self._loader = Loader(samples, experiment.data, device)
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         draws = training_draws(self.train_samples, self._batch_size, self._seed, number, skip)
         return self._training(self._loader.begin(draws), number, skip)
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        samples = min(limit or self._validation_samples, self._validation_samples)
-        loaded = self._loader.begin(draws_in_order(samples, self._batch_size, is_training=False))
+        most = self._samples.validation_samples
+        draws = draws_in_order(min(limit or most, most), self._batch_size, is_training=False)
+        loaded = self._loader.begin(draws)
         return ((self._prepare(pictures), labels) for pictures, labels in self._moved(loaded))
 
     def examples(self, count: int) -> torch.Tensor | None:
@@ -242,12 +234,8 @@ def _gathered(batches: Iterator[HostBatch], count: int) -> DataSplit:
     return DataSplit(inputs, targets)
 
 
-def _new_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
 def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> Iterator[Batch]:
-    """The batches on the stream's device, each copied while the one before is trained on."""
+    # each batch is copied while the one before is trained on
     following: tuple[Batch, torch.cuda.Event] | None = None
     for batch in itertools.chain(loaded, (None,)):
         current = following

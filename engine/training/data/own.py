@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from torch.utils.data import IterableDataset, default_collate
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import BATCH, DATASET
 from engine.experiment.problem import ProblemError
-from engine.training.data.batches import Batch, Draw, HostBatch, Source, batch_on, batch_samples, seed_of
+from engine.training.data.batches import Batch, Draw, HostBatch, Pictures, Source, Turns, batch_on, seed_of
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
 from engine.training.models.outputs import value_words
@@ -35,14 +34,12 @@ def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
 
     Made-up batches fill an epoch of whole batches. Raises ProblemError for an empty dataset.
     """
-    if not own.has(DATASET):
+    if own.has(DATASET):
+        samples = OwnSamples(own, experiment)
+        train, validation = samples.train_samples, samples.validation_samples
+    else:
         own.required(BATCH)
-        return _facts(math.ceil(experiment.samples / experiment.batch_size) * experiment.batch_size, 0)
-    samples = OwnSamples(own, experiment)
-    return _facts(samples.train_samples, samples.validation_samples)
-
-
-def _facts(train: int, validation: int) -> DatasetFacts:
+        train, validation = -(-experiment.samples // experiment.batch_size) * experiment.batch_size, 0
     return DatasetFacts(train, validation, num_classes=0, image_size=0, channels=0)
 
 
@@ -52,46 +49,14 @@ def load_own(
     """The batches of the file's data, pictures among them in that memory format. Raises ProblemError."""
     prepare = partial(_formatted, memory_format=memory_format)
     if not own.has(DATASET):
-        return MadeUp(
-            [prepare(batch_on(made_up(own, experiment, turn), device)) for turn in range(_TURNS)],
-            samples=facts_of_own_data(own, experiment).train_samples,
-        )
+        batches = [prepare(batch_on(made_up(own, experiment, turn), device)) for turn in range(_TURNS)]
+        return Turns(batches, facts_of_own_data(own, experiment).train_samples)
     samples = OwnSamples(own, experiment)
-    data = experiment.data
-    if samples.is_iterable and data.workers > 1:
+    if samples.is_iterable and experiment.data.workers > 1:
         # more processes would each go through all of it
-        data = data.model_copy(update={"workers": 1})
-    return Loaded(
-        samples,
-        batch_size=experiment.batch_size,
-        seed=experiment.seed,
-        data=data,
-        device=device,
-        prepare=prepare,
-    )
-
-
-class MadeUp:
-    """Batches that take turns for an epoch of `samples`, a whole number of batches; no validation."""
-
-    has_validation = False
-
-    def __init__(self, batches: list[Batch], *, samples: int) -> None:
-        self._batches = batches
-        self.train_samples = samples
-
-    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        count = self.train_samples // batch_samples(self._batches[0])
-        return itertools.islice(itertools.cycle(self._batches), skip, count)
-
-    def validation(self, limit: int | None) -> Iterator[Batch]:
-        return iter(())
-
-    def examples(self, count: int) -> None:
-        """None: the inputs are made up."""
-
-    def close(self) -> None:
-        """Nothing to end."""
+        data = experiment.data.model_copy(update={"workers": 1})
+        experiment = experiment.model_copy(update={"data": data})
+    return Loaded(samples, experiment, device, prepare)
 
 
 def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
@@ -167,7 +132,7 @@ register_pytree_node(
 
 
 def _plain(part: Any) -> Any:
-    """A part of a batch in containers that PyTorch looks into; only so do their tensors reach the device."""
+    # in containers that PyTorch looks into; only so do their tensors reach the device
     if isinstance(part, Mapping):
         return Fields({name: _plain(value) for name, value in part.items()})
     if is_dataclass(part) and not isinstance(part, type):
@@ -178,7 +143,6 @@ def _plain(part: Any) -> Any:
 
 
 def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
-    """The file's inputs and targets. Raises ProblemError where they are no batch of that size."""
     if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
         made = made._asdict()
     made = _plain(made)
@@ -212,7 +176,7 @@ def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
     return batch
 
 
-class OwnSamples:
+class OwnSamples(Pictures):
     """The file's datasets as a loader's `Pictures`: each batch is collated from samples of the draw.
 
     In a loader process the file is executed again, from the same text. A map-style dataset is drawn from in
@@ -236,14 +200,12 @@ class OwnSamples:
         return {**self.__dict__, "_file": None, "_splits": {}, "_iterators": {}}
 
     def open(self) -> None:
-        """Makes the datasets in the process that will read them. Raises ProblemError."""
         try:
             self._split(True)
         except (Exception, SystemExit) as error:
             raise _as_problem(error) from error
 
     def batch(self, draw: Draw) -> HostBatch:
-        """The collated samples of a draw. Raises ProblemError, which names the file's line."""
         place = (self._seed, int(draw.is_training), draw.epoch, draw.number)
         try:
             with seeded(seed_of(*place)):
@@ -252,9 +214,6 @@ class OwnSamples:
             return _checked(self._own, "collate(samples)", made, len(samples))
         except (Exception, SystemExit) as error:
             raise _as_problem(error) from error
-
-    def examples(self, count: int) -> None:
-        """None: what the samples are is known to the file alone."""
 
     @property
     def _own(self) -> OwnFile:
@@ -276,7 +235,7 @@ class OwnSamples:
         return self._next(split, draw)
 
     def _next(self, split: Any, draw: Draw) -> Iterator[Any]:
-        """The iterable's next samples; it begins anew in each epoch, and again where it ends too soon."""
+        # it begins anew in each epoch, and again where it ends too soon
         epoch, number, iterator = self._iterators.get(draw.is_training, (-1, 0, iter(())))
         if epoch != draw.epoch or number > draw.number:
             number, iterator = 0, _endless(self._own, split)
@@ -320,7 +279,7 @@ def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
 
 
 def _as_problem(error: BaseException) -> ProblemError:
-    """The error as one that can leave a loader process with its file and line."""
+    # one that can leave a loader process with its file and line
     if isinstance(error, ProblemError):
         return error
     problem = own_problem(error)

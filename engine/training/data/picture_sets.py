@@ -31,9 +31,8 @@ from engine.experiment.checks import DatasetEntry
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data import pictures as fashion
 from engine.training.data.batches import DataSplit
-from engine.training.data.pictures import Colours
+from engine.training.data.pictures import FASHION_COLOURS, Colours
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class PictureSet:
     image_size: int
     classes: int
     train_samples: int
-    validation_samples: int
     colours: Colours
-    can_augment: bool
+    can_augment: bool = True
+    validation_samples: int = 10_000
 
     @property
     def folder_name(self) -> str:
@@ -60,10 +59,6 @@ class PictureSet:
         """True for MNIST's four files, False for CIFAR's one."""
         return issubclass(self.reader, MNIST)
 
-    @property
-    def channels(self) -> int:
-        return len(self.colours.mean)
-
     def archives(self) -> tuple[Archive, ...]:
         if not self.is_mnist:
             return (Archive(self.reader.filename, (self.reader.url,), self.reader.tgz_md5),)
@@ -73,51 +68,16 @@ class PictureSet:
         )
 
 
+_DIGITS = Colours((0.1307,), (0.3081,))
+_CIFAR10 = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+_CIFAR100 = Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+_CLOTHES = "Fashion-MNIST, all 70,000 pictures"
+_TEN, _HUNDRED = "CIFAR-10, small photographs of 10 kinds", "CIFAR-100, small photographs of 100 kinds"
 SETS: dict[str, PictureSet] = {
-    "fashion-mnist": PictureSet(
-        title="Fashion-MNIST, all 70,000 pictures",
-        reader=FashionMNIST,
-        archive_bytes=30_878_645,
-        image_size=fashion.FASHION_IMAGE_SIZE,
-        classes=fashion.FASHION_CLASSES,
-        train_samples=60_000,
-        validation_samples=10_000,
-        colours=fashion.FASHION_COLOURS,
-        can_augment=True,
-    ),
-    "mnist": PictureSet(
-        title="MNIST, handwritten digits",
-        reader=MNIST,
-        archive_bytes=11_594_722,
-        image_size=28,
-        classes=10,
-        train_samples=60_000,
-        validation_samples=10_000,
-        colours=Colours((0.1307,), (0.3081,)),
-        can_augment=False,
-    ),
-    "cifar10": PictureSet(
-        title="CIFAR-10, small photographs of 10 kinds",
-        reader=CIFAR10,
-        archive_bytes=170_498_071,
-        image_size=32,
-        classes=10,
-        train_samples=50_000,
-        validation_samples=10_000,
-        colours=Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
-        can_augment=True,
-    ),
-    "cifar100": PictureSet(
-        title="CIFAR-100, small photographs of 100 kinds",
-        reader=CIFAR100,
-        archive_bytes=169_001_437,
-        image_size=32,
-        classes=100,
-        train_samples=50_000,
-        validation_samples=10_000,
-        colours=Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
-        can_augment=True,
-    ),
+    "fashion-mnist": PictureSet(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_COLOURS),
+    "mnist": PictureSet("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
+    "cifar10": PictureSet(_TEN, CIFAR10, 170_498_071, 32, 10, 50_000, _CIFAR10),
+    "cifar100": PictureSet(_HUNDRED, CIFAR100, 169_001_437, 32, 100, 50_000, _CIFAR100),
 }
 
 
@@ -129,7 +89,7 @@ def set_entries() -> Iterator[DatasetEntry]:
             title=pictures.title,
             task="classification",
             image_size=pictures.image_size,
-            channels=pictures.channels,
+            channels=len(pictures.colours.mean),
             num_classes=pictures.classes,
             train_samples=pictures.train_samples,
             validation_samples=pictures.validation_samples,
@@ -144,11 +104,8 @@ def is_downloaded(name: str) -> bool:
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 
-def download_set(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Downloads a set; yields the fraction done, None while it unpacks. Leaves nothing when it must end.
-
-    Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
-    """
+def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
+    """Downloads a set; yields the fraction done, None while it unpacks. Raises ProblemError."""
     if is_downloaded(name):
         return
     folder = datasets_folder()
@@ -159,17 +116,15 @@ def download_set(name: str, must_end: Callable[[], bool]) -> Iterator[float | No
     except Cancelled:
         return
     except DownloadError as error:
-        raise ProblemError(_unreachable(name, str(error))) from error
+        remedy = "Check the network and run it again, or choose the dataset fashion, which is built in."
+        raise ProblemError(_problem(name, f"{name} could not be downloaded: {error}.", remedy)) from error
     except OSError as error:
         if not is_downloaded(name):  # by another run, in the meantime
             raise ProblemError(write_problem(name, folder, error)) from error
 
 
 def whole(name: str) -> tuple[DataSplit, DataSplit]:
-    """All training and validation pictures: bytes (samples, channels, height, width) and classes (samples,).
-
-    Raises ProblemError where they cannot be read.
-    """
+    """All pictures, bytes (samples, channels, height, width), and classes (samples,). Raises ProblemError."""
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():
@@ -177,21 +132,26 @@ def whole(name: str) -> tuple[DataSplit, DataSplit]:
             warnings.simplefilter("ignore")
             train, validation = reader(root, train=True), reader(root, train=False)
     except (OSError, RuntimeError, ValueError, AssertionError, EOFError, pickle.UnpicklingError) as error:
-        raise ProblemError(_damaged(name)) from error
+        message = f"The pictures of {name} in {datasets_folder() / SETS[name].folder_name} are damaged."
+        remedy = "Delete that folder; the next run downloads them again."
+        raise ProblemError(_problem(name, message, remedy)) from error
     return _split(train), _split(validation)
 
 
 def write_problem(name: str, folder: Path, error: OSError) -> Problem:
     """The problem of a download that could not be written."""
-    kind, remedy = Kind.DOWNLOAD, "Choose another folder with AMMETER_DATA."
+    remedy = "Choose another folder with AMMETER_DATA."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         needed = 2 * SETS[name].archive_bytes / BYTES_PER_MIB
-        kind, message = Kind.DISK_FULL, f"The disk is full: {folder} has no room for {name}."
+        message = f"The disk is full: {folder} has no room for {name}."
         remedy = f"Free some {needed:,.0f} MiB, or choose another folder with AMMETER_DATA."
-    elif isinstance(error, PermissionError):
-        message = f"{folder} cannot be written."
-    else:
-        message = f"{name} could not be written to {folder}: {error.strerror or error}."
+        return _problem(name, message, remedy, Kind.DISK_FULL)
+    if isinstance(error, PermissionError):
+        return _problem(name, f"{folder} cannot be written.", remedy)
+    return _problem(name, f"{name} could not be written to {folder}: {error.strerror or error}.", remedy)
+
+
+def _problem(name: str, message: str, remedy: str, kind: Kind = Kind.DOWNLOAD) -> Problem:
     return Problem(kind=kind, message=message, remedy=remedy, key="dataset", value=name)
 
 
@@ -199,10 +159,8 @@ def _fetch_into(
     unfinished: Path, pictures: PictureSet, must_end: Callable[[], bool]
 ) -> Iterator[float | None]:
     done = 0
-    into = unfinished
-    if pictures.is_mnist:
-        into = unfinished / pictures.folder_name / "raw"
-        into.mkdir(parents=True)
+    into = unfinished / pictures.folder_name / "raw" if pictures.is_mnist else unfinished
+    into.mkdir(parents=True, exist_ok=True)
     for archive in pictures.archives():
         for received in fetch(archive, unfinished, must_end, pictures.archive_bytes - done):
             done += received
@@ -218,26 +176,6 @@ def _split(read: Any) -> DataSplit:
     if isinstance(read.data, torch.Tensor):
         return DataSplit(read.data.unsqueeze(1), labels)
     return DataSplit(torch.from_numpy(read.data).permute(0, 3, 1, 2).contiguous(), labels)
-
-
-def _unreachable(name: str, reason: str) -> Problem:
-    return Problem(
-        kind=Kind.DOWNLOAD,
-        message=f"{name} could not be downloaded: {reason}.",
-        remedy="Check the network and run it again, or choose the dataset fashion, which is built in.",
-        key="dataset",
-        value=name,
-    )
-
-
-def _damaged(name: str) -> Problem:
-    return Problem(
-        kind=Kind.DOWNLOAD,
-        message=f"The pictures of {name} in {datasets_folder() / SETS[name].folder_name} are damaged.",
-        remedy="Delete that folder; the next run downloads them again.",
-        key="dataset",
-        value=name,
-    )
 
 
 _PIECE_BYTES = 256 * 1024
@@ -266,8 +204,7 @@ class DownloadError(Exception):
 def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:
     """Downloads an archive into a folder; yields the number of bytes of each piece.
 
-    The addresses are tried in turn; one that sends more than `most_bytes` is given up. Raises DownloadError,
-    Cancelled, and OSError where the file cannot be written.
+    The addresses are tried in turn, each for at most `most_bytes`. Raises DownloadError, Cancelled, OSError.
     """
     reason = "its servers did not answer properly"
     for url in archive.urls:
@@ -311,23 +248,19 @@ def unpack(archive: Path, into: Path) -> None:
 @contextlib.contextmanager
 def unfinished_folder(folder: Path) -> Iterator[Path]:
     """A new folder within `folder`, deleted afterwards; so are those left by ended processes."""
+    own_host = f"{_UNFINISHED}{socket.gethostname()}-"
     folder.mkdir(parents=True, exist_ok=True)
-    _remove_left_behind(folder)
-    place = folder / f"{_UNFINISHED}{socket.gethostname()}-{_process_mark(psutil.Process())}"
+    for left in folder.glob(f"{own_host}*"):
+        mark = left.name.removeprefix(own_host)
+        pid = mark.partition("-")[0]
+        if pid.isdigit() and not _is_running(int(pid), mark):
+            shutil.rmtree(left, ignore_errors=True)
+    place = folder / f"{own_host}{_process_mark(psutil.Process())}"
     place.mkdir()
     try:
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _remove_left_behind(folder: Path) -> None:
-    own_host = f"{_UNFINISHED}{socket.gethostname()}-"
-    for place in folder.glob(f"{own_host}*"):
-        mark = place.name.removeprefix(own_host)
-        pid = mark.partition("-")[0]
-        if pid.isdigit() and not _is_running(int(pid), mark):
-            shutil.rmtree(place, ignore_errors=True)
 
 
 def _is_running(pid: int, mark: str) -> bool:
@@ -345,8 +278,7 @@ def _process_mark(process: psutil.Process) -> str:
 
 
 def _pieces(url: str) -> Iterator[bytes | None]:
-    """The content at an address, in pieces; None if it fails."""
-    try:
+    try:  # None if it fails
         request = urllib.request.Request(url, headers={"User-Agent": "Ammeter"})
         with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:
             while piece := answer.read(_PIECE_BYTES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from engine.experiment import catalog
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.value import BYTES_PER_GIB
@@ -24,9 +26,14 @@ from engine.training.data.batches import DataSplit, HeldPictures, Pictures, Prep
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loaded, loaded_whole
 from engine.training.data.picture_sets import SETS, whole
-from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip
-
-FASHION = "fashion"
+from engine.training.data.pictures import (
+    FAKEDATA,
+    FASHION,
+    Colours,
+    FakePictures,
+    PreparePictures,
+    ShiftAndFlip,
+)
 
 
 def is_kept(experiment: Experiment) -> bool:
@@ -45,17 +52,17 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
     if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
     needed = samples * sample_bytes / BYTES_PER_GIB
-    free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
-    free = min(free, experiment.memory_cap_gib or free)
+    device, free_bytes = torch.device(experiment.device), psutil.virtual_memory().available
+    if device.type == "cuda":
+        free_bytes = torch.cuda.mem_get_info(device)[0]
+    free = min(free_bytes / BYTES_PER_GIB, experiment.memory_cap_gib or math.inf)
     if needed > free:
-        raise setting_error(
-            "data.on_device",
-            f"is on, but {samples:,} samples take {needed:,.2f} GiB and only {free:,.2f} GiB are free there.",
-            "Switch it off."
-            if experiment.dataset == ARRAYS
-            else f"Switch it off, or lower {named('image_size')}.",
-            value="true",
-        )
+        takes = f"{samples:,} samples take {needed:,.2f} GiB"
+        message = f"is on, but {takes} and only {free:,.2f} GiB are free there."
+        remedy = f"Switch it off, or lower {named('image_size')}."
+        if experiment.dataset == ARRAYS:
+            remedy = "Switch it off."
+        raise setting_error("data.on_device", message, remedy, value="true")
 
 
 def load_pictures(
@@ -63,27 +70,17 @@ def load_pictures(
 ) -> Source:
     """The batches of a resolved experiment with pictures or arrays. Raises ProblemError."""
     prepare = _prepare(experiment, channels, device, memory_format)
-    augment = ShiftAndFlip(experiment.seed, device) if _augments_on_device(experiment) else None
+    # a folder's pictures are cropped when they are decoded, so that is where they are varied
+    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
+    is_varied = experiment.data.augment and not by_loaders
+    augment = ShiftAndFlip(experiment.seed, device) if is_varied else None
     if is_kept(experiment):
-        train, validation = _splits(experiment)
-        return Resident(
-            train,
-            validation,
-            batch_size=experiment.batch_size,
-            seed=experiment.seed,
-            device=device,
-            prepare=prepare,
-            augment=augment,
-        )
-    return Loaded(
-        _pictures(experiment),
-        batch_size=experiment.batch_size,
-        seed=experiment.seed,
-        data=experiment.data,
-        device=device,
-        prepare=prepare,
-        augment=augment,
-    )
+        if experiment.dataset in _KEPT_ON_REQUEST:
+            splits = loaded_whole(_pictures(experiment), experiment.data)
+        else:
+            splits = _read_splits(experiment.dataset)
+        return Resident(*splits, experiment, device, prepare, augment)
+    return Loaded(_pictures(experiment), experiment, device, prepare, augment)
 
 
 def _prepare(
@@ -92,38 +89,22 @@ def _prepare(
     if experiment.dataset == ARRAYS and not has_pictures(experiment):
         return lambda inputs: inputs
     colours, own_size = _look(experiment)
-    return PreparePictures(
-        colours,
-        image_size=experiment.image_size or own_size,
-        channels=channels,
-        device=device,
-        memory_format=memory_format,
-    )
+    size = experiment.image_size or own_size
+    return PreparePictures(colours, size, channels, device, memory_format)
 
 
 def _look(experiment: Experiment) -> tuple[Colours | None, int]:
-    if experiment.dataset == ARRAYS:
-        return arrays.look(experiment)
-    if experiment.dataset == FAKEDATA:
-        return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
-    if experiment.dataset == IMAGE_FOLDER:
-        return image_folder.COLOURS, image_folder.IMAGE_SIZE
-    if experiment.dataset == FASHION:
-        return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
+    match experiment.dataset:
+        case catalog.ARRAYS:
+            return arrays.look(experiment)
+        case pictures.FAKEDATA:
+            return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
+        case catalog.IMAGE_FOLDER:
+            return image_folder.COLOURS, image_folder.IMAGE_SIZE
+        case pictures.FASHION:
+            return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
     picture_set = SETS[experiment.dataset]
     return picture_set.colours, picture_set.image_size
-
-
-def _augments_on_device(experiment: Experiment) -> bool:
-    # a folder's pictures are cropped when they are decoded, so that is where they are varied
-    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
-    return experiment.data.augment and not by_loaders
-
-
-def _splits(experiment: Experiment) -> tuple[DataSplit, DataSplit]:
-    if experiment.dataset in _KEPT_ON_REQUEST:
-        return loaded_whole(_pictures(experiment), experiment.data)
-    return _read_splits(experiment.dataset)
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
@@ -131,31 +112,25 @@ def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
 
 
 def _pictures(experiment: Experiment) -> Pictures:
-    if experiment.dataset == ARRAYS:
-        return arrays.ArraySamples(experiment)
-    if experiment.dataset == FAKEDATA:
-        return FakePictures(
-            experiment.image_size or pictures.FAKE_IMAGE_SIZE, experiment.num_classes or pictures.FAKE_CLASSES
-        )
-    if experiment.dataset == IMAGE_FOLDER:
-        return FolderPictures(
-            read_image_folder(experiment.path),
-            experiment.image_size or image_folder.IMAGE_SIZE,
-            experiment.seed,
-            augment=experiment.data.augment and not is_kept(experiment),
-            skip_broken=experiment.data.skip_broken,
-        )
-    read = functools.partial(_read_splits, experiment.dataset)
-    if experiment.dataset == FASHION:
-        return HeldPictures(read, pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
-    picture_set = SETS[experiment.dataset]
-    return HeldPictures(read, picture_set.train_samples, picture_set.validation_samples)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
+    match experiment.dataset:
+        case catalog.ARRAYS:
+            return arrays.ArraySamples(experiment)
+        case pictures.FAKEDATA:
+            size = experiment.image_size or pictures.FAKE_IMAGE_SIZE
+            return FakePictures(size, experiment.num_classes or pictures.FAKE_CLASSES)
+        case catalog.IMAGE_FOLDER:
+            return FolderPictures(
+                read_image_folder(experiment.path),
+                experiment.image_size or image_folder.IMAGE_SIZE,
+                experiment.seed,
+                augment=experiment.data.augment and not is_kept(experiment),
+                skip_broken=experiment.data.skip_broken,
+            )
+    sizes = (pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
+    if experiment.dataset != FASHION:
+        picture_set = SETS[experiment.dataset]
+        sizes = (picture_set.train_samples, picture_set.validation_samples)
+    return HeldPictures(functools.partial(_read_splits, experiment.dataset), *sizes)
 
 
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
@@ -164,10 +139,7 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `picture_events` uses, so that it does not count as the run's memory. Never fails.
-
-    Call it before the idle level of memory is taken.
-    """
+    """Loads what `picture_events` uses, before the idle level of memory is taken. Never fails."""
     if experiment.dataset in _PICTURED:
         # if this fails, `picture_events` says why
         with suppress(Exception):
@@ -175,10 +147,7 @@ def prepare_pictures(experiment: Experiment) -> None:
 
 
 def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
-    """The event with the pictures; none for text and drawn data. Never fails.
-
-    Call it before the first step. It draws no random number and takes no device memory.
-    """
+    """The event with the pictures, if any, before the first step; draws no random number. Never fails."""
     event: events.Pictures | Log | None
     try:
         sheet = _sheet(experiment, source)
@@ -195,25 +164,19 @@ def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
     if experiment.dataset not in _PICTURED:
         return None
     examples = source.examples(MOST_TILES)
-    if examples is None or not len(examples) or not _are_pictures(examples):
-        return None
-    return sheet_of(_tiles(examples if examples.dtype == torch.uint8 else _as_bytes(examples)))
-
-
-def _are_pictures(examples: torch.Tensor) -> bool:
     # a file of arrays may hold anything
-    return examples.dim() == 4 and examples.shape[1] in (1, 3)
-
-
-def _as_bytes(examples: torch.Tensor) -> torch.Tensor:
-    """Floats from the least, black, to the most, white."""
-    finite = examples.float().nan_to_num(0.0, 0.0, 0.0)
-    least, most = finite.min(), finite.max()
-    return ((finite - least) * (255 / (most - least).clamp(min=1e-12))).byte()
+    if examples is None or not len(examples) or examples.dim() != 4 or examples.shape[1] not in (1, 3):
+        return None
+    if examples.dtype != torch.uint8:
+        # floats from the least, black, to the most, white
+        finite = examples.float().nan_to_num(0.0, 0.0, 0.0)
+        least, most = finite.min(), finite.max()
+        examples = ((finite - least) * (255 / (most - least).clamp(min=1e-12))).byte()
+    return sheet_of(_tiles(examples))
 
 
 def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
-    """Bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels."""
+    # bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels
     grey = [_grey(picture.numpy()) for picture in pictures]
     side = min(MOST_SIDE, *pictures.shape[-2:])
     if pictures.shape[-2:] != (side, side):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate, pad
 
-from engine.training.data.batches import DataSplit, Draw, HostBatch, seed_of
+from engine.training.data.batches import DataSplit, Draw, HostBatch, Pictures, seed_of
 
 PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
 
@@ -68,15 +68,12 @@ class PreparePictures:
     def __init__(
         self,
         colours: Colours | None,
-        *,
         image_size: int,
         channels: int,
         device: torch.device,
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> None:
-        self._image_size = image_size
-        self._channels = channels
-        self._memory_format = memory_format
+        self._image_size, self._channels, self._memory_format = image_size, channels, memory_format
         self._scale = self._shift = None
         if colours is not None:
             deviation = torch.tensor(colours.deviation)
@@ -102,29 +99,19 @@ FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES = 2_000, 500
 FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
-class FakePictures:
-    """`Pictures` as torchvision's FakeData draws them, validation after training.
-
-    torchvision itself reseeds the global generators, and so dropout's, for each picture.
-    """
+class FakePictures(Pictures):
+    """As torchvision's FakeData draws them, but for its reseeding of the global generators."""
 
     train_samples = FAKE_TRAIN_SAMPLES
     validation_samples = FAKE_VALIDATION_SAMPLES
 
     def __init__(self, image_size: int, classes: int) -> None:
-        self._image_size = image_size
-        self._classes = classes
-
-    def open(self) -> None:
-        """Nothing to read."""
+        self._image_size, self._classes = image_size, classes
 
     def batch(self, draw: Draw) -> HostBatch:
         offset = 0 if draw.is_training else FAKE_TRAIN_SAMPLES
         pictures, labels = zip(*(self._picture(offset + index) for index in draw.indices), strict=True)
         return torch.stack(pictures), torch.stack(labels)
-
-    def examples(self, count: int) -> None:
-        """None: they are noise."""
 
     def _picture(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         generator = torch.Generator().manual_seed(index)
@@ -133,6 +120,7 @@ class FakePictures:
         return picture.mul(255).byte(), label
 
 
+FASHION = "fashion"
 FASHION_IMAGE_SIZE, FASHION_CLASSES = 28, 10
 FASHION_TRAIN_SAMPLES, FASHION_VALIDATION_SAMPLES = 6_000, 1_000
 FASHION_COLOURS = Colours((0.2860,), (0.3530,))  # of the 60,000 training pictures
@@ -143,9 +131,8 @@ def built_in() -> tuple[DataSplit, DataSplit]:
     packed = importlib.resources.files("resources").joinpath("fashion", "fashion.npz").read_bytes()
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         held = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    train = _split(held["train_pictures"], held["train_labels"])
-    return train, _split(held["test_pictures"], held["test_labels"])
-
-
-def _split(pictures: torch.Tensor, labels: torch.Tensor) -> DataSplit:
-    return DataSplit(pictures.unsqueeze(1), labels.long())
+    train, test = (
+        DataSplit(held[f"{part}_pictures"].unsqueeze(1), held[f"{part}_labels"].long())
+        for part in ("train", "test")
+    )
+    return train, test

@@ -13,10 +13,10 @@ import torch
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment, setting_error
-from engine.experiment.own.folders import count_text, no_text_problem, texts
+from engine.experiment.own.folders import no_text_problem, texts
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
+from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of, turns_of
 from engine.training.models.language import USUAL_VOCABULARY
 from engine.words.numbers import memory_text
 
@@ -25,34 +25,25 @@ VALIDATION_SEQUENCES = 256
 _HELD_OUT = 10  # every tenth file is for validation
 
 
-class Corpus:
+class Corpus(Source):
     """Bytes of text on the device, cut into sequences of `sequence_length` without overlap.
 
     Each target is the byte after its input. An epoch is `samples` sequences in an order that depends only on
     the seed and the epoch's number; if the text has fewer, they come again in another order.
     """
 
-    def __init__(
-        self,
-        train: bytes,
-        validation: bytes,
-        *,
-        sequence_length: int,
-        samples: int,
-        batch_size: int,
-        seed: int,
-        device: torch.device,
-    ) -> None:
-        self._train, self._validation = _on(device, train), _on(device, validation)
-        self._length = sequence_length
-        self._batch_size = batch_size
-        self._seed = seed
-        self._offsets = torch.arange(sequence_length + 1, device=device)
-        self.train_samples = samples
-        self.has_validation = True
+    has_validation = True
+
+    def __init__(self, train: bytes, validation: bytes, experiment: Experiment, device: torch.device) -> None:
+        self._train, self._validation = (
+            torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy()).to(device)
+            for text in (train, validation)
+        )
+        self._length, self._batch_size = experiment.sequence_length, experiment.batch_size
+        self._seed, self.train_samples = experiment.seed, experiment.samples
+        self._offsets = torch.arange(self._length + 1, device=device)
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The training batches of epoch `number` (from 1) without the first `skip`."""
         generator = torch.Generator().manual_seed(seed_of(self._seed, number))
         sequences = self._sequences(self._train)
         turns = -(-self.train_samples // sequences)
@@ -65,12 +56,6 @@ class Corpus:
         most = min(self._sequences(self._validation), VALIDATION_SEQUENCES)
         order = torch.arange(min(limit or most, most), device=self._offsets.device)
         return self._batches(self._validation, order)
-
-    def examples(self, count: int) -> None:
-        """None: text is not shown."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     def _sequences(self, text: torch.Tensor) -> int:
         return (len(text) - 1) // self._length
@@ -111,10 +96,7 @@ def text_entries() -> tuple[DatasetEntry, ...]:
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:
-    """The batches of a resolved experiment: tokens and the tokens after them, int64 (batch, sequence).
-
-    Raises ProblemError where there is no text, or less than a sequence of it.
-    """
+    """The batches of a resolved experiment: tokens and those after them, int64. Raises ProblemError."""
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
     is_own = experiment.dataset == TEXT_FOLDER
@@ -122,31 +104,17 @@ def load_text(experiment: Experiment, device: torch.device) -> Source:
     shortest = min(len(train), len(validation)) - 1
     if shortest < experiment.sequence_length:
         raise _too_little(experiment, shortest)
-    return Corpus(
-        train,
-        validation,
-        sequence_length=experiment.sequence_length,
-        samples=experiment.samples,
-        batch_size=experiment.batch_size,
-        seed=experiment.seed,
-        device=device,
-    )
+    return Corpus(train, validation, experiment, device)
 
 
 def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
-    """The top-level modules of Python's standard library, about 4 MB, for training and for validation.
-
-    Sorted by name, so that the same Python always gives the same bytes.
-    """
+    """The top-level modules of Python's standard library, by name, to train and to validate on."""
     library = folder or Path(sysconfig.get_path("stdlib"))
     return _split([path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()])
 
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
-    """The text of all files below a folder, for training and for validation; sorted by name.
-
-    Of fewer than ten files the last tenth of the text validates. Raises ProblemError.
-    """
+    """A folder's text, sorted, to train and to validate on (every tenth file). Raises ProblemError."""
     files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))
@@ -165,9 +133,8 @@ def folder_text(path: str) -> tuple[bytes, bytes]:
 
 
 def _require_memory(path: str, size_bytes: int) -> None:
-    """Refuses text that does not fit: it is kept in memory, and copied there once."""
     free_bytes = psutil.virtual_memory().available
-    if 2 * size_bytes > free_bytes:
+    if 2 * size_bytes > free_bytes:  # it is copied once
         held, free = (memory_text(count / BYTES_PER_MIB) for count in (size_bytes, free_bytes))
         message = f"{path} holds {held} of text, which is kept in memory, and {free} are free."
         raise request_error(message, "Choose a folder with less text.", key="path", value=path)
@@ -175,8 +142,7 @@ def _require_memory(path: str, size_bytes: int) -> None:
 
 def text_bytes(path: str) -> int:
     """The bytes of all text below a folder."""
-    counted = count_text(path, lambda: False)
-    return counted.bytes if counted is not None else 0
+    return sum(Path(file).stat().st_size for file in texts(Path(path).expanduser().absolute()))
 
 
 def _split(files: list[bytes]) -> tuple[bytes, bytes]:
@@ -192,28 +158,18 @@ def _synthetic(experiment: Experiment, device: torch.device) -> Source:
     shape = (drawn_samples(experiment.batch_size), experiment.sequence_length + 1)
     pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
     drawn = pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
-    return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
-
-
-def _on(device: torch.device, text: bytes) -> torch.Tensor:
-    return torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy()).to(device)
+    return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
 
 
 def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
     if shortest < 2 and experiment.dataset == PYTHON_SOURCE:
         message = f"is '{PYTHON_SOURCE}', but this Python comes without its own source."
-        remedy = f"Choose {SYNTHETIC_TOKENS}."
-        return setting_error("dataset", message, remedy, value=experiment.dataset)
+        return setting_error("dataset", message, f"Choose {SYNTHETIC_TOKENS}.", value=PYTHON_SOURCE)
     if shortest < 2:
         message = f"{experiment.path} has too little text to train on and to validate on."
-        remedy = "Choose a folder with more text."
-        return request_error(message, remedy, key="path", value=experiment.path)
+        return request_error(message, "Choose a folder with more text.", key="path", value=experiment.path)
     name = PYTHON_SOURCE if experiment.dataset == PYTHON_SOURCE else f"the text in {experiment.path}"
-    message = f"is {experiment.sequence_length:,}, but {name} is too short for it."
-    return setting_error(
-        "sequence_length",
-        message,
-        f"Set it to at most {shortest:,}.",
-        value=experiment.sequence_length,
-        allowed=f"2 to {shortest:,}",
-    )
+    length, most = experiment.sequence_length, f"{shortest:,}"
+    message = f"is {length:,}, but {name} is too short for it."
+    remedy = f"Set it to at most {most}."
+    return setting_error("sequence_length", message, remedy, value=length, allowed=f"2 to {most}")

@@ -14,24 +14,14 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.own.library_models import ModelRef
-from engine.training.models.language import build_language_model, is_language_model, language_model_entries
+from engine.training.models.language import SHAPES, build_language_model, language_model_entries
 from engine.training.models.outputs import LossFunction
 from engine.training.models.timm import build_timm_model, is_timm_model
 from engine.training.models.transformers import build_transformers_model
 
-_NAMES: dict[Task, tuple[str, str]] = {
-    "classification": ("cross-entropy", "nats"),
-    "regression": ("mean squared error", ""),
-    "language": ("cross-entropy", "nats"),
-}
-
 
 def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
-    """The mean loss over a batch's samples, or over all tokens of its sequences.
-
-    `label_smoothing` is the probability (0 to 1) that is spread evenly over all classes; a regression with
-    it is refused before the run.
-    """
+    """The mean loss over a batch's samples, or over all tokens of its sequences."""
     if task == "regression":
         return mse_loss
     if task == "language":
@@ -41,12 +31,12 @@ def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
 
 def loss_name(task: Task) -> str:
     """The loss's name, such as "cross-entropy"."""
-    return _NAMES[task][0]
+    return "mean squared error" if task == "regression" else "cross-entropy"
 
 
 def loss_unit(task: Task) -> str:
     """The loss's unit; empty where it has none."""
-    return _NAMES[task][1]
+    return "" if task == "regression" else "nats"
 
 
 def _token_loss(logits: torch.Tensor, targets: torch.Tensor, *, label_smoothing: float) -> torch.Tensor:
@@ -63,22 +53,16 @@ _NOT_CONVOLUTIONAL = ("vit_", "swin")
 _SMALL = "Small models"
 # by the module of torchvision that builds them
 _FAMILIES = {
-    "alexnet": "AlexNet",
-    "convnext": "ConvNeXt",
-    "densenet": "DenseNet",
-    "efficientnet": "EfficientNet",
-    "googlenet": "Inception",
-    "inception": "Inception",
+    **{
+        name.lower(): name
+        for name in ("AlexNet", "ConvNeXt", "DenseNet", "EfficientNet", "MNASNet", "RegNet")
+    },
+    **{name.lower(): name for name in ("ResNet", "SqueezeNet", "VGG")},
+    **dict.fromkeys(("googlenet", "inception"), "Inception"),
+    **dict.fromkeys(("mobilenetv2", "mobilenetv3"), "MobileNet"),
     "maxvit": "MaxViT",
-    "mnasnet": "MNASNet",
-    "mobilenetv2": "MobileNet",
-    "mobilenetv3": "MobileNet",
-    "regnet": "RegNet",
-    "resnet": "ResNet",
     "shufflenetv2": "ShuffleNet",
-    "squeezenet": "SqueezeNet",
     "swin_transformer": "Swin Transformer",
-    "vgg": "VGG",
     "vision_transformer": "Vision Transformer",
 }
 # torchvision's count includes the auxiliary head, which is not built here
@@ -87,10 +71,7 @@ _MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its
 
 
 class SmallCnn(nn.Module):
-    """Four convolutions and one linear layer, for pictures of at least 8 pixels per side.
-
-    Takes (batch, channels, height, width) and returns logits (batch, num_classes).
-    """
+    """Pictures (batch, channels, height, width) of 8 or more pixels per side to logits (batch, classes)."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
@@ -117,7 +98,7 @@ def model_entries() -> tuple[ModelEntry, ...]:
         ModelEntry(
             name=SMALL_CNN,
             task="classification",
-            parameters=_count(SmallCnn(channels=1, num_classes=10)),
+            parameters=count_parameters(SmallCnn(channels=1, num_classes=10)),
             family=_SMALL,
             min_image_size=_SMALLEST_PICTURE,
             is_convolutional=True,
@@ -145,32 +126,19 @@ def build_model(
 ) -> nn.Module:
     """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
 
-    The weights depend only on the seed and the settings: they are drawn on the CPU for every device, so that
-    all precisions and devices start from the same ones. Reseeds torch's global generator. For text
-    `num_classes` is the vocabulary; a regression has `sizes` numbers in and out. `overrides` are settings of
-    another library's model. Raises ProblemError where the machine has too little memory for the model, or
-    such a model does not take what is asked of it.
+    The weights depend only on the seed and the settings, so that all precisions and devices start from the
+    same ones. Reseeds torch's global generator. For text `num_classes` is the vocabulary; a regression has
+    `sizes` numbers in and out. Raises ProblemError where the machine has too little memory for the model, or
+    another library's model does not take what is asked of it.
     """
+    of_library = {"image_size": image_size, "channels": channels, "num_classes": num_classes, "seed": seed}
     if is_timm_model(name):
-        return build_timm_model(
-            name,
-            image_size=image_size,
-            channels=channels,
-            num_classes=num_classes,
-            overrides=overrides,
-            seed=seed,
-        )
+        return build_timm_model(name, overrides=overrides, **of_library)
     if ModelRef(name).library is not None:
         return build_transformers_model(
-            name,
-            image_size=image_size,
-            channels=channels,
-            num_classes=num_classes,
-            sequence_length=sequence_length,
-            overrides=overrides,
-            seed=seed,
+            name, sequence_length=sequence_length, overrides=overrides, **of_library
         )
-    if is_language_model(name):
+    if name in SHAPES:
         return build_language_model(name, vocabulary=num_classes, seed=seed)
     torch.manual_seed(seed)
     if name == LINEAR:
@@ -185,10 +153,6 @@ def build_model(
 
 def count_parameters(model: nn.Module) -> int:
     """The number of trainable parameters."""
-    return _count(model)
-
-
-def _count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 

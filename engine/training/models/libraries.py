@@ -1,6 +1,6 @@
-"""Building a model of timm or transformers: importing the library, checking memory, and a trial batch.
+"""Models of timm and transformers: their names, read from the sources, and what building either takes.
 
-Nothing is downloaded: models have random weights.
+Importing a library takes seconds, so names do not. Nothing is downloaded: models have random weights.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import importlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,7 @@ from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import BYTES_PER_GIB, shortened
 from engine.training.models.weightless import Weightless
 
-_OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-}
+_OFFLINE = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "TRANSFORMERS_OFFLINE")
 _FLOAT32_BYTES = 4
 _LONGEST_REASON = 160
 _SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error: ")
@@ -39,7 +34,7 @@ _SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error:
 
 def imported(package: str) -> Any:
     """The library, kept from the network; the first import takes seconds. Raises ProblemError."""
-    for name, value in _OFFLINE.items():
+    for name, value in (*((name, "1") for name in _OFFLINE), ("TRANSFORMERS_VERBOSITY", "error")):
         os.environ.setdefault(name, value)
     try:
         with quiet():
@@ -50,12 +45,9 @@ def imported(package: str) -> Any:
         raise request_error(message, remedy, key="model") from None
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> AbstractContextManager[None]:
     """Without warnings: the user cannot do anything about those of a library's own code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore")
 
 
 def check_host_memory(name: str, parameters: int) -> None:
@@ -63,18 +55,13 @@ def check_host_memory(name: str, parameters: int) -> None:
     needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
     free = psutil.virtual_memory().available / BYTES_PER_GIB
     if needed > free:
-        message = (
-            f"model is '{name}', whose weights are first made in the machine's own memory: "
-            f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
-        )
+        takes = f"that takes {needed:.1f} GiB, but only {free:.1f} are free"
+        message = f"model is '{name}', whose weights are first made in the machine's own memory: {takes}."
         raise request_error(message, "Choose a smaller model, or free some memory.", key="model", value=name)
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Builds a model whose weights depend only on the seed; reseeds torch's global generator.
-
-    Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
-    """
+    """Builds a model with weights by the seed; reseeds torch's generator. Raises ProblemError."""
     parameters = 0
     # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
     with suppress(Exception), Weightless():
@@ -85,10 +72,7 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """The model's outputs for a small batch; neither model nor random numbers change.
-
-    None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
-    """
+    """The model's outputs for a small batch, None without weights; neither it nor random numbers change."""
     if any(parameter.is_meta for parameter in model.parameters()):
         return None
     with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():
@@ -126,19 +110,24 @@ def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Pr
 _REGISTERED = re.compile(r"^@register_model\b.*\n(?:[@#].*\n)*def (\w+)\(", re.MULTILINE)
 _AUTO_CLASSES = "models/auto/modeling_auto.py"
 
-CAUSAL, IMAGE, SEQUENCE, AUDIO = (
-    "CAUSAL_LM",
-    "IMAGE_CLASSIFICATION",
-    "SEQUENCE_CLASSIFICATION",
-    "AUDIO_CLASSIFICATION",
-)
+CAUSAL, IMAGE = "CAUSAL_LM", "IMAGE_CLASSIFICATION"
+SEQUENCE, AUDIO = "SEQUENCE_CLASSIFICATION", "AUDIO_CLASSIFICATION"
 HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUENCE: "own", AUDIO: "own"}
 """The heads that a type is built with, the first that it has: by transformers' own names."""
 
 
 def library_entries() -> tuple[ModelEntry, ...]:
     """All models of the libraries that are installed. How many parameters they have is not known."""
-    return (*_timm_entries(), *_transformers_entries())
+    folder = _folder("timm")
+    paths = [] if folder is None else (folder / "models").rglob("*.py")
+    names = {name for path in paths for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))}
+    return (
+        *(ModelEntry(name=f"timm:{name}", task="classification", family="timm") for name in sorted(names)),
+        *(
+            ModelEntry(name=f"hf:{name}", task=HEADS[head], family="transformers")
+            for name, head in sorted(heads_by_type().items())
+        ),
+    )
 
 
 def heads_by_type() -> Mapping[str, str]:
@@ -146,7 +135,13 @@ def heads_by_type() -> Mapping[str, str]:
     folder = _folder("transformers")
     if folder is None:
         return {}
-    by_head = _types_by_head((folder / _AUTO_CLASSES).read_text(encoding="utf-8"))
+    # the first names in these ordered dictionaries
+    tables = {f"MODEL_FOR_{head}_MAPPING_NAMES": head for head in HEADS}
+    by_head: dict[str, list[str]] = {}
+    for statement in ast.parse((folder / _AUTO_CLASSES).read_text(encoding="utf-8")).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[pairs])) if name in tables:
+                by_head[tables[name]] = [key for key, _ in ast.literal_eval(pairs)]
     heads: dict[str, str] = {}
     for head in HEADS:
         for name in by_head.get(head, ()):
@@ -154,41 +149,9 @@ def heads_by_type() -> Mapping[str, str]:
     return heads
 
 
-def _timm_entries() -> Iterator[ModelEntry]:
-    folder = _folder("timm")
-    if folder is None:
-        return
-    names = {
-        name
-        for path in (folder / "models").rglob("*.py")
-        for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))
-    }
-    for name in sorted(names):
-        yield ModelEntry(name=f"timm:{name}", task="classification", family="timm")
-
-
-def _transformers_entries() -> Iterator[ModelEntry]:
-    for name, head in sorted(heads_by_type().items()):
-        yield ModelEntry(name=f"hf:{name}", task=HEADS[head], family="transformers")
-
-
 def _folder(package: str) -> Path | None:
     spec = find_spec(package)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
-
-
-def _types_by_head(source: str) -> dict[str, list[str]]:
-    """The first names in the ordered dictionaries `MODEL_FOR_{head}_MAPPING_NAMES`."""
-    names = {f"MODEL_FOR_{head}_MAPPING_NAMES": head for head in HEADS}
-    found: dict[str, list[str]] = {}
-    for statement in ast.parse(source).body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-            continue
-        head = names.get(statement.targets[0].id)
-        if head is not None and isinstance(statement.value, ast.Call):
-            (pairs,) = statement.value.args
-            found[head] = [name for name, _ in ast.literal_eval(pairs)]
-    return found
 
 
 # On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN

@@ -29,20 +29,16 @@ def call_model(model: nn.Module, inputs: Any) -> Any:
     A model of one argument whose name is not in the mapping is given the mapping itself; labels that it does
     not take are left out. Raises ProblemError where neither fits.
     """
-    if isinstance(inputs, Tensor):
+    if isinstance(inputs, Tensor):  # the usual case first
         return model(inputs)
     if isinstance(inputs, Mapping):
         return _call_with_mapping(model, inputs)
-    if isinstance(inputs, tuple | list):
-        return model(*inputs)
-    return model(inputs)
+    return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs)
 
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The arguments of a `forward`; `names` are those that it takes by name, None for any."""
-
-    names: frozenset[str] | None
+    names: frozenset[str] | None  # those that a `forward` takes by name; None for any
     required: frozenset[str]
     listed: tuple[str, ...]
 
@@ -58,11 +54,9 @@ def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     if len(arguments.listed) == 1 and arguments.listed[0] not in inputs:
         return model(inputs)
     takes, given = listed(arguments.listed) or "nothing", listed(tuple(map(str, inputs)))
-    raise request_error(
-        f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}.",
-        "Name them alike, or define forward(model, inputs) in the model's file, which calls the model.",
-        key="model",
-    )
+    message = f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}."
+    remedy = "Name them alike, or define forward(model, inputs) in the model's file, which calls the model."
+    raise request_error(message, remedy, key="model")
 
 
 @lru_cache(64)
@@ -101,11 +95,8 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
         scalar: Tensor = loss.reshape(())
         return scalar
     what = f"{value_words(loss)}{' without a gradient' if is_scalar else ''}"
-    raise request_error(
-        f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats.",
-        "Reduce it, for instance by .mean(), and do not detach it.",
-        key="model",
-    )
+    message = f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats."
+    raise request_error(message, "Reduce it, for instance by .mean(), and do not detach it.", key="model")
 
 
 def default_loss(
@@ -120,29 +111,21 @@ def default_loss(
     own = _field(outputs, "loss")
     if isinstance(own, Tensor):
         return scalar_loss(own, "outputs")
-    logits = _logits(outputs)
-    if _are_indices(targets) and logits is not None:
-        aligned = _aligned(logits, targets, is_text=is_text)
-        if aligned is not None:
-            return cross_entropy(*aligned, label_smoothing=label_smoothing)
-    elif logits is not None and _are_floats(targets) and logits.shape == targets.shape:
+    logits, aligned = _logits(outputs), _aligned(outputs, targets, is_text=is_text)
+    if aligned is not None:
+        return cross_entropy(*aligned, label_smoothing=label_smoothing)
+    are_floats = isinstance(targets, Tensor) and targets.is_floating_point()
+    if logits is not None and are_floats and logits.shape == targets.shape:
         return mse_loss(logits, targets)
-    raise request_error(
-        f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)}).",
-        "Define loss(outputs, targets) in the model's file, which returns a scalar tensor.",
-        key="model",
-    )
+    message = f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)})."
+    remedy = "Define loss(outputs, targets) in the model's file, which returns a scalar tensor."
+    raise request_error(message, remedy, key="model")
 
 
 def default_hits(outputs: Any, targets: Any, samples: int = 0, *, is_text: bool = False) -> Hits | None:
     """The most likely classes that are right; None where the targets are no class indices."""
-    logits = _logits(outputs)
-    if logits is None or not _are_indices(targets):
-        return None
-    aligned = _aligned(logits, targets, is_text=is_text)
-    if aligned is None:
-        return None
-    return (aligned[0].argmax(dim=1) == aligned[1]).sum(), targets.numel()
+    aligned = _aligned(outputs, targets, is_text=is_text)
+    return None if aligned is None else ((aligned[0].argmax(dim=1) == aligned[1]).sum(), targets.numel())
 
 
 def _field(outputs: Any, name: str) -> Any:
@@ -156,19 +139,12 @@ def _logits(outputs: Any) -> Tensor | None:
     return found if isinstance(found, Tensor) and found.is_floating_point() else None
 
 
-def _are_floats(targets: Any) -> bool:
-    return isinstance(targets, Tensor) and targets.is_floating_point()
-
-
-def _are_indices(targets: Any) -> bool:
-    if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.is_complex():
-        return False
-    return targets.dtype is not torch.bool
-
-
-def _aligned(logits: Tensor, targets: Tensor, *, is_text: bool) -> tuple[Tensor, Tensor] | None:
-    """Logits with their classes in the second dimension, and targets as cross-entropy takes them."""
-    if logits.dim() < 2:
+def _aligned(outputs: Any, targets: Any, *, is_text: bool) -> tuple[Tensor, Tensor] | None:
+    """Logits with classes in the second dimension, and class indices; None where there are no such two."""
+    logits = _logits(outputs)
+    if logits is None or not isinstance(targets, Tensor) or targets.dtype is torch.bool or logits.dim() < 2:
+        return None
+    if targets.is_floating_point() or targets.is_complex():
         return None
     targets = targets if targets.dtype is torch.int64 else targets.long()
     are_last = logits.shape[:-1] == targets.shape

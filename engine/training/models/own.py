@@ -19,7 +19,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
@@ -32,6 +32,7 @@ from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 from engine.training.models.outputs import value_words
+from engine.words.numbers import counted
 
 _LONGEST_REASON = 200
 _executed: dict[str, Code] = {}
@@ -82,23 +83,16 @@ class OwnFile:
         return function
 
     def build(self) -> nn.Module:
-        """The model, with weights that depend only on the seed; reseeds all global generators.
-
-        Raises ProblemError where the file's function returns anything else.
-        """
+        """The model, with weights by the seed; reseeds all global generators. Raises ProblemError."""
         make = self.required(self._model_name)
         seed_everything(self._seed)
-        model = make()
-        name = self._model_name
+        model, call = make(), f"{self._model_name}()"
         if isinstance(model, type) and issubclass(model, nn.Module):
-            raise self.problem(
-                f"returned the class {model.__name__} from {name}()", "Return an instance of it."
-            )
+            message = f"returned the class {model.__name__} from {call}"
+            raise self.problem(message, "Return an instance of it.")
         if not isinstance(model, nn.Module):
-            raise self.problem(
-                f"returned {value_words(model)} from {name}(), but it must be an nn.Module",
-                f"Return the model from {name}().",
-            )
+            message = f"returned {value_words(model)} from {call}, but it must be an nn.Module"
+            raise self.problem(message, f"Return the model from {call}.")
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise self.problem("has a model without a parameter to train", "Give it a layer with weights.")
         return model
@@ -127,14 +121,12 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _own_part(error: BaseException) -> tuple[BaseException, list[traceback.FrameSummary]]:
-    """The error, or what caused it, that has such frames, and these."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        frames = [
-            frame for frame in traceback.extract_tb(current.__traceback__) if frame.filename in _executed
-        ]
+        every = traceback.extract_tb(current.__traceback__)
+        frames = [frame for frame in every if frame.filename in _executed]
         if isinstance(current, SyntaxError) and current.filename in _executed:
             frames.append(traceback.FrameSummary(current.filename, current.lineno or 1, "<module>"))
         if frames:
@@ -148,23 +140,16 @@ def own_problem(error: BaseException) -> Problem | None:
     frames = own_frames(error)
     if not frames:
         return None
-    last = frames[-1]
+    last, remedy = frames[-1], "Correct the file and start again."
     function = "" if last.name.startswith("<") else f", in {last.name}"
+    lines, reason = str(error).strip().splitlines(), type(error).__name__
     if isinstance(error, SystemExit):
-        return request_problem(
-            f"{shown_file(last.filename)}, line {last.lineno}{function}: SystemExit, which ends the process.",
-            "Remove that call of sys.exit or os._exit: the file is imported, not run as a script.",
-            key="model",
-        )
-    lines = str(error).strip().splitlines()
-    reason = (
-        f"{type(error).__name__}: {shortened(lines[0], _LONGEST_REASON)}" if lines else type(error).__name__
-    )
-    return request_problem(
-        f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}.",
-        "Correct the file and start again.",
-        key="model",
-    )
+        reason += ", which ends the process"
+        remedy = "Remove that call of sys.exit or os._exit: the file is imported, not run as a script."
+    elif lines:
+        reason += f": {shortened(lines[0], _LONGEST_REASON)}"
+    message = f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}."
+    return request_problem(message, remedy, key="model")
 
 
 def own_details(error: BaseException) -> str | None:
@@ -199,22 +184,17 @@ def _call(own: OwnFile, name: str, function: Callable[..., Any], *arguments: Any
     except TypeError as error:
         if own_frames(error) or isinstance(error.__cause__, ProblemError):
             raise
-        raise own.problem(
-            f"has {name}{_signature(function)}, which cannot be called with {len(arguments)} "
-            f"argument{'' if len(arguments) == 1 else 's'} ({shortened(str(error), _LONGEST_REASON)})",
-            f"Give {name} the arguments that the guide names.",
-        ) from None
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    try:
-        return str(inspect.signature(function))
-    except (TypeError, ValueError):
-        return "()"
+        signature = "()"
+        with suppress(TypeError, ValueError):
+            signature = str(inspect.signature(function))
+        given = counted(len(arguments), "argument")
+        why = f"cannot be called with {given} ({shortened(str(error), _LONGEST_REASON)})"
+        remedy = f"Give {name} the arguments that the guide names."
+        raise own.problem(f"has {name}{signature}, which {why}", remedy) from None
 
 
 def _watched(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls the user's code; in a child process that it forked, ends that child instead of going on in it."""
+    # a child process that the user's code forked ends instead of going on in it
     before = os.getpid()
     try:
         return function(*arguments)
@@ -225,7 +205,7 @@ def _watched(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def _lenient_warnings() -> Iterator[None]:
-    """Drops filters that make errors of warnings, which would end the run at a library's or our own."""
+    # filters that make errors of warnings would end the run at a library's or our own
     before = list(warnings.filters)
     try:
         yield
@@ -249,8 +229,6 @@ def _remember(path: str, code: Code, text: str) -> None:
 
 
 class _KeptModules(importlib.abc.MetaPathFinder):
-    """Finds the modules beside a workload file by their kept text."""
-
     def __init__(self, code: Code) -> None:
         self.code = code
 
@@ -259,10 +237,10 @@ class _KeptModules(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         place = fullname.replace(".", "/")
         for relative, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
-            if relative in self.code.beside:
+            if (text := self.code.beside.get(relative)) is not None:
                 file = str(Path(self.code.folder) / relative)
-                loader = _KeptLoader(file, self.code.beside[relative])
-                _remember(file, self.code, self.code.beside[relative])
+                loader = _KeptLoader(file, text)
+                _remember(file, self.code, text)
                 spec = importlib.util.spec_from_file_location(fullname, file, loader=loader)
                 if spec is not None and is_package:
                     spec.submodule_search_locations = [str(Path(file).parent)]
@@ -272,8 +250,7 @@ class _KeptModules(importlib.abc.MetaPathFinder):
 
 class _KeptLoader(importlib.abc.InspectLoader):
     def __init__(self, path: str, text: str) -> None:
-        self._path = path
-        self._text = text
+        self._path, self._text = path, text
 
     def get_source(self, fullname: str) -> str:
         return self._text
@@ -286,7 +263,7 @@ class _KeptLoader(importlib.abc.InspectLoader):
 
 
 def _serve_modules(code: Code) -> None:
-    """Makes imports find the kept modules first, then what else lies in the folder."""
+    # imports find the kept modules first, then what else lies in the folder
     for finder in [finder for finder in sys.meta_path if isinstance(finder, _KeptModules)]:
         sys.meta_path.remove(finder)
     for name, module in list(sys.modules.items()):
@@ -299,7 +276,6 @@ def _serve_modules(code: Code) -> None:
         sys.path.append(code.folder)
 
 
-_FORKS = ("fork", "forkpty")
 _guarded: list[str] = []
 
 
@@ -329,16 +305,13 @@ def guard_process(is_users: Callable[[str], bool]) -> None:
             return set_handler(number, handler)
         return signal.getsignal(number)
 
-    guarded(os, "_exit", _leave)
+    guarded(os, "_exit", sys.exit)
     guarded(signal, "signal", handler_in_main_thread)
-    for name in _FORKS:
-        if hasattr(os, name):
-            guarded(os, name, _refuse_fork)
 
+    def refuse_fork() -> NoReturn:
+        raise RuntimeError(
+            "os.fork() would train twice; start another process by subprocess or multiprocessing"
+        )
 
-def _leave(status: int) -> NoReturn:
-    raise SystemExit(status)
-
-
-def _refuse_fork() -> NoReturn:
-    raise RuntimeError("os.fork() would train twice; start another process by subprocess or multiprocessing")
+    for name in {"fork", "forkpty"} & set(dir(os)):
+        guarded(os, name, refuse_fork)

@@ -7,8 +7,8 @@ submodules are exempt from autocast.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 from engine.experiment.experiment import setting_problem
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 
 
 class Around(nn.Module):
@@ -46,12 +46,7 @@ def own_class(module: nn.Module) -> type[nn.Module]:
     return next(owner for owner in classes if not issubclass(owner, Around))
 
 
-_KEY = "step.fp32_modules"
-
-
 class _InFloat32(Around):
-    """Runs the module without autocast and with its inputs cast up; its output stays float32."""
-
     float32_device_type: str
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -67,11 +62,13 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
     reads, runs as its parent does. Raises ProblemError for a pattern that matches nothing.
     """
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
-    problems = [
-        _matches_nothing(pattern, list(modules))
-        for pattern in patterns
-        if not any(fnmatchcase(name, pattern) for name in modules)
-    ]
+    outer = ", ".join(name for name in modules if "." not in name)
+    remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
+    problems = []
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in modules):
+            message = f"has '{pattern}', but no part of the model has such a name."
+            problems.append(setting_problem("step.fp32_modules", message, remedy, value=pattern))
     if problems:
         raise ProblemError(*problems)
     names = tuple(name for name in modules if any(fnmatchcase(name, pattern) for pattern in patterns))
@@ -88,39 +85,30 @@ def is_kept_in_float32(module: nn.Module) -> bool:
 
 
 def _called(module: nn.Module) -> Iterator[nn.Module]:
-    """The module itself, or the children of a list, which is never called itself."""
-    if isinstance(module, nn.ModuleList | nn.ModuleDict) and not _has_forward(module):
+    # the children of a list, which is never called itself
+    has_forward = type(module).forward is not nn.Module.forward
+    if isinstance(module, nn.ModuleList | nn.ModuleDict) and not has_forward:
         for child in module.children():
             yield from _called(child)
     else:
         yield module
 
 
-def _has_forward(module: nn.Module) -> bool:
-    return type(module).forward is not nn.Module.forward
-
-
 def _cast_up(value: Any) -> Any:
-    """Tensors of fewer than 32 bits as float32, also within tuples, lists and dicts."""
+    # tensors of fewer than 32 bits as float32, also within tuples, lists and dicts
     if isinstance(value, torch.Tensor):
         is_half = value.is_floating_point() and value.dtype is not torch.float64
         return value.float() if is_half else value
     if isinstance(value, tuple):
         parts = [_cast_up(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return _mapped(_cast_up, value)
+
+
+def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, list):
-        return [_cast_up(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _cast_up(part) for key, part in value.items()}
-    return value
-
-
-def _matches_nothing(pattern: str, names: list[str]) -> Problem:
-    outer = ", ".join(name for name in names if "." not in name)
-    remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
-    return setting_problem(
-        _KEY, f"has '{pattern}', but no part of the model has such a name.", remedy, value=pattern
-    )
+        return [change(part) for part in value]
+    return {key: change(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -128,8 +116,6 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class _Recomputed(Around):
-    """Keeps only the module's inputs, and runs it again when its gradients are needed."""
-
     draws_at_random: bool | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +130,7 @@ class _Recomputed(Around):
             own,
             *map(_copied, args),
             use_reentrant=False,
-            context_fn=self._contexts,
+            context_fn=lambda: (nullcontext(), _statistics_kept(self)),
             # Reading the generator's state takes time and is not allowed during a capture.
             preserve_rng_state=self.draws_at_random is not False,
             **{name: _copied(value) for name, value in kwargs.items()},
@@ -152,9 +138,6 @@ class _Recomputed(Around):
         if self.draws_at_random is None:
             self.draws_at_random = before != _random_states(self)
         return result
-
-    def _contexts(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-        return nullcontext(), _statistics_kept(self)
 
 
 def checkpoint_activations(model: nn.Module) -> int:
@@ -176,7 +159,7 @@ def is_recomputed(module: nn.Module) -> bool:
 
 
 def _repeated(model: nn.Module) -> list[nn.Module]:
-    """The outermost modules whose class occurs several times, each with children of its own."""
+    # the outermost modules whose class occurs several times, each with children of its own
     kinds = Counter(own_class(module) for module in model.modules() if _may_be_block(module))
 
     def below(parent: nn.Module) -> Iterator[nn.Module]:
@@ -190,27 +173,21 @@ def _repeated(model: nn.Module) -> list[nn.Module]:
 
 
 def _may_be_block(module: nn.Module) -> bool:
-    has_weights = any(True for _ in module.parameters())
-    return has_weights and any(True for _ in module.children()) and not isinstance(module, _CONTAINERS)
+    is_empty = not [*module.children()] or not [*module.parameters()]
+    return not is_empty and not isinstance(module, _CONTAINERS)
 
 
 def _copied(value: Any) -> Any:
-    """Copies lists and dicts, not tensors: a DenseNet appends to the list that it has passed on."""
-    if isinstance(value, list):
-        return [_copied(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    return value
+    # lists and dicts, not tensors: a DenseNet appends to the list that it has passed on
+    return _mapped(_copied, value)
 
 
 @contextmanager
 def _statistics_kept(block: nn.Module) -> Iterator[None]:
-    """Lets normalisations write to copies: the first forward pass has already updated their statistics."""
-    own: list[tuple[nn.Module, str, torch.Tensor]] = []
-    for module in block.modules():
-        if isinstance(module, _NormBase):
-            statistics = ((module, name, getattr(module, name)) for name in _STATISTICS)
-            own += [entry for entry in statistics if entry[2] is not None]
+    # normalisations write to copies: the first forward pass has already updated their statistics
+    norms = (module for module in block.modules() if isinstance(module, _NormBase))
+    all_of_them = ((norm, name, getattr(norm, name)) for norm in norms for name in _STATISTICS)
+    own = [entry for entry in all_of_them if entry[2] is not None]
     for module, name, statistic in own:
         setattr(module, name, statistic.clone())
     try:

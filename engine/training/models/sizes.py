@@ -12,21 +12,17 @@ from typing import Literal
 
 from torch import nn
 
-from engine.protocol.advice import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind, Severity
 
 _MULTIPLE = 8
-_LARGE = 1_024
-"""From this size on the last layer takes much of the time, as a vocabulary does."""
+_LARGE = 1_024  # from here on the last layer takes much of the time, as a vocabulary does
 
 _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matrix products that is not a multiple of 8, and the layers that have it.
-
-    `is_given`: by the data, as the inputs of the first layer and the outputs of the last are.
-    """
+    """A size of matrix products that is no multiple of 8; `is_given` by the data, as the first inputs are."""
 
     side: Literal["inputs", "outputs"]
     size: int
@@ -53,25 +49,34 @@ def odd_sizes(model: nn.Module) -> list[OddSize]:
 
 
 def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
-    """A finding for each odd size of a layer's matrix product, which names the first layer that has it.
-
-    What the data give is only a note.
-    """
-    found = [_finding(odd) for odd in odd_sizes(model)]
+    """A finding for each odd size of a layer's matrix product; what the data give is only a note."""
+    found = []
+    for odd in odd_sizes(model):
+        first, *others = odd.layers
+        more = f", like {len(others):,} more," if others else ""
+        has = f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}"
+        message = f"{has}, so in 16 bits the Tensor Cores compute on padding."
+        severity: Severity = "note" if odd.is_given else "warning"
+        found.append(_finding(severity, message, f"Use {odd.even:,} if you can.", len(odd.layers)))
     if batch_size % _MULTIPLE and any(isinstance(module, nn.Linear) for _, module in _products(model)):
-        found.append(_of_batch(batch_size))
+        size = f"{batch_size:,} is not a multiple of {_MULTIPLE}"
+        remedy = f"A batch of {_above(batch_size):,} takes hardly more time."
+        found.append(_finding("note", f"The batch of {size}: such products are padded.", remedy))
     return found
 
 
+def _finding(severity: Severity, message: str, remedy: str, count: int = 1) -> Finding:
+    return Finding(kind=FindingKind.ODD_SIZE, severity=severity, message=message, remedy=remedy, count=count)
+
+
 def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    return [(name, module) for name, module in model.named_modules() if _is_product(module)]
-
-
-def _is_product(module: nn.Module) -> bool:
-    if isinstance(module, nn.Linear):
-        return True
-    # a depthwise convolution is no matrix product
-    return isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
+    # a depthwise convolution is none
+    return [
+        (name, it)
+        for name, it in model.named_modules()
+        if isinstance(it, nn.Linear)
+        or (isinstance(it, _Convolution) and (it.groups == 1 or it.in_channels > it.groups))
+    ]
 
 
 def _sizes(module: nn.Module) -> tuple[int, int]:
@@ -79,28 +84,6 @@ def _sizes(module: nn.Module) -> tuple[int, int]:
         return module.in_features, module.out_features
     assert isinstance(module, _Convolution)
     return module.in_channels // module.groups, module.out_channels // module.groups
-
-
-def _finding(odd: OddSize) -> Finding:
-    first, *others = odd.layers
-    more = f", like {len(others):,} more," if others else ""
-    return Finding(
-        kind=FindingKind.ODD_SIZE,
-        severity="note" if odd.is_given else "warning",
-        message=f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}, "
-        "so in 16 bits the Tensor Cores compute on padding.",
-        remedy=f"Use {odd.even:,} if you can.",
-        count=len(odd.layers),
-    )
-
-
-def _of_batch(batch_size: int) -> Finding:
-    return Finding(
-        kind=FindingKind.ODD_SIZE,
-        severity="note",
-        message=f"The batch of {batch_size:,} is not a multiple of {_MULTIPLE}: such products are padded.",
-        remedy=f"A batch of {_above(batch_size):,} takes hardly more time.",
-    )
 
 
 def _above(size: int) -> int:

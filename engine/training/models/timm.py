@@ -15,21 +15,13 @@ from torch import nn
 from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.training.models.libraries import (
-    imported,
-    library_reason,
-    outputs_for,
-    override_problem,
-    quiet,
-    refusal,
-    with_weights,
-)
+from engine.training.models import libraries
+from engine.training.models.libraries import quiet, refusal
 from engine.training.models.weightless import Weightless
 
 _UNKNOWN = re.compile(r"unexpected keyword argument(?:\(s\))?:? \[?'(\w+)'")
-_NOT_ITS_OWN = frozenset(
-    ["num_classes", "in_chans", "img_size", "features_only", "out_indices", "pretrained_strict", "self"]
-)
+_SET_HERE = ("num_classes", "in_chans", "img_size")
+_NOT_ITS_OWN = frozenset({*_SET_HERE, "features_only", "out_indices", "pretrained_strict", "self"})
 
 
 def is_timm_model(name: str) -> bool:
@@ -45,7 +37,7 @@ def build_timm_model(
     `overrides` are arguments of `timm.create_model`. Raises ProblemError where the machine has too little
     memory, or the architecture does not take what is asked of it.
     """
-    timm = imported(TIMM.package)
+    timm = libraries.imported(TIMM.package)
     settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, overrides)}
 
     def construct() -> nn.Module:
@@ -61,18 +53,16 @@ def build_timm_model(
 
     problem: Problem | None = None
     try:
-        model = with_weights(name, construct, seed)
-        logits = outputs_for(model, torch.zeros(2, channels, image_size, image_size))
+        model = libraries.with_weights(name, construct, seed)
+        logits = libraries.outputs_for(model, torch.zeros(2, channels, image_size, image_size))
         if logits is not None and getattr(logits, "shape", None) != (2, num_classes):
             problem = _refused(timm, name, image_size, overrides, "it returns something other than logits")
-    except TypeError as error:
-        unknown = _UNKNOWN.search(str(error))
+    except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
+        unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
         if unknown is not None:
             problem = _not_taken(timm, name, unknown[1], overrides)
         else:
-            problem = _refused(timm, name, image_size, overrides, library_reason(error))
-    except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
-        problem = _refused(timm, name, image_size, overrides, library_reason(error))
+            problem = _refused(timm, name, image_size, overrides, libraries.library_reason(error))
     if problem is not None:
         raise ProblemError(problem)
     return model
@@ -84,14 +74,14 @@ def _created(timm: Any, name: str, settings: dict[str, Any]) -> nn.Module:
 
 
 def _arguments(timm: Any, overrides: Sequence[str]) -> dict[str, Any]:
-    """The overrides as arguments. Raises ProblemError for those that would load weights, or are set here."""
+    # not those that would load weights, or are set here
     not_its_own = _NOT_ITS_OWN | set(inspect.signature(timm.create_model).parameters)
     arguments = {}
     for override in overrides:
         key, text = override_of(override)
         if key in not_its_own or "." in key:
             message = f"but '{key}' is no setting of an architecture, or the dataset decides it."
-            raise ProblemError(override_problem(override, message, f"Remove {key}."))
+            raise ProblemError(libraries.override_problem(override, message, f"Remove {key}."))
         arguments[key] = override_value(text)
     return arguments
 
@@ -106,7 +96,7 @@ def _not_taken(timm: Any, name: str, key: str, overrides: Sequence[str]) -> Prob
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove {key}."
     if names and not near:
         remedy += f" It takes {', '.join(names)}."
-    return override_problem(override, f"but {name} has no setting of that name.", remedy)
+    return libraries.override_problem(override, f"but {name} has no setting of that name.", remedy)
 
 
 def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], reason: str) -> Problem:
@@ -114,10 +104,7 @@ def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], re
     size = None if published is None else published.input_size[-1]
     if size not in (None, image_size):
         also = ", or change the model settings" if overrides else ""
-        return setting_problem(
-            "image_size",
-            f"is {image_size}, but {name} cannot take it: {reason}.",
-            f"Set it to {size}, for which {name} was made{also}; pictures are then resized.",
-            value=image_size,
-        )
+        message = f"is {image_size}, but {name} cannot take it: {reason}."
+        remedy = f"Set it to {size}, for which {name} was made{also}; pictures are then resized."
+        return setting_problem("image_size", message, remedy, value=image_size)
     return refusal(name, overrides, reason, "Choose another model.")

@@ -14,29 +14,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.experiment.experiment import setting_error, setting_problem
+from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.training.models.libraries import (
-    AUDIO,
-    CAUSAL,
-    IMAGE,
-    SEQUENCE,
-    heads_by_type,
-    imported,
-    library_reason,
-    outputs_for,
-    override_problem,
-    quiet,
-    refusal,
-    with_weights,
-)
+from engine.training.models import libraries
+from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal
 from engine.training.models.recompute import Around, put_around
 
 OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
 
-OWN_CLASSES = 10
-"""The classes of made-up batches."""
+OWN_CLASSES = 10  # of made-up batches
 
 _AUTO_CLASSES = {
     CAUSAL: "AutoModelForCausalLM",
@@ -73,11 +60,11 @@ class Architecture:
 def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
-    """The default configuration of a model's type, with its overrides. Raises ProblemError.
-
-    For text `num_classes` is the vocabulary; 0 means `OWN_CLASSES`.
-    """
-    library, head = imported(TRANSFORMERS.package), heads_by_type()[name.partition(":")[2]]
+    """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
+    library, head = (
+        libraries.imported(TRANSFORMERS.package),
+        libraries.heads_by_type()[name.partition(":")[2]],
+    )
     classes = num_classes or OWN_CLASSES
     try:
         with quiet():
@@ -89,14 +76,14 @@ def architecture_of(
             config.architectures = config.architectures or []
             auto_class = getattr(library, _AUTO_CLASSES[head])
     except Exception as error:
-        raise ProblemError(refusal(name, overrides, library_reason(error), OVERRIDE)) from error
+        raise ProblemError(refusal(name, overrides, libraries.library_reason(error), OVERRIDE)) from error
     return Architecture(head, config, auto_class, classes)
 
 
 def _settings_here(
     head: str, default: Any, image_size: int, channels: int, classes: int
 ) -> Iterator[tuple[str, Any]]:
-    """The settings that the run decides, by dotted keys; only those that this configuration has."""
+    # those that the run decides, by dotted keys; only those that this configuration has
     wanted: dict[str, Any] = {"use_cache": False}
     if head == CAUSAL:
         wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
@@ -124,7 +111,6 @@ def _below(token: Any, vocabulary: int) -> Any:
 
 
 def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """The configurations that have the key, this one or else its parts, and its value there."""
     if key in _own_keys(config):
         yield key, getattr(config, key)
         return
@@ -154,19 +140,19 @@ _KINDS = ((bool, "true or false"), (int, "a whole number"), (float, "a number"))
 
 
 def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
-    """An override's dotted key, and its value in the type of the configuration's own. Raises ProblemError."""
+    # its dotted key, and its value in the type of the configuration's own
     key, text = override_of(override)
-    config, last = default, key
-    while "." in last:
-        part, _, last = last.partition(".")
-        config = dict(_parts(config)).get(part)
-        if config is None:
-            raise ProblemError(_unknown(name, default, override, key))
-    if last not in _own_keys(config):
+    config = default
+    *parts, last = key.split(".")
+    for part in parts:
+        config = None if config is None else dict(_parts(config)).get(part)
+    if config is None or last not in _own_keys(config):
         raise ProblemError(_unknown(name, default, override, key))
     if last in _ALSO_TAKEN and "/" in text:
         message = "but code from the Hugging Face Hub is not run."
-        raise ProblemError(override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager."))
+        raise ProblemError(
+            libraries.override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager.")
+        )
     now = getattr(config, last, None)
     if isinstance(now, str):
         return key, text
@@ -175,13 +161,11 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
         return key, float(value)
     if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
         message = f"but {last} of {name} is a list."
-        raise ProblemError(override_problem(override, message, f"Write it as {key}={list(now)}."))
-    for kind, words in _KINDS:
-        if isinstance(now, kind):
-            if value is not None and type(value) is not kind:
-                message = f"but {last} of {name} is {words}."
-                raise ProblemError(override_problem(override, message, f"Write it as {key}={now}."))
-            break
+        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={list(now)}."))
+    kind, words = next((known for known in _KINDS if isinstance(now, known[0])), (type(value), ""))
+    if value is not None and type(value) is not kind:
+        message = f"but {last} of {name} is {words}."
+        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={now}."))
     return key, value
 
 
@@ -191,7 +175,7 @@ def _unknown(name: str, default: Any, override: str, key: str) -> Problem:
     near = [known for known in keys if known.rpartition(".")[2] == last]
     near = near or difflib.get_close_matches(key, keys, n=3, cutoff=0.6)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it; it has {', '.join(keys)}."
-    return override_problem(override, f"but {name} has no setting '{key}'.", remedy)
+    return libraries.override_problem(override, f"but {name} has no setting '{key}'.", remedy)
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,7 +229,9 @@ def build_transformers_model(
     not take what is asked of it.
     """
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
-    _check_length(name, architecture, sequence_length)
+    longest = architecture.longest
+    if longest is not None and sequence_length > longest:
+        raise ProblemError(_too_long(sequence_length, f"{name} takes at most {longest:,}", longest))
 
     def construct() -> nn.Module:
         with quiet():
@@ -255,21 +241,20 @@ def build_transformers_model(
     classes, inputs = architecture.classes, None
     problem: Problem | None = None
     try:
-        model = put_around(with_weights(name, construct, seed), Logits)
+        model = put_around(libraries.with_weights(name, construct, seed), Logits)
         inputs = _first_inputs(architecture, image_size, channels, sequence_length)
-        logits = outputs_for(model, inputs)
+        logits = libraries.outputs_for(model, inputs)
         expected = (*inputs.shape, classes) if architecture.head == CAUSAL else (len(inputs), classes)
         if logits is not None and not _are_logits(logits, expected):
-            problem = refusal(
-                name, overrides, "it returns something other than logits for the classes", OVERRIDE
-            )
+            why = "it returns something other than logits for the classes"
+            problem = refusal(name, overrides, why, OVERRIDE)
     except Exception as error:  # noqa: BLE001 - an architecture refuses what it cannot take in any way
-        reason = library_reason(error)
+        reason = libraries.library_reason(error)
         is_long = inputs is not None and architecture.head != IMAGE and inputs.shape[-1] > _TRIED_TOKENS
-        is_length = is_long and "out of" in reason  # bounds, or range
-        problem = (
-            _too_long(name, sequence_length) if is_length else refusal(name, overrides, reason, OVERRIDE)
-        )
+        problem = refusal(name, overrides, reason, OVERRIDE)
+        if is_long and "out of" in reason:  # bounds, or range
+            why = f"{name} keeps some of its positions for itself and takes fewer"
+            problem = _too_long(sequence_length, why, sequence_length - _POSITIONS_KEPT)
     if problem is not None:
         raise ProblemError(problem)
     return model
@@ -289,26 +274,11 @@ def drawn_batch(
     return inputs, torch.randint(architecture.classes, (samples,), generator=generator)
 
 
-def _check_length(name: str, architecture: Architecture, sequence_length: int) -> None:
-    longest = architecture.longest
-    if longest is not None and sequence_length > longest:
-        raise setting_error(
-            "sequence_length",
-            f"is {sequence_length:,}, but {name} takes at most {longest:,}.",
-            f"Set it to at most {longest:,}, or override max_position_embeddings.",
-            value=sequence_length,
-            allowed=f"2 to {longest:,}",
-        )
-
-
-def _too_long(name: str, sequence_length: int) -> Problem:
-    shorter = sequence_length - _POSITIONS_KEPT
+def _too_long(sequence_length: int, why: str, most: int) -> Problem:
+    message = f"is {sequence_length:,}, but {why}."
+    remedy = f"Set it to at most {most:,}, or override max_position_embeddings."
     return setting_problem(
-        "sequence_length",
-        f"is {sequence_length:,}, but {name} keeps some of its positions for itself and takes fewer.",
-        f"Set it to at most {shorter:,}, or override max_position_embeddings.",
-        value=sequence_length,
-        allowed=f"2 to {shorter:,}",
+        "sequence_length", message, remedy, value=sequence_length, allowed=f"2 to {most:,}"
     )
 
 
@@ -340,7 +310,7 @@ def _drawn_inputs(
 
 
 def _drawn_tokens(config: Any, samples: int, length: int, generator: torch.Generator) -> torch.Tensor:
-    """Tokens without special ones, but for one at the end of each text, by which some models find it."""
+    # without special ones, but for one at the end of each text, by which some models find it
     vocabulary = getattr(text_config(config), "vocab_size", _BYTES)
     special = {token for key in SPECIAL_TOKENS if isinstance(token := getattr(config, key, None), int)}
     plain = next(token for token in range(vocabulary) if token not in special)

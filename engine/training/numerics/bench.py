@@ -19,7 +19,7 @@ from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
 from engine.training.runs.prepare import RunPlan, fetch_data, plain, plain_step
-from engine.training.steps.optimizer import learning_rate_at
+from engine.training.steps.plain import learning_rate_at
 
 
 @dataclass(frozen=True)

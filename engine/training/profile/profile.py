@@ -187,10 +187,10 @@ def _recorded(
 
 
 def _notes(run: Run, timed: Timed) -> Iterator[str]:
-    yield from run.step.take_notes()
+    yield from run.step.record.take_notes()
     if timed.disturbance is not None:
         yield f"The timing of the steps was disturbed: {timed.disturbance}."
-    if run.step.running is None:
+    if run.step.is_replayed:
         yield "The step is replayed as one graph: its kernels belong to no operation and no module."
     elif hides_modules(run.step):
         yield "The model is compiled, which hides its modules."

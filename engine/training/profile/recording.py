@@ -23,7 +23,7 @@ from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
-from engine.training.steps.plain import PlainStep, TrainingStep
+from engine.training.steps.plain import PlainStep
 
 _DEVICE_ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 _LEAST_WARMUP = 2
@@ -36,7 +36,7 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
     loader fills its queue meanwhile. With `shapes` the operations' inputs are described.
     """
     run = steps.run
-    _prepare_kineto(is_captured=run.step.running is None)
+    _prepare_kineto(is_captured=run.step.is_replayed)
     data = run.experiment.data
     warmup = _LEAST_WARMUP + data.workers * data.prefetch
     steps.only_whole = True
@@ -94,9 +94,9 @@ def validate_batch(run: Run, mark: AbstractContextManager[Any]) -> None:
         run.validate_on(batches)
 
 
-def hides_modules(step: TrainingStep) -> bool:
+def hides_modules(step: PlainStep) -> bool:
     """True for a step that runs without the Python code of its modules."""
-    return step.running is None or step.running.watched is not step.model
+    return step.is_replayed or step.watched is not step.model
 
 
 def _activities(device: torch.device) -> list[ProfilerActivity]:
@@ -110,10 +110,10 @@ def _wait(device: torch.device) -> None:
 
 
 @contextmanager
-def _marks_within(step: TrainingStep) -> Iterator[None]:
+def _marks_within(step: PlainStep) -> Iterator[None]:
     with ExitStack() as stack:
-        if step.running is not None:
-            stack.enter_context(_optimizer_marks(step.running))
+        if not step.is_replayed:
+            stack.enter_context(_optimizer_marks(step))
         if not hides_modules(step):
             stack.enter_context(_module_marks(step.model))
         yield

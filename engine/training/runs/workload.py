@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples
+from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, turns_of
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
@@ -90,7 +90,7 @@ class Workload:
         if self._draws_data:
             batch_size = self.experiment.batch_size
             drawn = batch_on(self._drawn(drawn_samples(batch_size)), device)
-            return Turns(drawn, batch_size=batch_size, samples=self.experiment.samples)
+            return Turns(turns_of(drawn, batch_size), self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
     def few_samples(self) -> Batch | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +62,7 @@ class CapturePlan:
     """
 
     def __init__(self) -> None:
-        self._is_given_up = False
+        self.is_given_up = False
         self._begin((), 0)
 
     def _begin(self, shapes: Shapes, samples: int) -> None:
@@ -70,30 +71,24 @@ class CapturePlan:
         self._is_captured = False
 
     @property
-    def is_given_up(self) -> bool:
-        return self._is_given_up
-
-    @property
     def phase(self) -> PhaseName | None:
         """The purpose of the next group; None once the step is steady."""
-        if self._is_given_up or self._is_captured:
+        if self.is_given_up or self._is_captured:
             return None
         return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
 
-    def give_up(self) -> None:
-        """From now on every group trains uncaptured."""
-        self._is_given_up = True
-
     def action_for(self, batches: Sequence[Batch]) -> Action:
         """The action for the group, which then counts as done."""
-        if self._is_given_up:
+        if self.is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
         samples = sum(map(batch_samples, batches))
         if samples > self._samples:
             self._begin(shapes, samples)
         if shapes != self._shapes:
-            return self._beside()
+            self._odd_steps += not self._is_captured
+            self.is_given_up = self._odd_steps > 2 * UNCAPTURED_STEPS
+            return Action.GO_WITHOUT if self.is_given_up else Action.BESIDE
         if self._is_captured:
             return Action.REPLAY
         if self._warm_steps < UNCAPTURED_STEPS:
@@ -101,14 +96,6 @@ class CapturePlan:
             return Action.WARM_UP
         self._is_captured = True
         return Action.CAPTURE
-
-    def _beside(self) -> Action:
-        if not self._is_captured:
-            self._odd_steps += 1
-            if self._odd_steps > 2 * UNCAPTURED_STEPS:
-                self.give_up()
-                return Action.GO_WITHOUT
-        return Action.BESIDE
 
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
@@ -162,7 +149,7 @@ class Capture:
                 # Other threads may query events meanwhile, which must not break the capture.
                 torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
             ):
-                return step(self._batches)
+                return step.update(step.gradients(self._batches))
         except BaseException:
             _abandon(self._graph, stream.device, pool)
             # Up to torch 2.11 the generator still believes that it is being captured.
@@ -203,105 +190,159 @@ def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> N
         scaler.update(scaler.get_scale())
 
 
-class CapturedStep:
-    """Captures an inner step for groups of one shape, and replays it.
+Shape = tuple[torch.Size, ...]
 
-    The first calls warm up: they train uncaptured, on the stream that will capture. The next call captures,
-    which computes nothing, and replays. A group of another shape (an epoch's last) trains uncaptured with the
-    same optimizer and scaler; a larger group than before is captured again. The inner step's optimizer is
-    capturable, and fused if there is a scaler.
+
+class ForwardState:
+    """A copy of the model's buffers (such as BatchNorm's running means) and of the random state."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self._device = device
+        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._random = torch.get_rng_state()
+        self._device_random: Tensor | None = None
+        if device.type != "cpu":
+            self._device_random = torch.get_device_module(device).get_rng_state()
+
+    def restore(self) -> None:
+        """Restores everything in place."""
+        with torch.no_grad():
+            for buffer, saved in self._buffers:
+                buffer.copy_(saved)
+        torch.set_rng_state(self._random)
+        if self._device_random is not None:
+            torch.get_device_module(self._device).set_rng_state(self._device_random)
+
+
+class CompiledStep(PlainStep):
+    """A plain step whose model `torch.compile` compiles for batches of one shape, if the recipe says so.
+
+    The first call compiles. If that fails, the same step is made uncompiled, as if it had never been tried.
+    A smaller batch at the end of an epoch goes through the uncompiled model; a larger one than before
+    compiles again.
     """
 
-    def __init__(self, inner: PlainStep) -> None:
-        self._inner = inner
-        self._plan = CapturePlan()
-        self._stream = torch.cuda.Stream(inner.device)  # type: ignore[no-untyped-call]
-        self._capture: Capture | None = None
-        self._capture_seconds: float | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self._inner.columns
-
-    @property
-    def model(self) -> nn.Module:
-        return self._inner.model
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._compiled: nn.Module | None = None
+        if self.record.has("compile"):
+            # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
+            try:
+                with _quiet():
+                    self._compiled = cast(nn.Module, torch.compile(self.model, dynamic=False))
+            except RuntimeError as error:  # a Python or a system that the compiler does not support
+                self.record.leave_out("compile", reason_of(error))
+        self._shape: Shape | None = None
+        self._samples = 0
 
     @property
     def watched(self) -> nn.Module:
-        return self._inner.watched
-
-    @property
-    def running(self) -> PlainStep | None:
-        return self._inner if self._capture is None else None
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        return self._inner.optimizer
-
-    @property
-    def scaler(self) -> torch.amp.GradScaler:
-        return self._inner.scaler
-
-    @property
-    def memory_format(self) -> torch.memory_format:
-        return self._inner.memory_format
-
-    @property
-    def recipe(self) -> str:
-        return self._inner.recipe
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        return self._inner.left_out
-
-    @property
-    def compile_seconds(self) -> float | None:
-        return self._inner.compile_seconds
-
-    @property
-    def capture_seconds(self) -> float | None:
-        return self._capture_seconds
-
-    def take_notes(self) -> list[str]:
-        return self._inner.take_notes()
-
-    @property
-    def rate_factor(self) -> float:
-        return self._inner.rate_factor
-
-    def set_learning_rate(self, value: float) -> None:
-        self._inner.set_learning_rate(value)
+        """The compiled wrapper: hooks on the model itself would cause a recompilation."""
+        return self.model if self._compiled is None else self._compiled
 
     def next_phase(self) -> PhaseName | None:
-        return self._inner.next_phase() or self._plan.phase
+        is_next = self._compiled is not None and self._shape is None
+        return PhaseName.COMPILING if is_next else None
+
+    def gradients(self, batches: Sequence[Batch]) -> Tensor:
+        """Makes the plain step; compiles if the batches are larger than any before."""
+        if self._compiled is None:
+            return super().gradients(batches)
+        samples, inputs = max((batch_samples(batch), number) for number, batch in enumerate(batches))
+        if self._shape is not None and samples <= self._samples:
+            return super().gradients(batches)
+        self._samples = samples
+        return self._compile(batches, _shape(batches[inputs][0]))
+
+    def _forward(self, inputs: Any) -> Any:
+        if self._compiled is None or _shape(inputs) != self._shape:
+            return super()._forward(inputs)
+        return self._call(self._compiled, inputs)
+
+    def _compile(self, batches: Sequence[Batch], shape: Shape) -> Tensor:
+        state = ForwardState(self.model, self.device)
+        self._shape = shape
+        _synchronize(self.device)
+        began = time.perf_counter()
+        try:
+            with _quiet():
+                loss = super().gradients(batches)
+            _synchronize(self.device)  # errors of the kernels show here
+        except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
+            reason = reason_of(error)
+        else:
+            self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
+            return loss
+        # Outside `except`, whose traceback would keep the tensors of the failed pass.
+        self._compiled = None
+        state.restore()
+        self.record.leave_out("compile", f"it failed here ({reason})")
+        return super().gradients(batches)
+
+
+def _shape(inputs: Any) -> Shape:
+    if isinstance(inputs, Tensor):
+        return (inputs.shape,)
+    return tuple(part.shape for part in tree_leaves(inputs) if isinstance(part, Tensor))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # The compiler's warnings are for the model's authors, or for PyTorch's.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+class CapturedStep(CompiledStep):
+    """Captures the step for groups of one shape, and replays it.
+
+    The first calls warm up: they train uncaptured, on the stream that will capture. The next call captures,
+    which computes nothing, and replays. A group of another shape (an epoch's last) trains uncaptured with the
+    same optimizer and scaler; a larger group than before is captured again. The optimizer is capturable, and
+    fused if there is a scaler.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._plan = CapturePlan()
+        self._stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        self._capture: Capture | None = None
+
+    @property
+    def is_replayed(self) -> bool:
+        return self._capture is not None
+
+    def next_phase(self) -> PhaseName | None:
+        return super().next_phase() or self._plan.phase
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         was_given_up = self._plan.is_given_up
         action = self._plan.action_for(batches)
         if self._plan.is_given_up and not was_given_up:
-            self._inner.record.leave_out("capture", "the batches change their shape")
-        if action in (Action.WARM_UP, Action.CAPTURE, Action.GO_WITHOUT):
-            self._drop()
+            self.record.leave_out("capture", "the batches change their shape")
+        if self._capture is not None and action in (Action.WARM_UP, Action.CAPTURE, Action.GO_WITHOUT):
+            # frees the memory of a graph for smaller groups
+            torch.cuda.synchronize(self.device)
+            self._capture = None
         if action in (Action.WARM_UP, Action.BESIDE):
             return self._uncaptured(batches)
         if action is Action.CAPTURE:
             self._capture = self._captured(batches)
-        return self._inner(batches) if self._capture is None else self._capture.replay(batches)
-
-    def _drop(self) -> None:
-        """Frees the memory of a graph for smaller groups."""
-        if self._capture is not None:
-            torch.cuda.synchronize(self._inner.device)
-            self._capture = None
+        return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
         # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
         # would break the capture.
-        current = torch.cuda.current_stream(self._inner.device)
+        current = torch.cuda.current_stream(self.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
-            row = self._inner(batches)
+            row = super().__call__(batches)
         current.wait_stream(self._stream)
         if self._capture is not None:
             self._capture.restore_gradients()
@@ -310,10 +351,10 @@ class CapturedStep:
     def _captured(self, batches: Sequence[Batch]) -> Capture | None:
         began = time.perf_counter()
         try:
-            capture = Capture(self._inner, batches, self._stream)
+            capture = Capture(self, batches, self._stream)
         except Exception as error:  # noqa: BLE001 - what cannot be captured may fail in any way
-            self._inner.record.leave_out("capture", f"it failed here ({reason_of(error)})")
-            self._plan.give_up()
+            self.record.leave_out("capture", f"it failed here ({reason_of(error)})")
+            self._plan.is_given_up = True
             return None
-        self._capture_seconds = (self._capture_seconds or 0.0) + time.perf_counter() - began
+        self.capture_seconds = (self.capture_seconds or 0.0) + time.perf_counter() - began
         return capture

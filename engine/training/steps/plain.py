@@ -1,19 +1,17 @@
-"""The plain optimizer step, and the record of which parts of the recipe are in force, or why not.
-
-A step trains on a group of batches and leaves a row of figures on the device.
-"""
+"""The plain optimizer step with its optimizer and loss scaler, and the learning rate in closed form."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Optimizer, Schedule
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
@@ -21,7 +19,97 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
-from engine.training.steps.optimizer import optimizer_for, scaler_for
+
+# PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
+_ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
+
+
+def learning_rate_at(
+    step: int, optimizer: Optimizer, schedule: Schedule, total_steps: int, steps_per_epoch: int
+) -> float:
+    """The learning rate of one optimizer step; `step` counts from 0.
+
+    The curves are those of `torch.optim.lr_scheduler`: LinearLR for the warm-up (its first step has one part
+    in `warmup_steps + 1`, the step after it the peak), then CosineAnnealingLR over the remaining steps,
+    OneCycleLR over all steps, or StepLR, whose epochs count from the run's start.
+    """
+    peak, warm = optimizer.learning_rate, schedule.warmup_steps
+    if step < warm:
+        return peak * (step + 1) / (warm + 1)
+    match schedule.name:
+        case "cosine":
+            last = total_steps - 1 - warm
+            return peak * (_annealed(1.0, schedule.final_fraction, (step - warm) / last) if last > 0 else 1.0)
+        case "one-cycle":
+            top, last = schedule.rise_fraction * total_steps - 1, total_steps - 1
+            if step < top:
+                return peak * _annealed(_ONE_CYCLE_BEGIN, 1.0, step / top)
+            return peak * _annealed(1.0, _ONE_CYCLE_END, (step - top) / (last - top))
+        case "step":
+            decays = step // (schedule.decay_epochs * steps_per_epoch)
+            return peak * schedule.decay_factor**decays
+        case "constant":
+            return peak
+
+
+def _annealed(begin: float, end: float, fraction: float) -> float:
+    # the value at a fraction (0 to 1) of half a cosine wave
+    return end + (begin - end) * (1 + math.cos(math.pi * min(fraction, 1.0))) / 2
+
+
+_WITH_FUSED_FORMS = ("cuda", "cpu", "xpu", "mps")
+
+
+def optimizer_for(
+    model: nn.Module, experiment: Experiment, *, fused: bool | None = None, capturable: bool = False
+) -> torch.optim.Optimizer:
+    """The experiment's optimizer for a model that is already on its device.
+
+    With `fused` None the experiment chooses the form, and PyTorch where the experiment does not. If
+    `capturable`, the learning rate is on the device, where a CUDA graph reads it at every step.
+    """
+    settings = experiment.optimizer
+    is_fused = bool(settings.fused if fused is None else fused)
+    parameters = list(model.parameters())
+    rate: float | torch.Tensor = settings.learning_rate
+    if capturable:
+        rate = torch.tensor(settings.learning_rate, device=parameters[0].device)
+    shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
+    if is_fused:  # False would mean the form that loops over parameters, not the default
+        shared["fused"] = True
+    if settings.name == "sgd":
+        sgd = torch.optim.SGD(parameters, momentum=settings.momentum, **shared)
+        # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros
+        # give the same update as its usual first step.
+        for parameter in parameters if is_fused and settings.momentum else ():
+            if parameter.requires_grad:
+                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return sgd
+    kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
+    return kind(parameters, capturable=capturable, **shared)
+
+
+def no_fused_form(model: nn.Module, device: torch.device) -> str | None:
+    """The reason why the optimizer cannot be fused, as a short clause; None where it can."""
+    if device.type not in _WITH_FUSED_FORMS:
+        return f"PyTorch has no fused optimizer for {device.type}"
+    if not all(parameter.is_floating_point() for parameter in model.parameters()):
+        return "a fused optimizer takes parameters of floating point only"
+    return None
+
+
+def scaler_for(experiment: Experiment, device: torch.device) -> torch.amp.GradScaler:
+    """The experiment's loss scaler; without one it is disabled and passes everything through."""
+    settings = experiment.scaler
+    return torch.amp.GradScaler(
+        device=device.type,
+        init_scale=settings.init_scale,
+        growth_factor=settings.growth_factor,
+        backoff_factor=settings.backoff_factor,
+        growth_interval=settings.growth_interval,
+        enabled=experiment.uses_scaler,
+    )
+
 
 _LONGEST = 120
 # "InductorError: InvalidCxxCompiler: No working compiler" says enough from "No working" on.
@@ -31,36 +119,32 @@ _SAYS_NOTHING = re.compile(r"raised:?$|^$")
 
 def reason_of(error: Exception) -> str:
     """The first informative line of an error. Raises the error itself where memory ran out."""
-    for cause in _with_causes(error):
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         if problem_of(cause).kind is Kind.OUT_OF_MEMORY:
             raise cause
-    lines = (line.strip() for line in str(_first_of(error)).splitlines())
+        cause = cause.__cause__ or cause.__context__
+    # the error that broke a capture comes first; ending the capture then fails too, and says less
+    first: BaseException = error
+    while first.__context__ is not None and not first.__suppress_context__:
+        first = first.__context__
+    lines = (line.strip() for line in str(first).splitlines())
     text = next((line for line in lines if not _SAYS_NOTHING.search(line)), type(error).__name__)
     text = _CLASS_NAMES.sub("", text).rstrip(".") or type(error).__name__
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _first_of(error: BaseException) -> BaseException:
-    # The error that broke a capture comes first; ending the capture then fails too, and says less.
-    while error.__context__ is not None and not error.__suppress_context__:
-        error = error.__context__
-    return error
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 class RecipeRecord:
-    """The requested parts of the recipe, and what became of them."""
+    """The requested parts of the recipe, and what became of them.
+
+    `left_out` are those that are not in force, each with the reason as a short clause.
+    """
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
-        self._left_out: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
         self._notes: list[str] = []
 
     @property
@@ -68,30 +152,22 @@ class RecipeRecord:
         """The parts in force, by the name that `joined` gives them."""
         return joined(self._in_force)
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Requested parts that are not in force, each with the reason as a short clause."""
-        return self._left_out
-
     def has(self, part: RecipePart) -> bool:
         """True for a part that was requested and is still in force."""
         return part in self._in_force
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
         """Takes a part out of force; only the first reason is kept."""
-        if part in self._left_out:
+        if part in self.left_out:
             return
         self._in_force = [other for other in self._in_force if other != part]
-        self._left_out[part] = reason
+        self.left_out[part] = reason
         self._notes.append(f"The recipe goes without {part}: {reason}.")
 
     def take_notes(self) -> list[str]:
         """A sentence on each part left out since the last call."""
         notes, self._notes = self._notes, []
         return notes
-
-
-__all__ = ["Forward", "LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
 
 
 def found_inf_of(
@@ -105,92 +181,13 @@ def found_inf_of(
     return found
 
 
-class TrainingStep(Protocol):
-    """An optimizer step; the loop calls it.
-
-    Load a saved state of the optimizer or the scaler before the first call.
-    """
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The figures' names: "loss", then those of the scaler and of clipping, if any."""
-        ...
-
-    @property
-    def model(self) -> nn.Module:
-        """The module itself, neither compiled nor captured: what to validate and to save."""
-        ...
-
-    @property
-    def watched(self) -> nn.Module:
-        """The module whose hooks see every uncaptured forward pass."""
-        ...
-
-    @property
-    def running(self) -> PlainStep | None:
-        """The step whose code runs at each call; None once a captured graph is replayed instead."""
-        ...
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer: ...
-
-    @property
-    def scaler(self) -> torch.amp.GradScaler: ...
-
-    @property
-    def memory_format(self) -> torch.memory_format:
-        """The memory format that pictures should have."""
-        ...
-
-    def __call__(self, batches: Sequence[Batch]) -> Tensor:
-        """Trains on a group of batches; returns its figures as float32 (columns,), valid until the next call.
-
-        The loss is the mean over the group's samples, the grad scale is the one this step used, and the norm
-        is the one before clipping.
-        """
-        ...
-
-    def next_phase(self) -> PhaseName | None:
-        """The phase of the next call besides training; None once the step is steady."""
-        ...
-
-    def set_learning_rate(self, value: float) -> None:
-        """Sets the rate of later steps without waiting for the device."""
-        ...
-
-    @property
-    def rate_factor(self) -> float:
-        """The first rate of an optimizer with rates of its own, over the experiment's; else 1."""
-        ...
-
-    @property
-    def recipe(self) -> str:
-        """The parts in force now."""
-        ...
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """The reason why each requested part that is missing was left out."""
-        ...
-
-    @property
-    def compile_seconds(self) -> float | None: ...
-
-    @property
-    def capture_seconds(self) -> float | None: ...
-
-    def take_notes(self) -> list[str]:
-        """A sentence on each part left out since the last call."""
-        ...
-
-
 class PlainStep:
     """The step as in PyTorch's own guides to mixed precision and gradient accumulation.
 
     Only `GradScaler.step` waits for the device: it reads found_inf once per step if the optimizer is not
     fused. That wait belongs to the plain recipe and is measured with it. The model is on `device`, in
     training mode; `call` gives its outputs for a batch's inputs. With `has_own_rates` the optimizer keeps its
-    own learning rates, which a schedule multiplies.
+    own learning rates, which a schedule multiplies. Load a saved state before the first call.
     """
 
     def __init__(
@@ -227,40 +224,40 @@ class PlainStep:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The figures' names: "loss", then those of the scaler and of clipping, if any."""
         scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()
         clipped = () if self._clip_norm is None else ("grad_norm",)
         return ("loss", *scaled, *clipped)
 
     @property
     def watched(self) -> nn.Module:
+        """The module whose hooks see every uncaptured forward pass."""
         return self.model
 
     @property
-    def running(self) -> PlainStep | None:
-        return self
-
-    @property
-    def recipe(self) -> str:
-        return self.record.recipe
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        return self.record.left_out
-
-    def take_notes(self) -> list[str]:
-        return self.record.take_notes()
+    def is_replayed(self) -> bool:
+        """True once a captured graph is replayed in place of this code."""
+        return False
 
     def next_phase(self) -> PhaseName | None:
+        """The phase of the next call besides training; None once the step is steady."""
         return None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        """Trains on a group of batches; returns its figures as float32 (columns,), valid until the next call.
+
+        The loss is the mean over the group's samples, the grad scale is the one this step used, and the norm
+        is the one before clipping.
+        """
         return self.update(self.gradients(batches))
 
     @property
     def rate_factor(self) -> float:
+        """The first rate of an optimizer with rates of its own, over the experiment's; else 1."""
         return self._factors[0]
 
     def set_learning_rate(self, value: float) -> None:
+        """Sets the rate of later steps without waiting for the device."""
         for group, factor in zip(self.optimizer.param_groups, self._factors, strict=True):
             rate = group["lr"]
             if not isinstance(rate, Tensor):

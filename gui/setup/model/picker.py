@@ -5,52 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QFileDialog
 
 from engine.experiment.checks import Catalog
 from engine.experiment.own.code import MODEL, Code, read_code, remote_problem
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
-from engine.export.template import TEMPLATE_NAME, write_template
+from engine.export.files import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
 from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
 from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
+if TYPE_CHECKING:
+    from gui.setup.panel import SetupPanel
+
 _PYTHON = "Python files (*.py)"
 
 
 class ModelPicker(QObject):
-    """`drafted` carries a draft with another model, `problem_raised` why a file could not be taken.
+    """Puts models into the panel's draft.
 
     What the user opens, drops or types is a path that the user named: its text is trusted, and again when it
-    has changed; no other path is. `returned`: the user is back from another program, which may be an editor.
+    has changed; no other path is.
     """
 
-    drafted = Signal(object)  # Draft
-    problem_raised = Signal(object)  # Problem
-    returned = Signal()
-
-    def __init__(self, box: SearchBox, trusted: TrustedCode, window: QWidget) -> None:
-        super().__init__(window)
-        self._box, self._trusted, self._window = box, trusted, window
+    def __init__(self, panel: SetupPanel, box: SearchBox, trusted: TrustedCode) -> None:
+        super().__init__(panel)
+        self._panel, self._box, self._trusted = panel, box, trusted
         self._file = FileOnDisk(trusted.is_named)
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
-        self._draft: Draft | None = None
         self._offered: tuple[object, ...] = ()
-        box.picked.connect(self._pick)
+        offers = {OPEN: self.ask_for_file, NEW: self.ask_for_new}
+        box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)  # there are widgets
         application.applicationStateChanged.connect(self._follow_application)
 
     def show(self, draft: Draft, catalog: Catalog | None) -> None:
         """Offers what the catalog has, what was used recently, and the models of the chosen file."""
-        self._draft = draft
         offered = (catalog, self._recent, draft.code)
         if catalog is not None and offered != self._offered:
             self._offered = offered
@@ -69,60 +68,59 @@ class ModelPicker(QObject):
 
     def take(self, text: str, *, is_typed: bool = False) -> None:
         """Takes the name of a model, or of a file that was named before; what is typed may name another."""
-        if self._draft is None:
+        if self._panel.draft is None:
             return
-        draft = self._draft.with_model(text)
+        draft = self._panel.draft.with_model(text)
         if draft.code is None and "model" not in draft.several:
             place = place_of(text.strip(), self._recent, is_typed=is_typed)
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
                 with suppress(ProblemError):
                     draft = self._named(draft, place)
-        self.drafted.emit(draft)
+        self._panel.put(draft)
 
     def differs(self, draft: Draft) -> bool:
-        """Whether the draft keeps other code than its file has now."""
+        """Returns True if the draft keeps other code than its file has now."""
         return self._file.differs(draft)
 
     def use_file(self) -> None:
         """Takes the code on disk in place of the code of a run."""
-        draft = self._draft
-        if draft is not None:
-            self._take(lambda: self._file.use(draft))
+        self._take(self._file.use)
 
     def used(self, draft: Draft) -> None:
         """Remembers the draft's model as a recent one, unless it is a file that the user has not named."""
-        name = _lasting_name(draft)
+        name, code = draft.text("model").strip(), draft.code
+        # with the folder of its file
+        name = name if code is None else str(Path(code.folder, name))
         if self._may_offer(name):
             self._recent = with_recent(self._recent, name)
 
     def open(self, name: str) -> None:
         """Takes a file as the model, named by its path and perhaps a class; it becomes a recent one."""
-        draft = self._draft
-        if draft is not None:
-            self._take(lambda: self._named(draft, name))
+        self._take(lambda draft: self._named(draft, name))
 
     def ask_for_file(self) -> None:
         """Asks for a workload file, and takes it."""
         title, folder = "Open a model", str(self._folder)
-        chosen, _ = QFileDialog.getOpenFileName(self._window, title, folder, _PYTHON)
+        chosen, _ = QFileDialog.getOpenFileName(self._panel, title, folder, _PYTHON)
         if chosen:
             self.open(chosen)
 
     def ask_for_new(self) -> None:
         """Asks for a name, writes the template there, opens it in an editor, and takes it as the model."""
         title, path = "New model from the template", str(self._folder / TEMPLATE_NAME)
-        chosen, _ = QFileDialog.getSaveFileName(self._window, title, path, _PYTHON)
+        chosen, _ = QFileDialog.getSaveFileName(self._panel, title, path, _PYTHON)
         if not chosen:
             return
         place = Path(chosen).with_suffix(".py")
         # the dialog asked only about the name as it was typed
-        if place != Path(chosen) and place.exists() and not self._may_replace(place):
+        question = f"{place.name} is already there. Replace it?"
+        if place != Path(chosen) and place.exists() and not ask(self._panel, question, "Replace", "Keep"):
             return
         try:
             written = write_template(place, force=True)
         except ProblemError as error:
-            self.problem_raised.emit(error.problem)
+            self._panel.act.tell(error.problem)
             return
         self.open(str(written))
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(written)))
@@ -147,42 +145,28 @@ class ModelPicker(QObject):
         self._trusted.name(named.code)
         return named
 
-    def _may_replace(self, place: Path) -> bool:
-        return ask(self._window, f"{place.name} is already there. Replace it?", "Replace", "Keep")
-
     def _follow_application(self, state: Qt.ApplicationState) -> None:
+        # the user is back from another program, which may be an editor
         if state == Qt.ApplicationState.ApplicationActive:
-            self.returned.emit()
+            self._panel.reread()
 
-    def _pick(self, value: str) -> None:
-        if value == OPEN:
-            self.ask_for_file()
-        elif value == NEW:
-            self.ask_for_new()
-        else:
-            self.open(value)
-
-    def _take(self, change: Callable[[], Draft]) -> None:
+    def _take(self, change: Callable[[Draft], Draft]) -> None:
+        if self._panel.draft is None:
+            return
         try:
-            draft = change()
+            draft = change(self._panel.draft)
         except ProblemError as error:
-            self.problem_raised.emit(error.problem)
+            self._panel.act.tell(error.problem)
             return
         self.used(draft)
         code = draft.code
         if code is not None:
             self._folder = Path(code.folder)
-        self.drafted.emit(draft)
+        self._panel.put(draft)
         if code is not None and models_in(code) and draft.text("model") not in models_in(code):
             # which of its classes is the model
             self._box.setFocus()
             self._box.showPopup()
-
-
-def _lasting_name(draft: Draft) -> str:
-    """The model's name with the folder of its file."""
-    name, code = draft.text("model").strip(), draft.code
-    return name if code is None else str(Path(code.folder, name))
 
 
 _Stamp = tuple[tuple[int, int] | None, ...]
@@ -203,7 +187,7 @@ class FileOnDisk:
         self._read: Code | Problem | None = None
 
     def read(self, code: Code) -> Code | Problem:
-        """What the file of `code` holds now, or why it cannot be read."""
+        """Reads what the file of `code` holds now, or why it cannot be read."""
         place = code.place
         if (problem := remote_problem(place)) is not None and not self._is_named(place):
             return problem
@@ -232,7 +216,7 @@ class FileOnDisk:
         return (draft if is_same else draft.with_change("code", found.to_json())), None
 
     def differs(self, draft: Draft) -> bool:
-        """Whether the draft keeps the code of a run or preset, and its file is there with other code."""
+        """Returns True if the draft keeps the code of a run or preset, and its file has other code."""
         code = draft.code
         if code is None or not draft.has_kept_code:
             return False
@@ -242,9 +226,7 @@ class FileOnDisk:
     def use(self, draft: Draft) -> Draft:
         """The draft with the code on disk in place of what it keeps, and its dataset. Raises ProblemError."""
         code = draft.code
-        if code is None:
-            return draft
-        return draft.with_code(read_code(code.place), draft.model.class_name)
+        return draft if code is None else draft.with_code(read_code(code.place), draft.model.class_name)
 
 
 def opened(draft: Draft, name: str) -> Draft:
@@ -274,17 +256,13 @@ def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
         return draft, None
     if (problem := remote_problem(name)) is not None:
         return draft, problem
-    if not _is_whole(name) and _is_there(name):
+    if not (name.startswith("~") or Path(name).is_absolute()) and _is_there(name):
         # only who wrote a path that is not whole knows which folder it is in
         return draft, None
     try:
         return opened(draft, name), None
     except ProblemError as error:
         return draft, error.problem
-
-
-def _is_whole(name: str) -> bool:
-    return name.startswith("~") or Path(name).is_absolute()
 
 
 def _is_there(model: ModelRef) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QLabel, QPlainTextEdit, QScrollArea, QSplitter, QWidget
 
 from engine.experiment.experiment import Experiment
@@ -12,6 +13,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import one_line, printable
 from engine.protocol.advice import Checked, Finding, ModuleRow
+from engine.words.numbers import counted
 from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
 from gui.setup.panel import SetupPanel
@@ -25,9 +27,7 @@ _NOTHING = "No mistakes found."
 
 
 class CheckReport(QDialog):
-    """Not modal. `again` asks for another check; `finished` when it, or its window, is closed."""
-
-    again = Signal()
+    """Not modal. `finished` when it, or its window, is closed."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -35,7 +35,6 @@ class CheckReport(QDialog):
         self.resize(*_SIZE)
         self.setMinimumSize(*_LEAST_SIZE)
         self._title, self._summary = label("", "title"), label("", "hint")
-        self._summary.setWordWrap(True)
         self._summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
@@ -43,18 +42,22 @@ class CheckReport(QDialog):
         self.tree = ModuleView()
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.setChildrenCollapsible(False)
-        self._again = Button("Check again", "secondary", "Check the model as the form has it now")
-        self._again.clicked.connect(self.again)
+        self.again = Button("Check again", "secondary", "Check the model as the form has it now")
         self._close = Button("Close", "secondary", "Close this window (Escape)")
         self._close.clicked.connect(self.close)
-        self._lay_out()
+        self._split.addWidget(self._area)
+        self._split.addWidget(self.tree)
+        self._split.setStretchFactor(1, 1)
+        buttons = in_row(Stretch(), self.again, self._close, spacing=8)
+        parts = (self._title, self._summary, wide(self._split), Stretch(), buttons)
+        in_column(*parts, parent=self, margins=16, spacing=8)
         window.installEventFilter(self)
 
     def show_checking(self, experiment: Experiment) -> None:
         """Shows that a check is being made."""
         self._begin(experiment, "Checking: two small batches pass through the model on the CPU…")
         self._split.hide()
-        self._again.setEnabled(False)
+        self.again.setEnabled(False)
         self._close.setText("Cancel")
 
     def show_answer(self, experiment: Experiment, answer: Checked | Problem) -> None:
@@ -62,10 +65,13 @@ class CheckReport(QDialog):
         rows: tuple[ModuleRow, ...]
         if isinstance(answer, Problem):
             words, rows = "It was not checked.", ()
-            blocks = [_block("", answer.message, answer.remedy)]
+            blocks = [_block("", answer)]
         else:
             words, rows = summary(answer), answer.tree
-            blocks = [_finding(finding) for finding in answer.findings]
+            blocks = [
+                _block(" · ".join(filter(None, (_SEVERITIES[finding.severity], finding.place))), finding)
+                for finding in answer.findings
+            ]
         self._begin(experiment, words)
         holder = QWidget()
         column = in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
@@ -76,7 +82,7 @@ class CheckReport(QDialog):
         self.tree.show_rows(rows)
         self.tree.setVisible(bool(rows))
         self._split.show()
-        self._again.setEnabled(True)
+        self.again.setEnabled(True)
         self._close.setText("Close")
 
     def text(self) -> str:
@@ -90,21 +96,6 @@ class CheckReport(QDialog):
         self.setAccessibleName(f"Check of {self._title.text()}")
         self.setAccessibleDescription(words)
 
-    def _lay_out(self) -> None:
-        self._split.addWidget(self._area)
-        self._split.addWidget(self.tree)
-        self._split.setStretchFactor(1, 1)
-        in_column(
-            self._title,
-            self._summary,
-            wide(self._split),
-            Stretch(),
-            in_row(Stretch(), self._again, self._close, spacing=8),
-            parent=self,
-            margins=16,
-            spacing=8,
-        )
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Closes with its window, but not when that is only minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
@@ -114,30 +105,21 @@ class CheckReport(QDialog):
 
 def summary(checked: Checked) -> str:
     """How many findings there are, and what passed through the model."""
-    counts = dict.fromkeys(_SEVERITIES, 0)
-    for finding in checked.findings:
-        counts[finding.severity] += 1
-    words = [f"{count:,} {name}" + ("s" if count > 1 else "") for name, count in counts.items() if count]
+    counts = Counter[str](finding.severity for finding in checked.findings)
+    words = [counted(counts[name], name) for name in _SEVERITIES if counts[name]]
     facts = [f"{checked.parameters:,} parameters"] if checked.parameters else []
-    facts += [
-        f"{what} {text}"
-        for what, text in (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
-        if text
-    ]
+    facts += [f"{name} {text}" for name in ("inputs", "outputs", "loss") if (text := getattr(checked, name))]
     found = f"{', '.join(words).capitalize()}." if words else _NOTHING
     return f"{found} {'; '.join(facts).capitalize()}." if facts else found
 
 
-def _finding(finding: Finding) -> QFrame:
-    head = _SEVERITIES[finding.severity] + (f" · {finding.place}" if finding.place else "")
-    return _block(head, finding.message, finding.remedy, finding.detail)
-
-
-def _block(head: str, message: str, remedy: str, detail: str = "") -> QFrame:
+def _block(head: str, told: Problem | Finding) -> QFrame:
     block = QFrame()
     block.setProperty("surface", "chip")
     column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
-    for text, role in ((head, "heading"), (message, "strong"), (remedy, "body"), (detail.rstrip(), "code")):
+    detail = told.detail.rstrip() if isinstance(told, Finding) else ""
+    texts = {"heading": head, "strong": told.message, "body": told.remedy, "code": detail}
+    for role, text in texts.items():
         if text:
             line = label(text, role)
             line.setWordWrap(role != "code")
@@ -202,30 +184,28 @@ def _whole_text(code: Code) -> str:
 
 
 class CheckController(QObject):
-    """`problem` carries why nothing was checked, where no window opens."""
-
-    problem = Signal(object)  # Problem
+    """Checks the form's model when that is asked, and shows the answer in a window of its own."""
 
     def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
         super().__init__(window)
         self._setup, self._experiments, self._window = setup, experiments, window
         self._wanted: Experiment | None = None
-        setup.check_requested.connect(self._check)
         experiments.checked.connect(self._take)
 
     @cached_property
     def report(self) -> CheckReport:
         """The window of the checks."""
         report = CheckReport(self._window)
-        report.again.connect(self._setup.check_action.trigger)
+        report.again.clicked.connect(self._setup.check_action.trigger)
         report.finished.connect(self._cancel)
         return report
 
-    def _check(self, experiment: Experiment) -> None:
+    def check(self, experiment: Experiment) -> None:
+        """Asks for a check, or tells why nothing is checked; no window opens then."""
         try:
             self._experiments.check_model(experiment)
         except ProblemError as error:
-            self.problem.emit(error.problem)
+            self._setup.act.tell(error.problem)
             return
         self._wanted = experiment
         self.report.show_checking(experiment)
@@ -240,4 +220,4 @@ class CheckController(QObject):
     def _cancel(self) -> None:
         if self._wanted is not None:
             self._wanted = None
-            self._experiments.cancel_check()
+            self._experiments.check_model(None)

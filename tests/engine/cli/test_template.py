@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli import main
 from engine.experiment.own.code import read_code
-from engine.export.template import TEMPLATE_NAME
+from engine.export.files import TEMPLATE_NAME
 
 
 def test_it_writes_a_short_file_and_replaces_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

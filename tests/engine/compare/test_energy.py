@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.compare.comparison import Comparison, compare
-from engine.compare.energy import energy_words, step_energy_text
 from engine.compare.evidence import Evidence
+from engine.compare.verdict import energy_words, step_energy_text
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment, Summary

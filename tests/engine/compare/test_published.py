@@ -10,10 +10,16 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.published import WARNING, PublishedRow, published_beside, sources
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import preset
-from engine.export.kinds.published import as_json, published_section
+from engine.export.report.published import (
+    WARNING,
+    PublishedRow,
+    as_json,
+    published_beside,
+    published_section,
+    sources,
+)
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]

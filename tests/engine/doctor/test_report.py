@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.report import Private, private_here, report_text
+from engine.doctor.doctor import Private, private_here, report_text
 from engine.protocol.events import Check
 
 ANNA = Private(

@@ -15,7 +15,7 @@ from engine.experiment.experiment import (
     setting_help,
     setting_title,
 )
-from engine.export.report.tables import setting_lines
+from engine.export.report.report import setting_lines
 
 LONGEST_TITLE = 28
 

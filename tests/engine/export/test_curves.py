@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.drawing.smoothing import thinned
+from engine.drawing.curve_chart import thinned
 from engine.export.content import Content, content_of
-from engine.export.pictures.charts import Charts, loss_curves
+from engine.export.report.charts import Charts, loss_curves
 from engine.store.store import Store
 
 Trained = Callable[..., str]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from engine.compare.published import PublishedRow, sources
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
-from engine.export.report.html import page
+from engine.export.report.pages import page
+from engine.export.report.published import PublishedRow, sources
 from engine.store.store import Store
 
 Browse = Callable[..., str]

@@ -18,8 +18,8 @@ from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.export.content import Content, content_of
-from engine.export.trackers.mlflow import EXPERIMENT, MOST_STEPS, log_runs
-from engine.export.trackers.mlflow_client import is_mlflow, place_of
+from engine.export.formats import is_mlflow
+from engine.export.mlflow import EXPERIMENT, MOST_STEPS, log_runs, place_of
 from engine.store import samples
 from engine.store.store import Store
 from engine.words.names import applying_settings
@@ -170,9 +170,7 @@ def test_nothing_is_told_to_the_makers_of_mlflow(
 
     asked: list[bool] = []
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
-    monkeypatch.setattr(
-        "engine.export.trackers.mlflow._tags", lambda *_: asked.append(is_telemetry_disabled()) or {}
-    )
+    monkeypatch.setattr("engine.export.mlflow._tags", lambda *_: asked.append(is_telemetry_disabled()) or {})
     log_runs(content, str(folder))
     assert set(asked) == {True} and get_telemetry_client() is None
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"

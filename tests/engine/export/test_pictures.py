@@ -14,8 +14,7 @@ from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Box, Stroke
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
-from engine.export.pictures.charts import Charts
-from engine.export.pictures.sheet import picture, write_picture
+from engine.export.report.charts import Charts, picture, write_picture
 from engine.export.report.report import report_of
 from engine.store.store import Store
 from resources.looks import MARK_FILLS

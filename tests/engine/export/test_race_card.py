@@ -19,15 +19,16 @@ from engine.drawing.shapes import Drawing, Words, text_width, wrapped, wrapped_e
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
-from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.pictures.race import (
+from engine.export.race import (
+    RACE_SUFFIXES,
     card_of,
     race_source,
     race_source_if_any,
+    race_writer,
     write_card_png,
     write_card_svg,
 )
-from engine.export.report.html import page
+from engine.export.report.pages import page
 from engine.export.report.report import report_of
 from engine.protocol.events import Failed
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of

@@ -21,25 +21,24 @@ from engine.compare.verdict import joined
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
-from engine.export.document import FigureText, Section
+from engine.export.document import Document, FigureText, Section
 from engine.export.formats import COMPARISON
-from engine.export.pictures.race import race_source_if_any
-from engine.export.pictures.sheet import picture
-from engine.export.report.html import page
-from engine.export.report.report import Report, report_of
-from engine.export.writers.latex import latex
-from engine.export.writers.markdown import markdown
+from engine.export.race import race_source_if_any
+from engine.export.report.charts import picture
+from engine.export.report.pages import page
+from engine.export.report.report import report_of
+from engine.export.writers.text import latex, markdown
 from engine.protocol.events import Environment
 from engine.store.store import Store
 
 Trained = Callable[..., str]
 
 
-def section(report: Report, title: str) -> Section:
+def section(report: Document, title: str) -> Section:
     return next(known for known in report.sections if known.title.startswith(title))
 
 
-def cell(report: Report, figure: str) -> FigureText:
+def cell(report: Document, figure: str) -> FigureText:
     """The figure of the second side."""
     found = next(row[2] for row in section(report, "Figures").rows if row[0] == figure)
     assert isinstance(found, FigureText)
@@ -53,7 +52,7 @@ def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> No
     assert "2.50 times as fast" in report.answers[0].text
     throughput = ("Throughput, img/s", FigureText("1,000"), FigureText("2,500", "2.50×"))
     assert section(report, "Figures").rows[0] == throughput
-    assert [(line.title, line.values) for line in report.differing] == [("Precision", ("FP32", "FP16 AMP"))]
+    assert section(report, "What differs").rows == (("Precision", "FP32", "FP16 AMP"),)
     assert not report.warnings
     assert any("trained once" in sentence for sentence in section(report, "How").sentences)
 
@@ -69,7 +68,7 @@ def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Tr
         for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
     ]
     report = report_of(content_of(exports_store, ids))
-    assert [side.title for side in report.sides] == ["FP32", "BF16 AMP"]
+    assert section(report, "Figures").right == ("FP32", "BF16 AMP")
     assert len(section(report, "Runs").rows) == 6 and "3 repeats" in report.subject
     assert " to " in cell(report, "Throughput, img/s").interval
     assert "Repeats are runs in processes of their own" in " ".join(section(report, "How").sentences)
@@ -84,8 +83,8 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     )
     ids = [fp16, first, bf16, second]
     report = report_of(content_of(exports_store, ids))
-    assert [side.title for side in report.sides] == ["FP16 AMP", "FP32", "BF16 AMP"]
-    assert report.baseline == report.sides[1].id and report.title == "FP16 AMP against FP32"
+    assert section(report, "Figures").right == ("FP16 AMP", "FP32", "BF16 AMP")
+    assert report.title == "FP16 AMP against FP32"
     assert [row[-1] for row in section(report, "Runs").rows] == [fp16, first, second, bf16]
     content = content_of(exports_store, ids, first, bf16)
     led = report_of(content)
@@ -116,12 +115,8 @@ def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, traine
         for seed in range(4)
         for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
     ]
-    disturbances = report_of(content_of(exports_store, ids)).disturbances
-    assert len(disturbances) == 2
-    assert all(
-        sentence.endswith("The same kind of doubt applies to 3 more of its runs.")
-        for sentence in disturbances
-    )
+    disturbances = report_of(content_of(exports_store, ids)).foot[0]
+    assert disturbances.count("The same kind of doubt applies to 3 more of its runs.") == 2
 
 
 def test_the_page_brings_its_own_fonts(pair: Content) -> None:
@@ -138,7 +133,8 @@ def test_the_page_brings_its_own_fonts(pair: Content) -> None:
 def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
     report = report_of(content_of(exports_store, [trained("fp16")]))
     assert report.answers[0].text.startswith("FP16 AMP trained 1,000 samples a second")
-    assert not report.differing and report.shared
+    titles = [known.title for known in report.sections]
+    assert "What differs" not in titles and "Settings" in titles
 
 
 def test_each_doubt_is_told_once(hostile: Content) -> None:
@@ -159,7 +155,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     answer, speed = report.answers[0], cell(report, "Throughput, img/s")
     assert joined(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
     assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
-    assert report.disturbances and not report.warnings
+    assert report.foot[0].startswith("Not a clean") and not report.warnings
     for told in (page(content), markdown(report), latex(report)):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
         places = [text.index(words) for words in ("Not a clean measurement", "0.12")]

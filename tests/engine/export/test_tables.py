@@ -16,9 +16,7 @@ import pytest
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.report import report_of
-from engine.export.writers.latex import escaped as latex_escaped
-from engine.export.writers.latex import latex
-from engine.export.writers.markdown import markdown
+from engine.export.writers.text import in_latex, latex, markdown
 from engine.store.store import Store
 
 
@@ -89,10 +87,10 @@ def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
     text = latex(report_of(pair))
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
     assert "2,500 (2.50$\\times$) \\\\" in text and "% Device name: a card" in text
-    assert latex_escaped(r"a_b & 100% $x$ \input{y} ~^#") == (
+    assert in_latex(r"a_b & 100% $x$ \input{y} ~^#") == (
         r"a\_b \& 100\% \$x\$ \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}\#"
     )
-    assert latex_escaped("\N{GRINNING FACE} é --") == "? é -{}-"
+    assert in_latex("\N{GRINNING FACE} é --") == "? é -{}-"
     assert all(
         line.startswith("%") or r"\input" not in line for line in latex(report_of(hostile)).splitlines()
     )

@@ -7,9 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from engine.drawing.chart_parts import Rect
+from engine.drawing.chart_parts import Rect, TextPlaces
 from engine.drawing.shapes import Drawing, Fill, Words, text_width
-from engine.drawing.text_places import TextPlaces
 from engine.experiment.catalog import Precision
 from engine.limit.memory_chart import MemoryContent, failed_place, forecast_points, memory_chart, memory_range
 from engine.protocol.trials import MemoryLine

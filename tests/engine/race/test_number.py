@@ -10,7 +10,7 @@ import pytest
 from engine.experiment.experiment import Precision
 from engine.race import headline, words
 from engine.race.lanes import LONGEST_SECONDS
-from engine.race.number import laid_out
+from engine.race.parts import laid_out
 from engine.race.race import Race
 from engine.words.numbers import number_text, times
 

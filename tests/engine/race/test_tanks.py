@@ -9,7 +9,7 @@ import pytest
 from engine.drawing.looks import precision_look
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Precision
-from engine.race.tanks import Rect, Tank, TankPair
+from engine.race.memory import Rect, Tank, TankPair
 
 
 def plan(

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 
 WARM = 8
 """Steps after which every recipe here is steady."""
 
 
-def waits_in(step: TrainingStep, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> int:
+def waits_in(step: PlainStep, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> int:
     """How often the host waits for the device in steps that are steady, one of each batch; 0 on a CPU."""
     for _ in range(WARM):
         step([batches[0]])

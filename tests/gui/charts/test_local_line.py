@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.drawing.smoothing import extended, local_line
+from engine.drawing.curve_chart import extended, local_line
 
 
 def test_a_straight_line_stays_as_it_is_also_at_its_ends() -> None:

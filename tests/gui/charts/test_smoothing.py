@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.drawing.smoothing import local_line
+from engine.drawing.curve_chart import local_line
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve
 from gui.charts.header import SmoothButton

@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.controller import CompareReader
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
+from gui.compare.reading import CompareReader
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
 from engine.experiment.experiment import FACTS, Experiment, all_settings, setting_title
-from engine.export.report.tables import setting_lines
+from engine.export.report.report import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.names import applying_settings
@@ -84,7 +84,7 @@ class TestChoices:
         assert len(set(names)) == len(names)
         more = len([name for name in names if name not in FACTS.values()]) - 7
         assert told == [f"{more} more, the same in both"]
-        comparison = workspace.panel.comparison()
+        comparison = workspace.panel.comparison
         lines = setting_lines(setting_rows(comparison.sides))
         assert more + 5 == sum(line.is_shared for line in lines)
 
@@ -103,12 +103,12 @@ class TestFewRuns:
         qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
         assert small.geometry().top() - large.geometry().bottom() < 20
 
-    def test_with_no_run_or_one_it_offers_an_experiment_and_with_more_the_newest(
+    def test_with_one_run_it_offers_an_experiment_and_with_more_the_newest(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:
         panel = workspace.panel
+        assert not panel.offer.isVisible(), "the empty table invites already"
         for saved, words, wanted in (
-            (0, "There is nothing to compare yet.", panel.experiment_wanted),
             (1, "One run is saved.", panel.experiment_wanted),
             (2, "Click what you want to see", panel.newest_wanted),
         ):

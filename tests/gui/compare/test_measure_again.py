@@ -16,13 +16,14 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from gui.compare.headline import Headline, VerdictLabel
+from gui.compare.headline import Headline
 from gui.compare.table import FigureTable
 from gui.runs.table.columns import Column
 from gui.runs.table.line import Baselines, Line
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards
+from gui.widgets.stat_card import VerdictLabel
 from gui.window.main_window import MainWindow
 
 BUSY = "other programs took 69 % of the processor meanwhile"
@@ -148,7 +149,7 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
     window.runs.set_checked([run.id for run in old])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-        window.others.comparisons.set_in_sight(True)
+        window.others.comparisons.reader.set_in_sight(True)
     headline = window.others.compare.headline
     headline.again.click()
     added = [run for run in store.runs() if run.status is Status.QUEUED]

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QLabel
 
-from engine.compare.published import WARNING
+from engine.export.report.published import WARNING
 from engine.store.record import RunRecord
 
 Trained = Callable[..., RunRecord]

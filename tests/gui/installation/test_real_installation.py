@@ -17,8 +17,8 @@ from engine.installation.wanted import Source, Wanted
 from gui.installation import dialog as engine_dialog
 from gui.installation.dialog import EngineDialog
 from gui.installation.page import SetupPage
-from gui.installation.purpose import Purpose
 from gui.installation.setup import EngineSetup, Means
+from gui.installation.words import Purpose
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.gui.installation.conftest import BARE
 from tests.wheel_index import WheelIndex
@@ -46,9 +46,7 @@ def real(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     made.shut_down()
 
 
-def test_it_is_set_up_found_damaged_and_removed(
-    qtbot: QtBot, real: EngineSetup, index: WheelIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch):
     window = QWidget()
     qtbot.addWidget(window)
     page = SetupPage(real, engine_here(), window)

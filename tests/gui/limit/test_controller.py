@@ -132,8 +132,8 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     with qtbot.waitSignal(limits.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
-    assert "FP32 fits at least 8." in window.others.limit_panel.result.text()
-    assert "8 samples" in window.others.limit_panel.result.text()
+    assert "FP32 fits at least 8." in window.others.limit_panel.result.words.text()
+    assert "8 samples" in window.others.limit_panel.result.words.text()
     view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
     assert limits.saved() == [view.key]
@@ -174,15 +174,15 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 ) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_page("limit")
-    assert window.others.limit_panel.cards.value() == "1" and window.setup.run_action.isEnabled()
+    assert window.others.limit_panel.cards.value == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
-    draft, catalog = window.setup._draft, window.experiments.catalog
+    draft, catalog = window.setup.draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
     assert [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
-    window.others.limit_panel.cards.choose("2")
-    assert window.others.limit_panel.cards.value() == "2"
+    window.others.limit_panel.cards.box.edited.emit("2")
+    assert window.others.limit_panel.cards.value == "2"
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
@@ -194,8 +194,8 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
     window.show_page("limit")
-    window.others.limit_panel.cards.choose("2")
-    assert window.setup.text("memory_cap_gib") == "2" and window.others.limit_panel.cards.value() == "2"
+    window.others.limit_panel.cards.box.edited.emit("2")
+    assert window.setup.text("memory_cap_gib") == "2" and window.others.limit_panel.cards.value == "2"
 
 
 def test_a_preset_for_the_limit_asks_for_it_and_the_batch_is_told_and_undone(window: MainWindow) -> None:
@@ -220,7 +220,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     wanted = window.setup.outcome().experiments[0][1]
     window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
-    window.setup.form.edited.emit("batch_size", "20")
+    window.setup.set_text("batch_size", "20")
     assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
     window.show_page("limit")
     assert need.text().startswith("Uses up to 1.0 GiB of")

@@ -16,7 +16,7 @@ from gui.widgets import buttons
 
 def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
     panel.show_view(limits.both())
-    panel.export.copy()
+    panel.copy_table()
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 12 and lines[5].split("\t")[:3] == ["FP32", "289", "Largest fit"]
 
@@ -24,7 +24,7 @@ def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: LimitPanel, qtbot:
 def test_what_was_copied_is_said(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
     panel.show_view(limits.both())
     with qtbot.waitSignal(panel.copied) as copied:
-        panel.export.copy()
+        panel.copy_table()
     assert copied.args == ["The table is on the clipboard."]
 
 

@@ -21,7 +21,7 @@ from tests.gui.limit.conftest import known
 
 def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: LimitPanel, limits: Any) -> None:
     panel.show_view(limits.both())
-    text = panel.result.text()
+    text = panel.result.words.text()
     assert text.startswith("FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch.")
     assert "289 was trained and passed, 290 was trained and failed" in text
     assert panel.result.ratio_text() == "1.94×"
@@ -34,7 +34,7 @@ def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(panel: Limit
     for count in range(1, 6):
         view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0, count)
         panel.show_view(view)
-        side = panel.chart.content().sides[0]
+        side = panel.chart.content.sides[0]
         assert len(side.passed) + len(side.failed) == count == len(panel.trials.view.rows())
     assert panel.result.ratio_text() == ""
     assert panel.stop.isVisible()
@@ -87,23 +87,23 @@ def test_a_limit_that_could_not_be_made_says_why(panel: LimitPanel, limits: Any)
     problem = Problem(kind=Kind.REQUEST, message="The folder is gone.", remedy="Choose another.")
     view = known(limits.begun(Precision.FP32), 0, problem=problem)
     panel.show_view(replace(view, is_live=False))
-    assert panel.result.text() == "The folder is gone."
+    assert panel.result.words.text() == "The folder is gone."
 
 
 def test_what_keeps_every_precision_from_being_searched_is_said_once(panel: LimitPanel, limits: Any) -> None:
     view = limits.begun(Precision.FP32, Precision.FP16)
     problem = Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it.")
     panel.show_view(known(known(view, 0, problem=problem), 1, problem=problem))
-    assert panel.result.text() == "granularity is 9."
+    assert panel.result.words.text() == "granularity is 9."
 
 
 def test_a_saved_limit_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
     live = limits.both()
     saved = StudyView.of(live.study)
     panel.show_view(live)
-    told, content = panel.result.text(), panel.chart.content()
+    told, content = panel.result.words.text(), panel.chart.content
     panel.show_view(saved)
-    assert (panel.result.text(), panel.chart.content()) == (told, content)
+    assert (panel.result.words.text(), panel.chart.content) == (told, content)
 
     deleted: list[str] = []
     panel.menu.delete_asked.connect(deleted.append)
@@ -115,8 +115,8 @@ def test_a_saved_limit_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
 
 def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(panel: LimitPanel, limits: Any) -> None:
     panel.show_view(limits.searched(limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0), 1, 3))
-    assert "FP32 fits 289, FP16 AMP fits at least 512." in panel.result.text()
-    assert panel.result.ratio_text() == "" and panel.chart.content().ratio is None
+    assert "FP32 fits 289, FP16 AMP fits at least 512." in panel.result.words.text()
+    assert panel.result.ratio_text() == "" and panel.chart.content.ratio is None
     numbers = [one.text() for one in panel.result.findChildren(QLabel) if one.property("role") == "stat"]
     assert numbers == ["289", "≥ 512"]
 
@@ -129,7 +129,7 @@ def test_a_side_that_was_stopped_marks_no_largest_fit(panel: LimitPanel, limits:
     results = [(line[0], line[2]) for line in panel.trials.view.lines()]
     assert results.count(("FP32", "Largest fit")) == 1 and ("FP16 AMP", "Largest fit") not in results
     assert [row.trial.batch_size for row in panel.trials.view.rows() if row.is_answer] == [289]
-    assert [side.answer for side in panel.chart.content().sides] == [289, None]
+    assert [side.answer for side in panel.chart.content.sides] == [289, None]
 
 
 def test_without_a_search_it_says_what_one_is_and_offers_it(
@@ -191,9 +191,9 @@ def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
 ) -> None:
     panel.show_view(limits.both())
     panel.resize(740, 430)
-    assert panel.result._words.isHidden() and panel.result._short.isVisible()
+    assert panel.result.words.isHidden() and panel.result._short.isVisible()
     assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
-    assert panel.result._short.toolTip() == plain_tip(panel.result.text())
+    assert panel.result._short.toolTip() == plain_tip(panel.result.words.text())
     panel.resize(740, 700)
     assert panel.result._short.isHidden()
 

@@ -10,7 +10,7 @@ from engine.experiment.experiment import Precision
 from engine.limit.result import recommended_batch
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.trials import Bound, LimitResult, LimitSide, MemoryLine, Trial
-from gui.limit.words import progress, proof
+from gui.limit.trials import progress, proof
 from tests.gui.limit.conftest import known
 
 

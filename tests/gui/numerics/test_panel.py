@@ -14,7 +14,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
 from engine.store.saved.study import Study
-from gui.help.pages import guide_pages
+from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.profile.bar_picture import PartPlace
 from engine.protocol.profile import StepPart
 from engine.protocol.profiles import Profiles
-from gui.profile.bars_view import Bars, BarsView
+from gui.profile.pictures import Bars, BarsView
 
 
 @pytest.fixture

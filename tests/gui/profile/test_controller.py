@@ -30,7 +30,7 @@ def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted
 ) -> None:
     monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
     panel, profiles = window.others.profile_panel, window.experiments.profiles
-    window.setup.form.changed.emit(lambda draft: draft.with_precisions(("bf16", "fp32")))
+    window.setup.change(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")
     assert window.setup.run_action.text() == "Profile 2 precisions"
     window.setup.foot.run_button.setFocus()

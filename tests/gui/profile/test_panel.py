@@ -14,7 +14,7 @@ from engine.protocol.events import Phase, PhaseName
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
-from gui.help.pages import guide_pages
+from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from gui.widgets import Button
@@ -89,7 +89,7 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
         button.click()
     assert used.args == [(("step.recipe", "fast"),)]
     panel.bars.part_chosen.emit(StepPart.MEMORY)
-    assert panel.tabs.name() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
+    assert panel.tabs.name() == "rows" and panel.rows.shown_part is StepPart.MEMORY
 
 
 def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(

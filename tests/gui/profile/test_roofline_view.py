@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.profiles import Profiles
-from gui.profile.roofline_view import RooflineView
+from gui.profile.pictures import RooflineView
 
 
 def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, profiles: Profiles) -> None:

@@ -244,7 +244,7 @@ def test_a_report_follows_what_compare_shows(
     window.runs.set_checked(ids)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-        window.others.comparisons.set_in_sight(True)
+        window.others.comparisons.reader.set_in_sight(True)
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.others.head.set_headline(ids[2])
         window.others.head.set_baseline(ids[0])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import fields
+from typing import Any
+
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -9,7 +13,7 @@ from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEn
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import all_presets
 from gui.setup.controls import NumberEdit
-from gui.setup.panel import SetupPanel
+from gui.setup.panel import FormActions, SetupPanel
 from gui.theme.theme import theme
 
 
@@ -85,10 +89,23 @@ def gpu() -> Catalog:
     return catalog(device("cuda:0", *Precision))
 
 
+Asked = dict[str, list[tuple[Any, ...]]]
+
+
 @pytest.fixture
-def panel(qtbot: QtBot, cpu: Catalog) -> SetupPanel:
+def asked() -> Asked:
+    """What the panel asked its window for: by the name of the action, what it was called with."""
+    return defaultdict(list)
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, cpu: Catalog, asked: Asked) -> SetupPanel:
     theme()
-    panel = SetupPanel()
+    actions = {
+        action.name: lambda *given, name=action.name: asked[name].append(given)
+        for action in fields(FormActions)
+    }
+    panel = SetupPanel(actions=FormActions(**actions))
     qtbot.addWidget(panel)
     panel.set_presets(all_presets())
     panel.choose_preset("fashion")

@@ -164,7 +164,7 @@ def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(
     panel: SetupPanel, user: Any
 ) -> None:
     panel.form.more.set_open(True)
-    panel.form.edited.emit("step.fp32_modules", "layer9.*")
+    panel.set_text("step.fp32_modules", "layer9.*")
     (experiment, *_) = user.experiments()
     panel.refuse(
         experiment,
@@ -177,7 +177,7 @@ def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(
     )
     assert "Modules kept in FP32 has 'layer9.*'" in (panel.form.problem("step.fp32_modules") or "")
     assert not panel.run_action.isEnabled()
-    panel.form.edited.emit("step.fp32_modules", "layer4.*")
+    panel.set_text("step.fp32_modules", "layer4.*")
     assert panel.form.problem("step.fp32_modules") is None and panel.run_action.isEnabled()
 
 
@@ -191,7 +191,7 @@ def test_a_refused_batch_size_can_be_made_smaller(panel: SetupPanel, user: Any) 
     )
     panel.refuse(experiment, problem)
     assert panel.form.problem("batch_size") and not panel.run_action.isEnabled()
-    panel.form.edited.emit("batch_size", "32")
+    panel.set_text("batch_size", "32")
     assert panel.form.problem("batch_size") is None and panel.run_action.isEnabled()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -63,7 +64,7 @@ def test_several_values_make_a_sweep(
     panel: SetupPanel, type_into: TypeInto, surveyed: Callable[[], Request | None]
 ) -> None:
     type_into(panel.form.batch_size, "32, 64, 128")
-    panel.form.edited.emit("optimizer.learning_rate", "0.01; 0.1")
+    panel.set_text("optimizer.learning_rate", "0.01; 0.1")
     assert panel.foot.run_button.text() == "Compare 12 cells"
     request = surveyed()
     assert request is not None and request.grid is not None and request.plan is not None
@@ -72,7 +73,7 @@ def test_several_values_make_a_sweep(
     assert len(request.experiments) == 2 and request.experiments[0][1].batch_size == 32
     assert panel.foot.line.text() == "12 cells, 12 runs"
     type_into(panel.form.batch_size, "32")
-    panel.form.edited.emit("optimizer.learning_rate", "0.1")
+    panel.set_text("optimizer.learning_rate", "0.1")
     single = panel.request()
     assert single is not None and single.grid is None
     assert panel.foot.run_button.text() == "Compare 2 precisions"
@@ -110,7 +111,7 @@ def test_what_is_wrong_with_some_cells_is_told_at_the_field_with_the_cell(
         surveyed() is None
         and panel.form.problem("batch_size") == "Batch size has the value 32 twice. Give every value once."
     )
-    panel.form.edited.emit("batch_size", ", ".join(map(str, range(1, 5_002))))
+    panel.set_text("batch_size", ", ".join(map(str, range(1, 5_002))))
     assert surveyed() is None
     assert panel.foot.line.text() == "The sweep would have 10,002 cells, but it can have at most 10,000."
 
@@ -137,8 +138,8 @@ def test_a_cell_that_cannot_be_trained_here_is_left_out(
 
 
 def test_the_values_outlast_a_restart_and_a_reset_drops_them(panel: SetupPanel, cpu: Catalog) -> None:
-    panel.form.edited.emit("batch_size", "32, 64")
-    panel.form.changed.emit(lambda draft: draft.with_plan("2", "8"))
+    panel.set_text("batch_size", "32, 64")
+    panel.change(lambda draft: replace(draft, within_percent="2", most_hours="8"))
     state = panel.state()
     panel.reset_action.trigger()
     assert panel.form.batch_size.text() == "64" and panel.form.hours.text() == ""
@@ -163,8 +164,8 @@ def test_a_preset_with_a_sweep_fills_the_fields(
 
 
 def test_a_saved_preset_has_the_sweep(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
-    panel.form.edited.emit("batch_size", "32, 64")
-    panel.form.edited.emit("step.clip_norm", "none, 1")
+    panel.set_text("batch_size", "32, 64")
+    panel.set_text("step.clip_norm", "none, 1")
     request = surveyed()
     assert request is not None
     saved = save_preset("My sweep", request.experiments, request.grid)
@@ -174,7 +175,7 @@ def test_a_saved_preset_has_the_sweep(panel: SetupPanel, surveyed: Callable[[], 
 
 
 def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
-    panel.form.edited.emit("batch_size", "32, 64")
+    panel.set_text("batch_size", "32, 64")
     experiment = panel.outcome().experiments[0][1]
     panel.use_settings(experiment)
     assert panel.form.batch_size.text() == "32"
@@ -219,17 +220,17 @@ def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
 
 
 def test_several_lengths_change_their_unit_together(panel: SetupPanel) -> None:
-    panel.form.changed.emit(lambda draft: draft.with_length(draft.length_key, "1, 2"))
+    panel.change(lambda draft: draft.with_length(draft.length_key, "1, 2"))
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "94, 188"
-    panel.form.lengths.edited.emit("94")
+    panel.form.length.edited.emit("94")
     assert panel.foot.run_button.text() == "Compare 2 precisions"
 
 
 def test_recipes_and_models_are_swept_too(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
-    panel.form.edited.emit("step.recipe", "plain, fast")
+    panel.set_text("step.recipe", "plain, fast")
     assert panel.form.recipe.several.text() == "Plain, Fast"
-    panel.form.values["model"].edited.emit("small-cnn, resnet50")
+    panel.picker.take("small-cnn, resnet50")
     assert panel.form.model.currentText() == "small-cnn, resnet50"
     request = surveyed()
     assert request is not None and request.grid is not None and request.grid.size == 8

@@ -71,19 +71,19 @@ def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel, u
     panel.form.more.set_open(True)
     user.choose("step.fp32_modules", "fc, layer4.*")
     assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
-    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32,)))
+    panel.change(lambda draft: draft.with_precisions((FP32,)))
     assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
     assert user.experiments()[0].step.fp32_modules == ()
 
 
 def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel, user: Any) -> None:
     panel.form.more.set_open(True)
-    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32, BF16)))
+    panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
     assert "scaler.init_scale" not in user.shown()
     user.choose("scaler.mode", "on")
     assert "scaler.init_scale" in user.shown()
     user.choose("scaler.mode", "auto")
-    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32, FP16)))
+    panel.change(lambda draft: draft.with_precisions((FP32, FP16)))
     assert "scaler.init_scale" in user.shown()
 
 
@@ -124,8 +124,8 @@ def test_checkpoints_are_counted_where_there_are_any(panel: SetupPanel, user: An
 
 def test_text_has_a_sequence_length_and_no_pictures(panel: SetupPanel, user: Any) -> None:
     panel.form.more.set_open(True)
-    panel.form.edited.emit("dataset", "synthetic-tokens")
-    panel.form.edited.emit("model", "gpt")
+    panel.set_text("dataset", "synthetic-tokens")
+    panel.set_text("model", "gpt")
     assert "sequence_length" in user.shown() and "image_size" not in user.shown()
     user.choose("sequence_length", "2,048")
     assert "at most 1,024" in (panel.form.problem("sequence_length") or "")
@@ -143,16 +143,16 @@ def test_loader_settings_are_for_a_dataset_that_is_loaded(
     make_classes(tmp_path, "cats", "dogs")
     panel.form.more.set_open(True)
     loading = {"data.on_device", "data.workers", "data.prefetch"}
-    panel.form.edited.emit("model", "resnet50")
-    panel.form.edited.emit("dataset", "synthetic")
+    panel.set_text("model", "resnet50")
+    panel.set_text("dataset", "synthetic")
     assert not user.shown() & loading
-    panel.form.edited.emit("dataset", "image-folder")
-    panel.form.edited.emit("path", str(tmp_path))
+    panel.set_text("dataset", "image-folder")
+    panel.set_text("path", str(tmp_path))
     assert loading < user.shown() and "data.persistent_workers" not in user.shown()
     user.choose("data.workers", "2")
     assert "data.persistent_workers" in user.shown()
     assert {experiment.data.workers for experiment in user.experiments()} == {2}
-    panel.form.edited.emit("dataset", "synthetic")
+    panel.set_text("dataset", "synthetic")
     assert {experiment.data.workers for experiment in user.experiments()} == {0}
 
 
@@ -160,8 +160,8 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot, user: Any
 ) -> None:
     assert not panel.form.path.isVisible()
-    panel.form.edited.emit("model", "resnet50")
-    panel.form.edited.emit("dataset", "image-folder")
+    panel.set_text("model", "resnet50")
+    panel.set_text("dataset", "image-folder")
     assert panel.form.path.isVisible()
     assert "Path is empty" in (panel.form.problem("path") or "")
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
@@ -184,18 +184,18 @@ def test_a_file_of_arrays_is_chosen_checked_and_counted(
     path = tmp_path / "a.npz"
     np.savez(path, frames=np.zeros((50, 28, 28), np.uint8), kind=np.zeros(50, int), other=np.zeros(50, int))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-    panel.form.edited.emit("dataset", "arrays")
+    panel.set_text("dataset", "arrays")
     assert "needs a file of arrays" in (panel.form.problem("path") or "")
     panel.form.path.button.click()
     assert panel.form.path.text() == str(path)
     qtbot.waitUntil(lambda: "do not show" in (panel.form.problem("data.inputs") or ""))
-    panel.form.edited.emit("data.inputs", "frames")
-    panel.form.edited.emit("data.targets", "kind")
-    panel.form.edited.emit("batch_size", "9")
+    panel.set_text("data.inputs", "frames")
+    panel.set_text("data.targets", "kind")
+    panel.set_text("batch_size", "9")
     qtbot.waitUntil(lambda: panel.run_action.isEnabled() and "40 steps" in panel.run_action.toolTip())
     assert "50 samples" in [label.text() for label in panel.form.findChildren(QLabel)]
     path.write_bytes(path.read_bytes()[:100])
-    panel.form.edited.emit("batch_size", "8")
+    panel.set_text("batch_size", "8")
     qtbot.waitUntil(lambda: "broken" in (panel.form.problem("path") or ""))
     assert not panel.run_action.isEnabled()
 
@@ -216,15 +216,15 @@ def test_no_data_are_read_in_the_window_s_thread(
     path = tmp_path / "a.npz"
     np.savez(path, x=np.zeros((50, 28, 28), np.uint8), y=np.zeros(50, int))
     monkeypatch.setattr(Path, "open", slow)
-    panel.form.edited.emit("batch_size", "9")
-    panel.form.edited.emit("dataset", "arrays")
-    panel.form.edited.emit("path", str(path))
+    panel.set_text("batch_size", "9")
+    panel.set_text("dataset", "arrays")
+    panel.set_text("path", str(path))
     assert (panel.outcome().reason, panel.form.problem("path")) == ("Reading the data…", None)
     assert not panel.run_action.isEnabled() and panel.request() is None and panel.to_forecast() == ()
     assert "reading…" in [label.text() for label in panel.form.findChildren(QLabel)]
     may_go_on.set()
     qtbot.waitUntil(panel.run_action.isEnabled)
     assert readers and windows not in readers
-    panel.form.edited.emit("batch_size", "8")
+    panel.set_text("batch_size", "8")
     assert panel.run_action.isEnabled(), "what is known is not waited for again"
     assert panel.request() is not None

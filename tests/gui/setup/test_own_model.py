@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -12,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
-from engine.export.files import TakenError
-from engine.export.template import write_template
+from engine.export.files import TakenError, write_template
 from gui.session.request import Request
 from gui.setup.model.choices import NEW
 from gui.setup.panel import SetupPanel
@@ -80,19 +80,19 @@ def test_settings_that_the_file_takes_over_are_hidden(panel: SetupPanel, net: Pa
 
 def test_another_model_takes_the_place_of_the_file_and_its_data(panel: SetupPanel, net: Path) -> None:
     panel.picker.open(str(net))
-    panel.form.model.edited.emit("small-cnn")
+    panel.picker.take("small-cnn")
     experiment = requested(panel).experiments[0][1]
     assert (experiment.code, experiment.dataset) == (None, "fashion")
-    panel.form.model.edited.emit("net.py:Net")
+    panel.picker.take("net.py:Net")
     assert requested(panel).experiments[0][1].model == "net.py:Net", "the folder is a recent one"
 
 
-def test_what_runs_is_what_is_on_disk(panel: SetupPanel, net: Path, qtbot: QtBot) -> None:
+def test_what_runs_is_what_is_on_disk(panel: SetupPanel, net: Path, asked: Any) -> None:
     panel.picker.open(str(net))
     net.write_text(NET + "# changed\n")
-    with qtbot.waitSignal(panel.run_requested) as asked:
-        panel.run_action.trigger()
-    assert asked.args[0].experiments[0][1].own_code.text.endswith("# changed\n")
+    panel.run_action.trigger()
+    ((request,),) = asked["run"]
+    assert request.experiments[0][1].own_code.text.endswith("# changed\n")
     (net.parent / "layers.py").write_text("WIDTH = 16\n")
     panel.reread()
     own = requested(panel).experiments[0][1].own_code
@@ -126,7 +126,7 @@ def test_a_run_keeps_its_code_until_the_file_is_wanted(panel: SetupPanel, net: P
     panel.reset_action.trigger()
     panel.restore(state)
     assert code(panel) == NET
-    panel.form.kept_code.file_wanted.emit()
+    panel.form.kept_code.button.click()
     assert code(panel).endswith("# changed\n") and not panel.form.kept_code.text()
 
 
@@ -160,7 +160,7 @@ def test_words_can_be_typed_with_a_blank_between_them(panel: SetupPanel, qtbot: 
 
 
 def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> None:
-    panel.form.model.edited.emit(str(net.with_name("missing.py")))
+    panel.picker.take(str(net.with_name("missing.py")))
     assert "does not exist" in (panel.form.problem("model") or "")
     panel.form.model.field.textEdited.emit(str(net))
     assert panel.text("model") == "net.py"

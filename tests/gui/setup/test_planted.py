@@ -156,7 +156,7 @@ def test_the_file_beside_a_runs_code_is_not_trusted(panel: SetupPanel, planted: 
     assert is_trusted(panel) and "has changed since" in panel.form.kept_code.text()
     panel.run_action.trigger()
     assert panel.state()["recent_models"] == []
-    panel.form.kept_code.file_wanted.emit()
+    panel.form.kept_code.button.click()
     own = code(panel)
     assert own is not None and own.text == NET and not is_trusted(panel)
 
@@ -167,7 +167,7 @@ def test_escape_brings_back_a_name_and_no_other_file_of_that_name(
     monkeypatch.chdir(planted.parent)
     panel.use_settings(kept(Code(file="evil.py", folder="/elsewhere", text=NET + "# of a run\n")))
     type_model(panel, "small-cnn")
-    panel.form.model.edited.emit("evil.py")
+    panel.picker.take("evil.py")
     assert code(panel) is None
     assert not TrustedCode().has(read_code(planted))
 
@@ -231,18 +231,18 @@ def test_a_path_to_another_machine_is_not_even_looked_at(panel: SetupPanel, path
     assert not panel.form.kept_code.text() and not is_trusted(panel)
 
 
-def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: Path) -> None:
-    told: list[object] = []
-    panel.changed.connect(lambda words, _undo: told.append(words))
+def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: Path, asked: Any) -> None:
     before = panel.state()
     forbidden = (
         ("model", str(planted)), ("code", read_code(planted).to_json()), ("dataset", OWN), ("path", "/etc"),
         ("device", "cpu"), ("unknown", "1"),
     )  # fmt: skip
     panel.use_changes(forbidden)
-    assert panel.state() == before and not told
+    assert panel.state() == before and not asked
     panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
-    assert told == ["Put into the form: Learning rate: 0.5; Modules kept in FP32: fc."]
+    assert [words for words, _undo in asked["tell_changed"]] == [
+        "Put into the form: Learning rate: 0.5; Modules kept in FP32: fc."
+    ]
     assert (panel.text("model"), panel.text("optimizer.learning_rate")) == ("small-cnn", "0.5")
     advice = Advice(kind=AdviceKind.RANGE, message="Try it.", evidence="", changes=forbidden)
     assert advice.changes == ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QTimer
@@ -11,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.presets import all_presets, own_presets_folder, preset
+from engine.experiment.presets import own_presets_folder, preset
 from gui.setup.draft import Draft
 from gui.setup.options import preset_caption
 from gui.setup.panel import SetupPanel
@@ -21,15 +23,6 @@ from gui.setup.saving import TitleDialog, save_dialog, save_preset
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 BF16 = Precision.BF16
-
-
-@pytest.fixture
-def panel(qtbot: QtBot, home: Path) -> SetupPanel:
-    panel = SetupPanel()
-    qtbot.addWidget(panel)
-    panel.set_presets(all_presets())
-    panel.choose_preset("fashion")
-    return panel
 
 
 def offered(panel: SetupPanel) -> list[str]:
@@ -67,7 +60,7 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
 
 def test_what_has_no_effect_is_no_change() -> None:
     draft = Draft(preset("fashion"))
-    assert preset_caption(draft.with_name("mine").with_repeats("3"), None) == ""
+    assert preset_caption(replace(draft, name="mine", repeats="3"), None) == ""
     unused = draft.with_change("optimizer.momentum", "0.5")
     assert draft.text("optimizer.name") == "adamw" and preset_caption(unused, None) == ""
     assert preset_caption(unused.with_change("optimizer.name", "sgd"), None)
@@ -108,14 +101,11 @@ def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel) -> None:
     assert [path.name for path in own_presets_folder().iterdir()] == ["mine-larger.toml"]
 
 
-def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(
-    panel: SetupPanel, qtbot: QtBot
-) -> None:
+def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: SetupPanel, asked: Any) -> None:
     change(panel, "32")
     answer(panel.own_presets.save_action, "Mine")
-    with qtbot.waitSignal(panel.own_presets.deleted) as deleted:
-        panel.own_presets.delete_action.trigger()
-    text, undo = deleted.args or ("", print)
+    panel.own_presets.delete_action.trigger()
+    ((text, undo),) = asked["tell_changed"]
     assert text == "Deleted the preset “Mine”."
     assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())
     assert panel.state()["preset"] == "fashion" and panel.text("batch_size") == "32"

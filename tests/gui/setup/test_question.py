@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from pytestqt.qtbot import QtBot
 
 from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, Question
@@ -37,32 +38,31 @@ def is_shown(form: object, name: str) -> bool:
     return bool(getattr(form, name).isVisible())
 
 
-def test_the_list_is_used_by_keyboard(panel: SetupPanel, qtbot: QtBot) -> None:
+def test_the_list_is_used_by_keyboard(panel: SetupPanel, asked: Any) -> None:
     box = panel.question_box
     QTest.keyClick(box, Qt.Key.Key_Down)
     assert box.list.isVisible()
     QTest.keyClick(box.list.rows, Qt.Key.Key_Down)
     QTest.keyClick(box.list.rows, Qt.Key.Key_Down)
-    with qtbot.waitSignal(panel.asked) as told:
-        QTest.keyClick(box.list.rows, Qt.Key.Key_Return)
-    assert told.args == ["numerics"] == [panel.question] and not box.list.isVisible()
+    QTest.keyClick(box.list.rows, Qt.Key.Key_Return)
+    assert asked["show_page"] == [("numerics",)] and panel.question == "numerics" and not box.list.isVisible()
     QTest.keyClick(box, Qt.Key.Key_Down)
     QTest.keyClick(box.list.rows, Qt.Key.Key_Escape)
     assert not box.list.isVisible() and panel.question == "numerics"
 
 
-def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPanel, qtbot: QtBot) -> None:
-    panel.form.edited.emit("batch_size", "32, 64")
+def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPanel, asked: Any) -> None:
+    panel.set_text("batch_size", "32, 64")
     assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 cells"
-    with qtbot.waitSignal(panel.changed) as told:
-        panel.ask("compare")
-    assert panel.text("batch_size") == "32" and "first" in told.args[0]
-    told.args[1]()
+    panel.ask("compare")
+    ((told, undo),) = asked["tell_changed"]
+    assert panel.text("batch_size") == "32" and "first" in told
+    undo()
     assert panel.question == "sweep" and panel.form.batch_size.text() == "32, 64"
 
 
 def test_what_a_question_does_not_ask_cannot_be_wrong(panel: SetupPanel) -> None:
-    panel.form.edited.emit("batch_size", "none")
+    panel.set_text("batch_size", "none")
     assert not panel.run_action.isEnabled()
     panel.ask("limit")
     assert panel.run_action.isEnabled()
@@ -77,12 +77,12 @@ def test_one_solid_button(panel: SetupPanel) -> None:
         return foot.run_button.property("kind"), foot.queue_button.property("kind")
 
     assert kinds() == ("primary", "secondary")
-    panel.foot.set_page_offers(True)
+    panel.foot.tell(page_offers=True)
     assert kinds() == ("secondary", "secondary")
     panel.set_busy("A run is training; add this one to the queue.")
     assert not foot.run_button.isVisible() and kinds()[1] == "primary"
     panel.set_busy(None)
-    panel.foot.set_page_offers(False)
+    panel.foot.tell(page_offers=False)
     assert foot.run_button.isVisible() and kinds() == ("primary", "secondary")
 
 

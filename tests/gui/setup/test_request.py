@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QLineEdit
-from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.session.request import Request
@@ -21,11 +20,10 @@ FP32, BF16 = Precision.FP32, Precision.BF16
 TypeInto = Callable[[QLineEdit, str], None]
 
 
-def test_the_request_holds_what_the_form_says(panel: SetupPanel, qtbot: QtBot, type_into: TypeInto) -> None:
+def test_the_request_holds_what_the_form_says(panel: SetupPanel, asked: Any, type_into: TypeInto) -> None:
     type_into(panel.form.length, "2")
-    with qtbot.waitSignal(panel.run_requested) as signal:
-        panel.foot.run_button.click()
-    request = signal.args[0]
+    panel.foot.run_button.click()
+    ((request,),) = asked["run"]
     assert isinstance(request, Request)
     assert request.title == "FP32 against BF16 AMP"
     assert request.is_comparison
@@ -51,7 +49,7 @@ def test_repeats_are_told_by_the_button_and_go_into_the_request(
     request = panel.request()
     assert request is not None and request.repeats == 3
     assert len(request.experiments) == 2
-    panel.form.changed.emit(lambda draft: draft.with_precisions((FP32,)))
+    panel.change(lambda draft: draft.with_precisions((FP32,)))
     request = panel.request()
     assert panel.foot.run_button.text() == "Train in FP32, 3 times"
     assert request is not None and request.title == "FP32, 3 times"
@@ -61,13 +59,13 @@ def test_repeats_are_told_by_the_button_and_go_into_the_request(
 
 def test_all_that_is_wrong_is_told_at_once(panel: SetupPanel) -> None:
     for key, text in (("optimizer.learning_rate", "-1"), ("batch_size", "100,000"), ("step.clip_norm", "x")):
-        panel.form.edited.emit(key, text)
+        panel.set_text(key, text)
     assert (
         panel.form.problem("optimizer.learning_rate") == "Learning rate is '-1', but it must be more than 0."
     )
     assert panel.form.problem("batch_size") == "Batch size is 100,000, but fashion has 6,000 samples."
     assert panel.form.problem("step.clip_norm") == "Clip gradient norm is 'x', but it must be a number."
-    panel.form.edited.emit("optimizer.learning_rate", "0.1")
+    panel.set_text("optimizer.learning_rate", "0.1")
     assert panel.form.problem("optimizer.learning_rate") is None and panel.form.problem("batch_size")
 
 
@@ -101,13 +99,13 @@ def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(
     assert "3 repeats would need seeds beyond" in (panel.form.problem("seed") or "")
 
 
-def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot) -> None:
+def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, asked: Any) -> None:
     panel.set_busy("A run is training; add this one to the queue.")
     assert not panel.run_action.isEnabled()
     assert panel.foot.line.text() == "A run is training; add this one to the queue."
-    with qtbot.waitSignal(panel.queue_requested):
-        panel.foot.queue_button.click()
-    panel.foot.set_begins("begins in about 4 min")
+    panel.foot.queue_button.click()
+    assert len(asked["queue"]) == 1 and not asked["run"]
+    panel.foot.tell(begins="begins in about 4 min")
     assert panel.foot.line.text() == "2 runs, 752 steps each, begins in about 4 min"
     panel.set_busy(None)
     assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"

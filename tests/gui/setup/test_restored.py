@@ -87,7 +87,7 @@ def test_a_switch_survives_being_used_again(panel: SetupPanel, cpu: Catalog) -> 
     )
     panel.use_settings(wanted)
     panel.restore(json.loads(json.dumps(panel.state())))
-    draft = panel._draft
+    draft = panel.draft
     assert draft is not None
     ((_, settings),) = draft.variants(cpu)
     assert Experiment.model_validate(settings) == wanted

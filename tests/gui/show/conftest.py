@@ -14,12 +14,11 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Samples
-from engine.race.race import Race
-from engine.race.replay import race_of
+from engine.race.race import Race, race_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.show.panel import ShowPanel
-from gui.show.race.view import RaceView
+from gui.show.race_view import RaceView
 from gui.show.scale import ShowButton
 from gui.theme.theme import set_reduced_motion, theme
 from tests.race_cards import assert_clear

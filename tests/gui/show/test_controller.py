@@ -63,7 +63,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    sizes = window._body.sizes()
+    sizes = window.body.sizes()
     window.show_page("show")
     assert not window.setup.isVisible()
     qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
@@ -71,7 +71,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     assert window.others.show_panel.hasFocus(), "Space is to play the race"
     window.show_page("compare")
     assert window.setup.isVisible()
-    qtbot.waitUntil(lambda: window._body.sizes() == sizes)
+    qtbot.waitUntil(lambda: window.body.sizes() == sizes)
 
 
 @pytest.mark.slow
@@ -80,8 +80,8 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
 ) -> None:
     other = trained("bf16", 1_500.0)
     window = open_window()
-    window._body.setSizes([400, 880])
-    side = window._body.sizes()[0]
+    window.body.setSizes([400, 880])
+    side = window.body.sizes()[0]
     window.others.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
@@ -95,7 +95,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     race = again.others.show_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
     again.show_page("compare")
-    qtbot.waitUntil(lambda: again._body.sizes()[0] == side)
+    qtbot.waitUntil(lambda: again.body.sizes()[0] == side)
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
-    monkeypatch.setattr("gui.show.guided.measurement.GuidedMeasurement.case", own)
+    monkeypatch.setattr("gui.show.measurement.GuidedMeasurement.case", own)
     window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))

@@ -46,7 +46,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert card.isVisible() and "baseline" in card.figures.text()
     card.compare.click()
     assert window.page == "results" and len(window.runs.checked()) == 2
-    (run_id,) = panel.page.results().cells[1].run_ids  # type: ignore[union-attr]
+    (run_id,) = panel.page.results.cells[1].run_ids  # type: ignore[union-attr]
     window.runs.sweep_requested.emit(store.runs()[0].sweep)
     assert window.page == "results"
     window.show_page("sweep")
@@ -63,7 +63,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
 
 
 def _done(window: MainWindow) -> int:
-    results = window.others.sweep_panel.page.results()
+    results = window.others.sweep_panel.page.results
     return 0 if results is None else sum(cell.status == "done" for cell in results.cells)
 
 
@@ -78,7 +78,7 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     panel.head.stop.click()
     qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
     assert panel.go_on.isVisible() and "unfinished" in panel.head.note.whole_text()
-    qtbot.waitUntil(lambda: panel.page.results() is not None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: panel.page.results is not None, timeout=WAIT_MS)
     panel.page.choose((0,))
     panel.page.card.leave_out.click()
     panel.page.choose((1,))

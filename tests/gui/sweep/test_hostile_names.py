@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.sweep import axes_of, grid_of
-from gui.sweep.page import SweepPage
+from gui.sweep.panel import SweepPage
 from tests.hostile import MARKUP, markup_in, names_in
 from tests.sweeps import small_results
 

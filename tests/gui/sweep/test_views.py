@@ -7,8 +7,8 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.sweep.picture import CellSpot
-from gui.sweep.page import CellsView, HeatMapView, LinesView, ScatterView
-from gui.sweep.views.picture_view import PictureView
+from gui.sweep.cells import CellsView
+from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
 from tests.sweeps import small_results
 
 

@@ -14,13 +14,13 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Phase, PhaseName
 from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
-from gui.compare.headline import VerdictLabel
 from gui.limit.panel import LimitPanel
 from gui.runs.table.columns import Column
 from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
+from gui.widgets.stat_card import VerdictLabel
 
 AREA = QRectF(60, 4, 400, 130)
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from gui.runs.queue.schedule import schedule
+from gui.runs.queue_table import schedule
 from gui.session.items import QueueItem
 from gui.window.chips import ActivityChip, activity_of, begins_text
 from gui.window.main_window import MainWindow

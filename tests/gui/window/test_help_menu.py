@@ -10,7 +10,6 @@ from gui.help.dialog import GuideDialog
 from gui.installation import doctor_page
 from gui.installation.doctor_page import DoctorDialog
 from gui.window.main_window import MainWindow
-from gui.window.top_bar import open_help
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -27,7 +26,7 @@ def test_each_entry_opens_once_and_the_window_closes_while_the_doctor_looks(
         assert dialog.isVisible()
     doctor = tiny_window.findChild(DoctorDialog)
     assert doctor.is_looking
-    open_help(tiny_window, "doctor")
+    tiny_window.top_bar.help_menu.actions()[3].trigger()
     tiny_window.close_without_asking()
     assert not doctor.is_looking and not doctor.isVisible()
 

@@ -11,7 +11,7 @@ from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEn
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
-from gui.setup.panel import SetupPanel
+from gui.setup.panel import FormActions, SetupPanel
 from gui.theme.theme import theme
 from gui.window.quiet import Quiet
 
@@ -68,8 +68,8 @@ def around() -> Around:
 
 @pytest.fixture
 def quiet(panel: SetupPanel, around: Around) -> Iterator[Quiet]:
-    made = Quiet(panel, lambda: around.may_look)
-    made.ready.connect(around.ready.append)
+    made = Quiet(panel, lambda: around.may_look, around.ready.append)
+    panel.act = FormActions(run=lambda _request: made.wait(None))
     yield made
     made.stop()
 
@@ -150,8 +150,10 @@ def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: Set
     assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
 
 
-def test_looks_are_taken_in_a_thread(quiet: Quiet, qtbot: QtBot) -> None:
+def test_looks_are_taken_in_a_thread(quiet: Quiet, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     quiet.look()
     qtbot.waitUntil(lambda: quiet._watch is not None)
-    with qtbot.waitSignal(quiet.looked):
-        quiet.look()
+    looked: list[str] = []
+    monkeypatch.setattr(quiet, "take", looked.append)
+    quiet.look()
+    qtbot.waitUntil(lambda: len(looked) == 1)

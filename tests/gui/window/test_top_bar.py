@@ -12,16 +12,23 @@ from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
-from gui.window.top_bar import PLACES, TopBar
+from gui.window.top_bar import PLACES, BarActions, TopBar
 
 LEAST_WINDOW_WIDTH = 960
 A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 
 
+told: list[str] = []
+"""What was asked for."""
+
+
 @pytest.fixture
 def bar(qtbot: QtBot) -> TopBar:
     theme().set_mode("dark")
-    bar = TopBar()
+    told.clear()
+    bar = TopBar(
+        BarActions(told.append, lambda: told.append("welcome"), {"Guide\tF1": lambda: told.append("guide")})
+    )
     qtbot.addWidget(bar)
     bar.resize(LEAST_WINDOW_WIDTH, 52)
     with qtbot.waitExposed(bar):
@@ -54,23 +61,13 @@ def picture(widget: QWidget) -> QImage:
     return widget.grab().toImage()
 
 
-def test_a_tab_asks_for_its_place(qtbot: QtBot, bar: TopBar) -> None:
+def test_a_tab_asks_for_its_place_and_the_name_for_the_welcome(qtbot: QtBot, bar: TopBar) -> None:
     assert button(bar, "Experiment").isChecked()
-    with qtbot.waitSignal(bar.place_chosen) as told:
-        qtbot.mouseClick(button(bar, "Results"), Qt.MouseButton.LeftButton)
-    assert told.args == ["results"]
-    assert not button(bar, "Experiment").isChecked()
-
-
-def test_the_window_sets_the_tab_without_being_asked_back(qtbot: QtBot, bar: TopBar) -> None:
-    with qtbot.assertNotEmitted(bar.place_chosen):
-        bar.set_place("results")
-    assert button(bar, "Results").isChecked()
-
-
-def test_the_theme_is_asked_for(qtbot: QtBot, bar: TopBar) -> None:
-    with qtbot.waitSignal(bar.theme_toggled):
-        qtbot.mouseClick(button(bar, "Theme"), Qt.MouseButton.LeftButton)
+    bar.set_place("show")
+    assert button(bar, "Show").isChecked() and not told, "the window set it"
+    for name in ("Results", "Welcome"):
+        qtbot.mouseClick(button(bar, name), Qt.MouseButton.LeftButton)
+    assert told == ["results", "welcome"] and not button(bar, "Experiment").isChecked()
 
 
 # the offscreen platform says so whenever a popup is shown
@@ -78,17 +75,16 @@ def test_the_theme_is_asked_for(qtbot: QtBot, bar: TopBar) -> None:
 def test_help_is_a_menu_whose_first_entry_is_the_guide(qtbot: QtBot, bar: TopBar) -> None:
     with qtbot.waitSignal(bar.help_menu.aboutToShow):
         qtbot.mouseClick(button(bar, "Help"), Qt.MouseButton.LeftButton)
-    with qtbot.waitSignal(bar.help_chosen) as told:
-        bar.help_menu.actions()[0].trigger()
+    bar.help_menu.actions()[0].trigger()
     bar.help_menu.close()
-    assert told.args == ["guide"]
+    assert told == ["guide"]
 
 
-def test_it_follows_the_theme(bar: TopBar) -> None:
+def test_its_button_changes_the_theme_which_it_follows(qtbot: QtBot, bar: TopBar) -> None:
     toggle = button(bar, "Theme")
     dark = picture(toggle)
-    theme().set_mode("light")
-    assert picture(toggle) != dark
+    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    assert not theme().palette.is_dark and picture(toggle) != dark
     theme().set_mode("dark")
     assert picture(toggle) == dark
 

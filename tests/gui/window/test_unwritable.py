@@ -72,7 +72,7 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert window.notice.text().startswith(NOTHING)
         assert window.experiments.runs.name(run.id) == "whole"
         for refuse in (
-            lambda: window.setup.run_requested.emit(Request("", sides, is_comparison=False)),
+            lambda: window._submit(Request("", sides, is_comparison=False)),
             lambda: window.others.limits.submit(Request("", sides, is_comparison=False)),
             lambda: window.runs.edits.delete((run.id,)),
         ):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QSize
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
@@ -126,7 +126,8 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     window = start()
     panel = window.others.show_panel
     window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
-    window.top_bar.welcome_requested.emit()
+    buttons = {one.accessibleName(): one for one in window.top_bar.findChildren(QPushButton)}
+    buttons["Welcome"].click()
     assert (window.page, panel.page) == ("show", "welcome")
-    window.top_bar.place_chosen.emit("show")
+    buttons["Show"].click()
     assert panel.page == "refused"

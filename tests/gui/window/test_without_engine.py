@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.installation.dialog import EngineDialog
-from gui.installation.progress_view import SetupChip
+from gui.installation.progress import SetupChip
 from gui.installation.setup import Means
 from gui.session.experiments import WAITS_FOR_ENGINE
 from gui.window.main_window import MainWindow
@@ -86,13 +87,13 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
     window = open_window(workspace="compare")
 
     def ask_in_help() -> None:
-        window.top_bar.help_chosen.emit("engine")
+        window.engine.show_dialog()
         window.findChildren(EngineDialog)[-1].set_up_button.click()
 
     asked = (
         ask_in_help,
         window.others.shows.begin,
-        window.others.find_limit,
+        partial(window.setup.order, "limit"),
         window.others.limit_panel.find_wanted.emit,
         window.setup.foot.engine_button.click,
     )

@@ -18,7 +18,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.export.archive import container
-from engine.export.archive.layout import MANIFEST
+from engine.export.archive.container import MANIFEST
 from engine.export.archive.reader import import_archive, read_archive
 from engine.store.saved.whole_runs import fingerprint
 from engine.store.store import Store

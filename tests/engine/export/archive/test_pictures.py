@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.export.archive.layout import MANIFEST
+from engine.export.archive.container import MANIFEST
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import Pictures
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of

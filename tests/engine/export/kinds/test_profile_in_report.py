@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
-from engine.export.report.html import page
+from engine.export.report.pages import page
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.store import Store

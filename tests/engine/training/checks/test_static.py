@@ -9,6 +9,7 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.advice import Finding, FindingKind
+from engine.training.checks.places import CodePlace
 from engine.training.checks.static import half_place, static_findings, waits_in_text
 
 CLEAN = """
@@ -122,7 +123,7 @@ def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> 
 
 def test_the_cast_to_16_bits_is_found_in_a_module_beside_the_file() -> None:
     code = code_of("from layers import Net\n", **{"layers.py": "import torch\nnet = Net().half()\n"})
-    assert half_place(code) == ("layers.py", 2)
+    assert half_place(code) == CodePlace("layers.py", 2)
     assert half_place(code_of(CLEAN)) is None
 
 

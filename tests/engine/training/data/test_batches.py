@@ -7,7 +7,16 @@ import itertools
 import pytest
 import torch
 
-from engine.training.data.batches import DataSplit, Resident, Turns, drawn_samples, epoch_order, seed_of
+from engine.experiment.experiment import Experiment
+from engine.training.data.batches import (
+    DataSplit,
+    Resident,
+    Turns,
+    drawn_samples,
+    epoch_order,
+    seed_of,
+    turns_of,
+)
 from engine.training.data.pictures import Colours, PreparePictures
 
 CPU = torch.device("cpu")
@@ -19,11 +28,11 @@ def numbered(samples: int) -> DataSplit:
 
 
 def resident(seed: int = 0) -> Resident:
-    return Resident(numbered(10), numbered(5), batch_size=4, seed=seed, device=CPU)
+    return Resident(numbered(10), numbered(5), Experiment(batch_size=4, seed=seed), CPU)
 
 
 def turns(drawn: DataSplit, *, batch_size: int, samples: int) -> Turns:
-    return Turns((drawn.inputs, drawn.targets), batch_size=batch_size, samples=samples)
+    return Turns(turns_of((drawn.inputs, drawn.targets), batch_size), samples)
 
 
 def drawn(source: Resident, epoch: int, skip: int = 0) -> list[list[int]]:
@@ -62,7 +71,7 @@ def test_augmentation_is_told_its_epoch_and_batch_even_after_a_skip() -> None:
         told.append((epoch, number))
         return inputs
 
-    source = Resident(numbered(10), numbered(5), batch_size=4, seed=0, device=CPU, augment=note)
+    source = Resident(numbered(10), numbered(5), Experiment(batch_size=4), CPU, augment=note)
     list(source.epoch(7, skip=1))
     list(source.validation(None))
     assert told == [(7, 1), (7, 2)]

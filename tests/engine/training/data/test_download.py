@@ -24,8 +24,15 @@ from torchvision.datasets import CIFAR10, MNIST
 
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, ProblemError
-from engine.training.data.datasets import dataset_entries, download
-from engine.training.data.picture_sets import SETS, is_downloaded, unfinished_folder, whole, write_problem
+from engine.training.data.datasets import dataset_entries
+from engine.training.data.picture_sets import (
+    SETS,
+    download,
+    is_downloaded,
+    unfinished_folder,
+    whole,
+    write_problem,
+)
 
 
 def never() -> bool:

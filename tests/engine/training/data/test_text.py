@@ -24,8 +24,8 @@ TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))
 
 
 def corpus(**settings: Any) -> Corpus:
-    usual: dict[str, Any] = {"sequence_length": 10, "samples": 10, "batch_size": 4, "seed": 5, "device": CPU}
-    return Corpus(TRAIN, HELD_OUT, **{**usual, **settings})
+    usual: dict[str, Any] = {"sequence_length": 10, "samples": 10, "batch_size": 4, "seed": 5}
+    return Corpus(TRAIN, HELD_OUT, Experiment(**{**usual, **settings}), CPU)
 
 
 def starts(batches: Iterable[Batch]) -> list[int]:

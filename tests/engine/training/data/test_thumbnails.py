@@ -69,7 +69,7 @@ def test_colours_become_grey_and_large_pictures_small() -> None:
     coloured = torch.zeros(3, 3, 96, 96, dtype=torch.uint8)
     coloured[0, 0], coloured[1, 1], coloured[2, 2] = 255, 255, 255
     split = DataSplit(coloured, torch.zeros(3, dtype=torch.long))
-    source = Resident(split, None, batch_size=1, seed=0, device=CPU)
+    source = Resident(split, None, Experiment(batch_size=1), CPU)
     assert "cifar10" in SETS
     (event,) = picture_events(Experiment(dataset="cifar10"), source)
     assert isinstance(event, Pictures) and (event.side, event.count) == (48, 3)
@@ -116,7 +116,7 @@ def test_drawn_data_show_none(dataset: str, settings: dict[str, Any]) -> None:
 
 
 def test_text_shows_none() -> None:
-    text = Corpus(bytes(101), bytes(31), sequence_length=10, samples=10, batch_size=4, seed=0, device=CPU)
+    text = Corpus(bytes(101), bytes(31), Experiment(sequence_length=10, samples=10, batch_size=4), CPU)
     assert list(picture_events(Experiment(dataset="python-source"), text)) == []
 
 

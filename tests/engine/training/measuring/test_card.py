@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pynvml
 import pytest
@@ -14,15 +15,17 @@ import torch
 
 from engine.protocol.summary import Slowdown
 from engine.training.measuring import card as nvml
+from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import (
-    CardFigures,
-    NoGauge,
+    CardGauge,
     NvmlReader,
     Reading,
     ThreadedGauge,
     card_gauge,
     others_bytes,
 )
+from engine.training.measuring.energy import EnergyMeter
+from engine.training.measuring.memory import MemoryMeter
 
 
 class Script:
@@ -76,7 +79,7 @@ def test_it_gives_what_it_heard_last(gauge: ThreadedGauge, script: Script) -> No
 
 def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> None:
     script.tell(power_watts=500.0, temperature_celsius=90.0)
-    assert gauge.figures() == CardFigures()
+    assert gauge.figures() == {}
     gauge.count(True)
     script.tell(power_watts=100.0, gpu_utilization_percent=50.0, temperature_celsius=60.0)
     script.tell(
@@ -88,13 +91,13 @@ def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> 
     script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0)
     gauge.count(False)
     script.tell(Slowdown.HEAT, power_watts=900.0, temperature_celsius=95.0)
-    assert gauge.figures() == CardFigures(
-        gpu_utilization_percent=75.0,
-        tensor_activity_percent=40.0,
-        power_watts=200.0,
-        temperature_celsius=60.0,
-        other_programs_mib=12.0,
-    )
+    assert gauge.figures() == {
+        "gpu_utilization_percent": 75.0,
+        "tensor_activity_percent": 40.0,
+        "power_watts": 200.0,
+        "temperature_celsius": 60.0,
+        "other_programs_mib": 12.0,
+    }
 
 
 def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script) -> None:
@@ -103,7 +106,8 @@ def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script)
     script.tell(Slowdown.HEAT | Slowdown.POWER_LIMIT, clock_mhz=2_000.0)
     assert gauge.sample() == {"clock_mhz": 2_000.0, "slowdown": 5.0}
     # a busy card works at its own power limit
-    assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "the power supply"))
+    assert gauge.figures() == {"clock_mhz": 1_500.0}
+    assert gauge.slowed_by == ("heat", "the power supply")
 
 
 def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -> None:
@@ -115,14 +119,14 @@ def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -
     gauge.close()
     gauge.close()
     assert script.closed == 1 and not any(thread.name == "card" for thread in threading.enumerate())
-    assert gauge.figures().power_watts == 100.0
+    assert gauge.figures() == {"power_watts": 100.0}
 
 
 def test_a_cpu_has_no_card() -> None:
     gauge = card_gauge(torch.device("cpu"))
-    assert isinstance(gauge, NoGauge)
+    assert type(gauge) is CardGauge
     gauge.count(True)
-    assert gauge.sample() == {} and gauge.figures() == CardFigures()
+    assert gauge.sample() == {} and gauge.figures() == {}
     gauge.close()
 
 
@@ -169,3 +173,11 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(lis
     values = NvmlReader(torch.device("cuda:0")).read().values
     # what was not to be had of this driver is left out, and nothing stands for it
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
+
+
+@pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs took 50 % of the processor")])
+def test_only_a_large_share_of_other_programs_is_worth_a_note(share: float, note: str | None) -> None:
+    instruments = Instruments(torch.device("cpu"), MemoryMeter(), CardGauge(), EnergyMeter(None))
+    instruments._others = SimpleNamespace(share=lambda: share)  # type: ignore[assignment]
+    assert (instruments.disturbance() or "").startswith(note or "")
+    assert (instruments.disturbance() is None) == (note is None)

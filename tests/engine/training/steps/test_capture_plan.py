@@ -63,5 +63,5 @@ def test_shapes_that_keep_changing_are_given_up() -> None:
 
 def test_after_giving_up_nothing_is_captured() -> None:
     plan = CapturePlan()
-    plan.give_up()
+    plan.is_given_up = True
     assert actions(plan, *[group(16)] * 5) == [Action.GO_WITHOUT] * 5

@@ -16,7 +16,7 @@ from torch.nn.functional import mse_loss
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import drawn_samples, turns_of
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ class Normed(nn.Module):
         return outputs
 
 
-def step_of(recipe: str, *, dropout: float = 0.5, **settings: Any) -> TrainingStep:
+def step_of(recipe: str, *, dropout: float = 0.5, **settings: Any) -> PlainStep:
     torch.manual_seed(0)
     model = Normed()
     model.dropout.p = dropout
@@ -68,7 +68,7 @@ def batch(size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(size, 6, generator=generator), torch.randn(size, 1, generator=generator)
 
 
-def losses(step: TrainingStep, *groups: list[tuple[torch.Tensor, torch.Tensor]]) -> list[float]:
+def losses(step: PlainStep, *groups: list[tuple[torch.Tensor, torch.Tensor]]) -> list[float]:
     torch.manual_seed(5)
     return [step(group)[0].item() for group in groups]
 
@@ -77,10 +77,12 @@ def losses(step: TrainingStep, *groups: list[tuple[torch.Tensor, torch.Tensor]])
 def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
     groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(5, 4)], [batch(8, 5)], [batch(8, 6)] * 2]
     plain, compiled = step_of("plain", dropout=0.0), step_of("compile", dropout=0.0)
-    assert compiled.next_phase() is PhaseName.COMPILING and compiled.recipe == "compile"
+    assert compiled.next_phase() is PhaseName.COMPILING and compiled.record.recipe == "compile"
     found = losses(compiled, *groups)
     assert found == pytest.approx(losses(plain, *groups), rel=1e-4)
-    assert compiled.next_phase() is None and compiled.left_out == {} and compiled.capture_seconds is None
+    assert (
+        compiled.next_phase() is None and compiled.record.left_out == {} and compiled.capture_seconds is None
+    )
     assert compiled.compile_seconds is not None and compiled.compile_seconds > 0
     for one, other in zip(plain.model.state_dict().items(), compiled.model.state_dict().items(), strict=True):
         assert one[0] == other[0]
@@ -93,7 +95,7 @@ def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     step = step_of("compile")
     torch._dynamo.utils.counters.clear()
     losses(step, *([turn] for turn in turns_of(drawn, 8)))
-    assert step.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert step.record.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> None:
@@ -101,9 +103,11 @@ def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> N
     compiled = step_of("compile", gradient_accumulation=2)
     with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
         found = losses(compiled, *groups)
-    assert compiled.recipe == "plain" and compiled.compile_seconds is None
-    assert "compiler" in compiled.left_out["compile"]
-    assert compiled.take_notes() == [f"The recipe goes without compile: {compiled.left_out['compile']}."]
+    assert compiled.record.recipe == "plain" and compiled.compile_seconds is None
+    assert "compiler" in compiled.record.left_out["compile"]
+    assert compiled.record.take_notes() == [
+        f"The recipe goes without compile: {compiled.record.left_out['compile']}."
+    ]
     plain = step_of("plain", gradient_accumulation=2)
     assert found == losses(plain, *groups)
     for one, other in zip(
@@ -125,7 +129,7 @@ def test_a_first_backward_pass_that_fails_leaves_no_trace() -> None:
 
     next(compiled.model.parameters()).register_hook(fail_once)
     found = losses(compiled, *groups)
-    assert compiled.left_out == {"compile": "it failed here (no kernel for this backward)"}
+    assert compiled.record.left_out == {"compile": "it failed here (no kernel for this backward)"}
     assert found == losses(step_of("plain"), *groups)
 
 
@@ -138,4 +142,4 @@ def test_running_out_of_memory_is_no_reason_to_go_without() -> None:
     next(compiled.model.parameters()).register_hook(run_out)
     with pytest.raises(torch.OutOfMemoryError):
         compiled([batch(8, 1)])
-    assert compiled.left_out == {}
+    assert compiled.record.left_out == {}

@@ -14,8 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.experiment.experiment import Experiment, Precision, layered
-from engine.training.steps.optimizer import optimizer_for
-from engine.training.steps.plain import PlainStep, RecipeRecord, TrainingStep
+from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 from engine.training.steps.recipe import build_step
 
 CARD = torch.device("cuda:0")
@@ -84,7 +83,7 @@ def experiment_of(**settings: Any) -> Experiment:
     return Experiment.model_validate(layered({"batch_size": 4, "device": "cuda:0"}, settings))
 
 
-def reads_in(step: TrainingStep, batches: int) -> int:
+def reads_in(step: PlainStep, batches: int) -> int:
     """Host reads in a step after the first, with a new learning rate."""
     group = [
         (torch.empty(4, 3, 8, 8, device=CARD), torch.empty(4, dtype=torch.long, device=CARD))
@@ -95,7 +94,7 @@ def reads_in(step: TrainingStep, batches: int) -> int:
         reads.number = 0
         step.set_learning_rate(0.02)
         step(group)
-        step.take_notes()
+        step.record.take_notes()
         step.next_phase()
     return reads.number
 
@@ -111,7 +110,7 @@ def test_the_host_reads_only_where_a_scaler_asks_an_unfused_optimizer(monkeypatc
             step={"recipe": recipe, "clip_norm": clip_norm, "gradient_accumulation": batches},
         )
         step = build_step(model_of(monkeypatch), cross_entropy, experiment, CARD, is_convolutional=True)
-        assert not step.left_out and step.scaler.is_enabled() == (precision == "fp16")
+        assert not step.record.left_out and step.scaler.is_enabled() == (precision == "fp16")
         expected = 1 if precision == "fp16" and "fused" not in recipe else 0
         assert reads_in(step, batches) == expected, (recipe, clip_norm, batches)
 

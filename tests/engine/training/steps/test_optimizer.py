@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import Experiment
-from engine.training.steps.optimizer import no_fused_form, optimizer_for
+from engine.training.steps.plain import no_fused_form, optimizer_for
 
 
 def made(fused: bool | None = None, **settings: Any) -> torch.optim.Optimizer:

@@ -10,14 +10,16 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import Experiment
+from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model
-from engine.training.steps.plain import RecipeRecord, TrainingStep
-from engine.training.steps.recipe import build_step, cudnn_search, no_cudnn_search
+from engine.training.runs.prepare import RunPlan, conditions
+from engine.training.steps.plain import PlainStep, RecipeRecord
+from engine.training.steps.recipe import build_step, cudnn_search
 
 CPU = torch.device("cpu")
 
 
-def step_of(recipe: str, *, is_convolutional: bool = True, **settings: Any) -> TrainingStep:
+def step_of(recipe: str, *, is_convolutional: bool = True, **settings: Any) -> PlainStep:
     model = build_model("small-cnn", image_size=8, channels=1, num_classes=4, seed=0)
     experiment = Experiment.model_validate({"step": {"recipe": recipe}, **settings})
     return build_step(model, cross_entropy, experiment, CPU, is_convolutional=is_convolutional)
@@ -25,7 +27,7 @@ def step_of(recipe: str, *, is_convolutional: bool = True, **settings: Any) -> T
 
 def test_the_plain_recipe_leaves_nothing_out() -> None:
     step = step_of("plain")
-    assert step.recipe == "plain" and step.left_out == {} and step.take_notes() == []
+    assert step.record.recipe == "plain" and step.record.left_out == {} and step.record.take_notes() == []
     assert step.memory_format is torch.contiguous_format and step.next_phase() is None
     assert step.optimizer.defaults["fused"] is None
     assert (step.compile_seconds, step.capture_seconds) == (None, None)
@@ -33,17 +35,20 @@ def test_the_plain_recipe_leaves_nothing_out() -> None:
 
 def test_on_a_cpu_the_fast_recipe_goes_without_capture_and_says_so_once() -> None:
     step = step_of("channels_last+fused+capture")
-    assert step.recipe == "channels_last+fused"
-    assert step.left_out == {"capture": "only CUDA devices capture"}
-    assert step.take_notes() == ["The recipe goes without capture: only CUDA devices capture."]
-    assert step.take_notes() == []
+    assert step.record.recipe == "channels_last+fused"
+    assert step.record.left_out == {"capture": "only CUDA devices capture"}
+    assert step.record.take_notes() == ["The recipe goes without capture: only CUDA devices capture."]
+    assert step.record.take_notes() == []
 
 
 def test_on_a_cpu_the_fast_recipe_compiles_what_gains_from_it() -> None:
     convolutions, others = step_of("fast"), step_of("fast", is_convolutional=False)
-    assert convolutions.recipe == "channels_last+fused" and "compile" in convolutions.left_out
-    assert others.recipe == "fused+compile" and others.left_out.keys() == {"channels_last", "capture"}
-    assert step_of("compile").recipe == "compile"
+    assert convolutions.record.recipe == "channels_last+fused" and "compile" in convolutions.record.left_out
+    assert others.record.recipe == "fused+compile" and others.record.left_out.keys() == {
+        "channels_last",
+        "capture",
+    }
+    assert step_of("compile").record.recipe == "compile"
 
 
 def test_channels_last_is_for_models_with_convolutions() -> None:
@@ -52,16 +57,18 @@ def test_channels_last_is_for_models_with_convolutions() -> None:
     kernels = [parameter for parameter in step.model.parameters() if parameter.ndim == 4]
     assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)
     without = step_of("channels_last", is_convolutional=False)
-    assert without.left_out == {"channels_last": "the model has no convolutions"}
-    assert without.recipe == "plain" and without.memory_format is torch.contiguous_format
+    assert without.record.left_out == {"channels_last": "the model has no convolutions"}
+    assert without.record.recipe == "plain" and without.memory_format is torch.contiguous_format
 
 
 def test_the_experiment_can_force_either_form_of_the_optimizer() -> None:
     forced = step_of("plain", optimizer={"fused": True})
-    assert forced.optimizer.defaults["fused"] and forced.recipe == "plain" and not forced.left_out
+    assert (
+        forced.optimizer.defaults["fused"] and forced.record.recipe == "plain" and not forced.record.left_out
+    )
     refused = step_of("fused", optimizer={"fused": False})
     assert refused.optimizer.defaults["fused"] is None
-    assert refused.left_out == {"fused": "fused optimizer is off"}
+    assert refused.record.left_out == {"fused": "fused optimizer is off"}
     assert step_of("fused").optimizer.defaults["fused"]
 
 
@@ -77,9 +84,10 @@ def test_a_fast_step_on_a_cpu_trains_as_the_plain_one_does() -> None:
 @pytest.mark.parametrize(("recipe", "searches"), [("plain", False), ("fused", True), ("fast", True)])
 def test_cudnn_searches_under_every_recipe_but_plain(recipe: str, searches: bool) -> None:
     before = torch.backends.cudnn.benchmark
-    with cudnn_search(Experiment.model_validate({"step": {"recipe": recipe}})):
+    plan = RunPlan(Experiment.model_validate({"device": "cpu", "step": {"recipe": recipe}}), read_catalog())
+    with conditions(plan):
         assert torch.backends.cudnn.benchmark is searches
-        with no_cudnn_search():
+        with cudnn_search(False):
             assert not torch.backends.cudnn.benchmark
         assert torch.backends.cudnn.benchmark is searches
     assert torch.backends.cudnn.benchmark is before

@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import (
 )
 
 from engine.experiment.experiment import Optimizer, Schedule, all_settings
-from engine.training.steps.optimizer import learning_rate_at
+from engine.training.steps.plain import learning_rate_at
 
 PEAK, EPOCH = 0.3, 10
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.experiment import Experiment, layered
 from engine.training.models.build import build_model
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
@@ -36,12 +36,12 @@ def pictures(number: int, size: int = 4) -> list[tuple[torch.Tensor, torch.Tenso
     ]
 
 
-def step_of(model: nn.Module, *tables: Any, loss: Any = cross_entropy) -> TrainingStep:
+def step_of(model: nn.Module, *tables: Any, loss: Any = cross_entropy) -> PlainStep:
     experiment = Experiment.model_validate(layered(*tables))
     return build_step(model, loss, experiment, CPU, is_convolutional=True)
 
 
-def figure(step: TrainingStep, row: torch.Tensor, name: str) -> float:
+def figure(step: PlainStep, row: torch.Tensor, name: str) -> float:
     return row[step.columns.index(name)].item()
 
 
@@ -122,7 +122,7 @@ def test_bf16_takes_a_scaler_when_asked(hello: Any) -> None:
     assert hello(precision="bf16", scaler={"mode": "on"}).summary.final_grad_scale == 65_536
 
 
-def values_of(step: TrainingStep) -> list[torch.Tensor]:
+def values_of(step: PlainStep) -> list[torch.Tensor]:
     """Parameters and the optimizer's state."""
     state = [value for entry in step.optimizer.state.values() for value in entry.values()]
     return [tensor.detach().clone() for tensor in (*step.model.parameters(), *state)]

@@ -30,7 +30,7 @@ from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.telemetry import clock_for
 from engine.training.models.build import build_model
 from engine.training.runs.trial import try_batch
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 from engine.worker.launcher import iterate
 
@@ -167,7 +167,7 @@ class _Suspects:
         whole = time.perf_counter() - began
         return (
             f"a step takes the host {host / count * 1e6:,.0f} us and the card {whole / count * 1e6:,.0f} us; "
-            f"in force: {step.recipe}, left out: {dict(step.left_out)}"
+            f"in force: {step.record.recipe}, left out: {dict(step.record.left_out)}"
         )
 
     def cost_of_the_gauge(self) -> str:
@@ -202,14 +202,15 @@ class _Suspects:
         told = []
         for _ in range(self.work.small(3, 1)):
             step = self._steady(model=_Peeking())
-            left_out = dict(step.left_out)
+            left_out = dict(step.record.left_out)
             del step
             told.append(f"{left_out}, held after it: {self._held_bytes():,} bytes")
         works = self._steady()
         if not self.work.is_rehearsal:
             pinned = torch.empty(4 * BYTES_PER_MIB, dtype=torch.uint8, pin_memory=True)
             told.append(f"pinned memory is still to be had: {pinned.is_pinned()}")
-        return f"{'; '.join(told)}; then in force: {works.recipe}, left out: {dict(works.left_out)}"
+        record = works.record
+        return f"{'; '.join(told)}; then in force: {record.recipe}, left out: {dict(record.left_out)}"
 
     def ooms_in_a_capture(self) -> str:
         """Batches around what fits, some of which break in the capture itself."""
@@ -251,7 +252,7 @@ class _Suspects:
         assert isinstance(last, Tried)
         return last
 
-    def _steady(self, model: torch.nn.Module | None = None) -> TrainingStep:
+    def _steady(self, model: torch.nn.Module | None = None) -> PlainStep:
         """A small captured step after its warm-up and its capture."""
         recipe = "fused+capture" if model is not None else "channels_last+fused+capture"
         tables = {"precision": self.work.half, "measure": {"warmup_steps": 3}, "step": {"recipe": recipe}}
@@ -259,7 +260,7 @@ class _Suspects:
         if model is None:
             name = self.work.small("resnet18", "small-cnn")
             model = build_model(name, image_size=32, channels=3, num_classes=100, seed=0)
-        with cudnn_search(experiment):
+        with cudnn_search(bool(experiment.step.parts)):
             step = build_step(model, cross_entropy, experiment, self._device, is_convolutional=True)
             for _ in range(self.work.small(20, 2)):
                 step(self._batch())

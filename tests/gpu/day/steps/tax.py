@@ -47,7 +47,7 @@ def _waits(work: Work, recipe: str) -> tuple[int, str]:
     batches = [
         (torch.randn(32, 3, 16, 16, device=device), torch.randint(10, (32,), device=device)) for _ in range(5)
     ]
-    return waits_in(step, batches), step.recipe
+    return waits_in(step, batches), step.record.recipe
 
 
 def window(work: Work) -> None:

@@ -170,7 +170,9 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     window.runs.set_checked([first])
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_page("results")
-    window.others.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
+    window.others.compare.headline.missing_wanted.emit(
+        (experiment_from({**tiny.model_dump(), "precision": "bf16"}),)
+    )
     assert "1 run queued: BF16 AMP, plain." in window.notice.text()
     training.wait_for_end(window, 2)
     second = window.experiments.runs.records()[0].id

@@ -18,14 +18,14 @@ def test_what_the_window_looked_like_survives_a_restart(
     qtbot: QtBot, window: MainWindow, open_window: Open
 ) -> None:
     theme().set_mode("light")
-    window._body.setSizes([400, 900])
-    side = window._body.sizes()[0]
+    window.body.setSizes([400, 900])
+    side = window.body.sizes()[0]
     window.show_page("results")
     again = open_window()
     assert theme().mode == "light"
     assert again.page == "results"
     again.show_page("experiment")
-    qtbot.waitUntil(lambda: again._body.sizes()[0] == side != 320)
+    qtbot.waitUntil(lambda: again.body.sizes()[0] == side != 320)
     theme().set_mode("dark")
 
 

@@ -18,8 +18,7 @@ from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
 from engine.training.steps.captured import Capture, CapturedStep
-from engine.training.steps.optimizer import optimizer_for
-from engine.training.steps.plain import PlainStep, RecipeRecord
+from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
 CPU = torch.device("cpu")
 NOT_PERMITTED = "operation not permitted when stream is capturing"
@@ -55,13 +54,13 @@ class Moody(nn.Module):
         return other
 
 
-def plain_step(model: nn.Module, **settings: Any) -> PlainStep:
+def step_of(kind: type[PlainStep], model: nn.Module, **settings: Any) -> Any:
     table = {"optimizer": {"learning_rate": 0.01, "weight_decay": 0.1}}
     scaler = {"scaler": {"init_scale": 1024.0, "growth_interval": 3}}
     experiment = Experiment.model_validate(layered(table, scaler, settings))
     optimizer = optimizer_for(model, experiment, fused=True, capturable=True)
     record = RecipeRecord(("fused", "capture"))
-    return PlainStep(
+    return kind(
         model.train(), cross_entropy, experiment, CPU, optimizer=optimizer, record=record, cache_casts=False
     )
 
@@ -110,8 +109,8 @@ def values(step: Any) -> dict[str, torch.Tensor]:
 def pair_of(cuda: Any) -> Callable[..., Pair]:
     def make(mood: str = "", **settings: Any) -> Pair:
         model = Moody(cuda, mood)
-        reference = plain_step(copy.deepcopy(model), **settings)
-        captured = CapturedStep(plain_step(model, **settings))
+        reference = step_of(PlainStep, copy.deepcopy(model), **settings)
+        captured = step_of(CapturedStep, model, **settings)
 
         def before_update(*_: Any) -> None:
             if mood == "breaks late" and cuda.is_capturing:
@@ -150,7 +149,7 @@ def test_replays_train_bit_for_bit_as_the_step_itself(cuda, pair_of, precision, 
 
 
 def test_capturing_changes_no_value_and_needs_no_batch_of_its_own(cuda: Any) -> None:
-    step = plain_step(Moody(cuda, ""), precision="fp16", step={"clip_norm": 0.1})
+    step = step_of(PlainStep, Moody(cuda, ""), precision="fp16", step={"clip_norm": 0.1})
     for group in groups_of(4, 4, 4):
         step(group)
     step.optimizer.zero_grad()
@@ -176,7 +175,7 @@ def test_a_larger_group_gives_the_memory_of_the_first_graph_back_and_is_captured
     assert pair.captured._capture is None
     pair.train(groups_of(*[6] * 5, 4, 6))
     assert cuda.captures == 2 and [graph.replays for graph in cuda.graphs] == [2, 4]
-    assert pair.captured.recipe == "fused+capture" and not pair.captured.left_out
+    assert pair.captured.record.recipe == "fused+capture" and not pair.captured.record.left_out
     first = pair.captured._capture
     assert first is not None and first._graph is cuda.graphs[1]
 
@@ -185,7 +184,7 @@ def test_batches_that_keep_changing_their_shape_are_trained_without_a_graph(cuda
     pair = pair_of(precision="bf16")
     pair.train(groups_of(8, *itertools.islice(itertools.cycle([2, 3, 4, 5]), 14), 8))
     assert cuda.captures == 0
-    assert pair.captured.left_out == {"capture": "the batches change their shape"}
+    assert pair.captured.record.left_out == {"capture": "the batches change their shape"}
     assert pair.captured.next_phase() is None
 
 
@@ -225,10 +224,10 @@ def test_a_broken_capture_leaves_no_trace_but_its_reason(cuda, pair_of, mood, re
     cuda.ends_allocation = ends_allocation
     pair = pair_of(mood, precision="fp16", step={"clip_norm": 0.1})
     pair.train(groups_of(*[4] * 5, *[6] * 5))
-    assert pair.captured.left_out == {"capture": reason} and pair.captured.recipe == "fused"
+    assert pair.captured.record.left_out == {"capture": reason} and pair.captured.record.recipe == "fused"
     assert [graph.operations for graph in cuda.graphs] == [[]], "the broken graph keeps no memory"
     assert cuda.restored == ["state"] and len(cuda.released) == ends_allocation
-    assert pair.captured.take_notes() == [f"The recipe goes without capture: {reason}."]
+    assert pair.captured.record.take_notes() == [f"The recipe goes without capture: {reason}."]
 
 
 def test_phases_are_told_before_the_group_that_they_are_of(pair_of: Callable[..., Pair]) -> None:

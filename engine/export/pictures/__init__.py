@@ -1,1 +1,0 @@
-"""Charts and races as pictures."""

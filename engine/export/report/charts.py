@@ -1,0 +1,193 @@
+"""The charts of a comparison: bars of throughput and memory, curves of loss and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.compare.figures import PEAK_MEMORY, SPEED, FigureRow
+from engine.compare.sides import Side
+from engine.curves import Columns
+from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.chart_parts import LegendEntry
+from engine.drawing.curve_chart import (
+    Curve,
+    Frame,
+    Points,
+    bounds,
+    curve_chart,
+    furthest,
+    label_room,
+    smoothed,
+)
+from engine.drawing.looks import By, ChartName, SideLook, side_looks
+from engine.drawing.shapes import Drawing
+from engine.export.content import Content
+from engine.export.document import Document, Picture, Section
+from engine.export.report.report import report_of
+from engine.export.writers.picture import facts_of, sheet, write_drawing
+from engine.store.record import RunRecord
+from resources.looks import LIGHT, Palette
+
+
+def loss_curves(content: Content) -> tuple[Curve, ...]:
+    """The training loss of every run that has samples."""
+    curves = []
+    for side in content.comparison.sides:
+        for repeat, run in enumerate(side.runs):
+            recorded = content.curves[run.id]
+            if len(recorded):
+                rows = {name: recorded.column(name) for name in ("step", "seconds", "loss")}
+                line = smoothed(_points(recorded.bins(), run))
+                curves.append(Curve(run, side, repeat, line, *bounds(_points(rows, run))))
+    return tuple(curves)
+
+
+def accuracy_curves(content: Content) -> tuple[Curve, ...]:
+    """The validation accuracy in per cent of every validated run, one point per epoch."""
+    curves = []
+    for side in content.comparison.sides:
+        for repeat, run in enumerate(side.runs):
+            rows = [
+                (epoch.step, epoch.seconds, 100.0 * epoch.validation_accuracy)
+                for epoch in content.epochs(run.id)
+                if epoch.validation_accuracy is not None
+            ]
+            if rows:
+                columns = np.array(rows, dtype=np.float64).T
+                points = _points(dict(zip(("step", "seconds", "loss"), columns, strict=True)), run)
+                curves.append(Curve(run, side, repeat, points, points, points))
+    return tuple(curves)
+
+
+def _points(columns: Columns, run: RunRecord) -> Points:
+    steps = columns["step"]
+    return Points(steps, columns["seconds"], steps * run.experiment.step_samples, columns["loss"])
+
+
+_HEIGHT = 260.0
+BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "step"))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its title; `draw` takes a width in pixels. Bars have neither `against` nor legend."""
+
+    name: ChartName
+    title: str
+    unit: str
+    draw: Callable[[float], Drawing]
+    against: str = ""
+    legend: tuple[tuple[Side, LegendEntry], ...] = ()
+
+    @property
+    def picture(self) -> Picture:
+        """The chart in a document."""
+        beside = ", ".join(part for part in (self.unit, self.against) if part)
+        return Picture(self.name, self.draw, self.title, beside, tuple(entry for _, entry in self.legend))
+
+
+class Charts:
+    """The charts of a content, whose samples are read once, at construction."""
+
+    def __init__(self, content: Content) -> None:
+        self.sides, self._reports = content.comparison.sides, content.comparison.reports
+        self.looks: dict[str, SideLook] = side_looks(self.sides)
+        self.loss: tuple[Curve, ...] = loss_curves(content)
+        self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
+        self._rows = {row.figure.name: row for row in content.comparison.figures}
+        starts = (content.started(run.id) for run in content.runs)
+        self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
+
+    def sections(self, *rows: Sequence[tuple[ChartName, By]]) -> Iterator[Section]:
+        """The charts of each row side by side; no section where there is nothing to draw."""
+        for row in rows:
+            drawable = [chart for name, by in row if (chart := self.chart(name, by)) is not None]
+            if drawable:
+                yield Section("", pictures=tuple(chart.picture for chart in drawable))
+
+    def chart(self, name: ChartName, by: By = "step") -> Chart | None:
+        """The chart of that name; None if the runs have nothing to draw in it."""
+        if name in ("throughput", "memory"):
+            return self._bars(name, SPEED.name if name == "throughput" else PEAK_MEMORY.name)
+        title, unit = "Validation accuracy", "%"
+        if name == "loss":
+            title, unit = "Training loss", ", ".join(filter(None, (self.loss_unit, "smoothed")))
+        shown = {curve.side.id for curve in self._curves(name)}
+        if not shown:
+            return None
+        legend = tuple(
+            (side, LegendEntry(self.looks[side.id].sample, 24, side.title))
+            for side in self.sides
+            if side.id in shown
+        )
+        against = {"step": "by step", "seconds": "against time", "samples": "by samples"}[by]
+        return Chart(name, title, unit, lambda width: self.curve_drawing(name, by, width)[0], against, legend)
+
+    def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
+        """The loss or the accuracy, and its frame; both have the same x axis, for one crosshair."""
+        quantity = "Training loss" if name == "loss" else "Validation accuracy in per cent"
+        against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
+        titles = ", ".join(side.title for side in self.sides)
+        description = f"{quantity} against {against}: {titles}."
+        size = (width, min(_HEIGHT, 0.62 * width + 30))
+        room = max(label_room(self.loss), label_room(self.accuracy))
+        x_end = furthest((*self.loss, *self.accuracy), by)
+        return curve_chart(self._curves(name), self.looks, by, size, room, x_end, description)
+
+    def _curves(self, name: ChartName) -> tuple[Curve, ...]:
+        return self.loss if name == "loss" else self.accuracy
+
+    def _bars(self, name: ChartName, figure_name: str) -> Chart | None:
+        row = self._rows[figure_name]
+        if all(cell.value is None for cell in row.cells):
+            return None
+        figure, bars = row.figure, []
+        missing = "no speed" if name == "throughput" else "not measured"
+        for report, cell in zip(self._reports, row.cells, strict=True):
+            side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
+            note = ", ".join(filter(None, (side.note, "not clean" if is_disturbed else "")))
+            text = missing if cell.value is None else figure.text(cell.value)
+            bars.append(Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval))
+        values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
+        description = f"{figure.title} in {figure.unit}: {values}."
+        unit = f"{figure.unit}{_certainty(row)}"
+        return Chart(name, figure.title, unit, lambda width: bar_chart(tuple(bars), width, description))
+
+
+def _certainty(row: FigureRow) -> str:
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if kinds == {"repeats"}:
+        return ", 95 % interval over repeats"
+    if kinds == {"within run"}:
+        return ", whiskers: within the run"
+    return ", whiskers: repeats or one run" if kinds else ""
+
+
+SHEET: tuple[ChartName, ...] = ("throughput", "loss")
+_WIDTH = 720.0
+
+
+def write_picture(
+    content: Content,
+    path: Path,
+    *,
+    charts: tuple[ChartName, ...] = SHEET,
+    by: By = "seconds",
+    palette: Palette = LIGHT,
+) -> None:
+    """Writes the charts as PNG or SVG, with settings and environment in the metadata."""
+    report = report_of(content)
+    write_drawing(picture(content, report, charts, by), path, palette, facts_of(report))
+
+
+def picture(
+    content: Content, report: Document, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
+) -> Drawing:
+    """These charts on a sheet; those that the runs have nothing for are left out."""
+    all_charts = Charts(content)
+    drawable = [chart.picture for name in charts if (chart := all_charts.chart(name, by)) is not None]
+    return sheet(report, drawable, _WIDTH)

@@ -1,0 +1,170 @@
+"""The report of a comparison as a web page, whose curves a crosshair reads, and as a PDF; both with the race.
+
+In the PDF the race's words and figures are text; only its pictures are bitmaps.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fpdf import FPDF
+from markupsafe import Markup
+
+from engine.drawing.bitmap import Painter
+from engine.drawing.blocks import Blocks
+from engine.drawing.curve_chart import furthest
+from engine.drawing.looks import BYS, By, ChartName
+from engine.drawing.pdf import draw
+from engine.drawing.shapes import Drawing
+from engine.export.content import Content
+from engine.export.document import Document, Section
+from engine.export.race import card_svg, race_source_if_any
+from engine.export.report.charts import BARS, Charts
+from engine.export.report.report import report_of
+from engine.export.writers import page as web_page
+from engine.export.writers import pdf as pdf_pages
+from engine.export.writers.page import SIZES, hidden, picture, variable
+from engine.race.card import Card, page_card
+from engine.race.parts import MEDIUM, NARROW, WIDE
+from resources.looks import LIGHT
+
+_RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
+_FINER, _QUALITY = 2.5, 85
+"""Of the bitmaps in the PDF: pixels per pixel of the drawing, and how JPEG packs them."""
+
+_CURVES: tuple[tuple[tuple[ChartName, By], ...], ...] = (
+    (("loss", "step"), ("loss", "seconds")),
+    (("accuracy", "step"), ("accuracy", "seconds")),
+)
+
+
+def write_html(content: Content, path: Path) -> None:
+    """Writes the page."""
+    path.write_text(page(content), encoding="utf-8")
+
+
+def page(content: Content) -> str:
+    """The page as text."""
+    charts, comparison = Charts(content), content.comparison
+    curves = _curves(charts)
+    interactive = [Section("", template="curves.html")] if curves else []
+    report = report_of(content, [*charts.sections(BARS), *interactive])
+    source, race = race_source_if_any(content, report), []
+    if source is not None:
+        scene = source.scene
+        for size, sizes in _RACE_SIZES.items():
+            race.append((size, Markup(card_svg(page_card(scene, sizes), variable, f"race-{size}"))))
+        section = Section(scene.title, (scene.sentence,), template="race.html")
+        report = replace(report, sections=(section, *report.sections))
+    marks = {side.title: Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9)) for side in comparison.sides}
+    return web_page.page(
+        report,
+        script="report.js" if curves else "",
+        data=_json(_read_out(charts)),
+        race=race,
+        curves=curves,
+        sides=comparison.sides,
+        baseline=comparison.baseline.id,
+        lead=report.answers[0].side.id if len(comparison.sides) > 1 else None,
+        marks={title: hidden(mark, "mark") + Markup(" ") for title, mark in marks.items()},
+    )
+
+
+def _curves(charts: Charts) -> list[dict[str, Any]]:
+    names: tuple[ChartName, ...] = ("loss", "accuracy")
+    drawable = [chart for name in names if (chart := charts.chart(name)) is not None]
+    return [
+        {
+            "name": chart.name,
+            "title": chart.title,
+            "unit": chart.unit,
+            "sides": chart.legend,
+            "sizes": [
+                (size, [(by, _plot(charts, chart.name, by, width)) for by in BYS])
+                for size, width in SIZES.items()
+            ],
+        }
+        for chart in drawable
+    ]
+
+
+def _plot(charts: Charts, name: ChartName, by: By, width: float) -> Markup:
+    drawing, frame = charts.curve_drawing(name, by, width)
+    place = {f"data-{edge}": f"{getattr(frame, edge):.1f}" for edge in ("left", "right", "top", "bottom")}
+    return picture(drawing, {"data-by": by, **place})
+
+
+def _read_out(charts: Charts) -> dict[str, Any]:
+    read: dict[str, dict[str, Any]] = {}
+    for name, curves, digits in (("loss", charts.loss, 3), ("accuracy", charts.accuracy, 1)):
+        read[name] = {}
+        for side in charts.sides:
+            curve = next((curve for curve in curves if curve.side.id == side.id), None)
+            if curve is None:
+                continue
+            values = [float(value) for value in curve.line.values]
+            read[name][side.id] = {
+                "step": [int(step) for step in curve.line.steps],
+                "seconds": [round(float(second), 3) for second in curve.line.seconds],
+                "value": [round(value, 4) if math.isfinite(value) else None for value in values],
+                "samples_a_step": curve.run.experiment.step_samples,
+                "digits": digits,
+            }
+    return {"ends": {by: furthest((*charts.loss, *charts.accuracy), by) for by in BYS}, "charts": read}
+
+
+def _json(value: Mapping[str, Any]) -> Markup:
+    # "</script>" would end the element that holds it
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def write_pdf(content: Content, path: Path) -> None:
+    """Writes the report in the order of the web page."""
+    report = report_of(content, Charts(content).sections(BARS, *_CURVES))
+    pdf_pages.write_pdf(report, path, partial(_race, content, report))
+
+
+def _race(content: Content, report: Document, pages: pdf_pages.Pages) -> None:
+    source = race_source_if_any(content, report)
+    if source is None:
+        return
+    scene = source.scene
+    card = page_card(scene, WIDE)
+    pages.room(80 + race_height(pages, card))
+    pages.heading(scene.title)
+    pages.paragraph(scene.sentence)
+    pages.gap(10)
+    draw_race(pages, card)
+    pages.gap(18)
+
+
+def race_height(pdf: FPDF, card: Card) -> float:
+    """The height of the card at the full width of the page, in points."""
+    return float(card.height * pdf.epw / card.sizes.width)
+
+
+def draw_race(pdf: FPDF, card: Card) -> None:
+    """Draws the card at the end of the race, over the page's full width, at the current position."""
+    left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
+    draw(pdf, card.drawing(card.scene.end), LIGHT, (left, top), scale)
+    for blocks in card.blocks(card.scene.end):
+        grid = blocks.grid
+        corner = (left + blocks.x * scale, top + blocks.y * scale)
+        pdf.image(_bitmap(blocks, card.ground), *corner, grid.width * scale, grid.height * scale)
+    pdf.set_xy(left, top + race_height(pdf, card))
+
+
+def _bitmap(blocks: Blocks, ground: str) -> io.BytesIO:
+    painter = Painter.blank(Drawing(blocks.grid.width, blocks.grid.height, ()), ground, LIGHT, _FINER)
+    painter.paint_blocks(replace(blocks, x=0.0, y=0.0))
+    packed = io.BytesIO()
+    painter.image.save(packed, "JPEG", quality=_QUALITY, subsampling=0)
+    packed.seek(0)
+    return packed

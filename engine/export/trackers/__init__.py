@@ -1,1 +1,0 @@
-"""Runs for other experiment trackers: TensorBoard and MLflow."""

@@ -1,0 +1,163 @@
+"""A document's words and tables as Markdown, as GitHub reads it, and its tables as LaTeX with booktabs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.experiment.value import printable
+from engine.export.document import Cell, Document, Section
+
+
+def write_markdown(document: Document, path: Path) -> None:
+    """Writes the sentences and tables, to paste into an issue or a README."""
+    path.write_text(markdown(document), encoding="utf-8")
+
+
+def markdown(document: Document) -> str:
+    """The sentences and tables, settings and machine."""
+    return "\n".join(_markdown(document)) + "\n"
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
+
+
+def in_markdown(text: str) -> str:
+    """Text that Markdown shows literally, on one line."""
+    return _SPECIAL.sub(r"\\\1", _on_a_line(text))
+
+
+def _on_a_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+def _markdown(document: Document) -> Iterator[str]:
+    yield f"## {in_markdown(document.title)}\n"
+    answers = (answer.text for answer in document.answers)
+    for text in (document.subject, *answers, document.omitted, document.nothing):
+        if text:
+            yield f"{in_markdown(text)}\n"
+    if document.warnings:
+        yield "With caution:\n"
+        yield from (f"- {in_markdown(text)}" for text in document.warnings)
+        yield ""
+    for section in document.sections:
+        if section.part == "appendix" or not (section.sentences or section.rows or section.pairs):
+            continue
+        yield f"### {in_markdown(section.title)}\n"
+        for text in section.sentences:
+            yield f"```\n{text}\n```\n" if section.is_code else f"{in_markdown(text)}\n"
+        yield from table_lines(section.headings, section.rows, section.right)
+        yield from table_lines(("Name", "Value"), section.pairs)
+        yield from (f"{in_markdown(text)}\n" for text in section.notes)
+    yield f"{in_markdown(document.made)}."
+
+
+def table_lines(
+    headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[str] = ()
+) -> Iterator[str]:
+    """A table in Markdown, the columns named in `right` to the right; nothing without rows."""
+
+    def row(cells: Sequence[Cell]) -> str:
+        return f"| {' | '.join(in_markdown(_with_relation(cell)) for cell in cells)} |"
+
+    if rows:
+        yield row(headings)
+        yield f"| {' | '.join('---:' if heading in right else '---' for heading in headings)} |"
+        yield from map(row, rows)
+        yield ""
+
+
+def _with_relation(cell: Cell) -> str:
+    if isinstance(cell, str) or not cell.beside:
+        return str(cell)
+    return f"{cell.value}, {cell.beside}{f' ({cell.interval})' if cell.interval else ''}"
+
+
+def write_latex(document: Document, path: Path) -> None:
+    """Writes the tables."""
+    path.write_text(latex(document), encoding="utf-8")
+
+
+def latex(document: Document) -> str:
+    r"""A `table` for each section that has one; they need `\usepackage{booktabs}`, and nothing can run.
+
+    Settings and machine are in comments.
+    """
+    return "\n".join(_latex(document)) + "\n"
+
+
+_LAST_KNOWN = 0x17F
+"""Beyond Latin Extended-A, pdfTeX stops at letters that nobody defined."""
+
+_LETTERS = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "[": "{[}",
+    "]": "{]}",
+    "×": r"$\times$",
+    "−": "$-$",
+    "–": r"\textendash{}",
+    "∞": r"$\infty$",
+    "·": r"\textperiodcentered{}",
+    "\N{NO-BREAK SPACE}": "~",
+    "…": r"\dots{}",
+    "“": "``",
+    "”": "''",
+    "‘": "`",
+    "’": "'",
+}
+
+
+def in_latex(text: str) -> str:
+    """Text that LaTeX sets literally, on one line; letters that it may lack become question marks."""
+    letters = (
+        _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
+    )
+    # two hyphens would become a dash
+    return "".join(letters).replace("--", "-{}-")
+
+
+def _latex(document: Document) -> Iterator[str]:
+    yield f"% {_on_a_line(document.made)}; needs \\usepackage{{booktabs}}"
+    for section in document.sections:
+        if section.part == "setup":
+            for name, *cells in (*section.rows, *section.pairs):
+                texts = ", ".join(map(_with_interval, cells))
+                yield f"% {_on_a_line(_with_interval(name))}: {_on_a_line(texts)}"
+    for section in document.sections:
+        if section.part == "answer" and section.rows:
+            yield from _table(section, _caption(document, section))
+
+
+def _caption(document: Document, section: Section) -> str:
+    if document.answers:
+        where = f" ({document.where})" if document.where else ""
+        return f"{document.subject}{where}. {document.answers[0].text}"
+    return " ".join([f"{document.title}. {section.title}.", *section.sentences])
+
+
+def _table(section: Section, caption: str) -> Iterator[str]:
+    columns = "".join("r" if heading in section.right else "l" for heading in section.headings)
+    headings, *rows = (
+        f"    {' & '.join(in_latex(_with_interval(cell)) for cell in cells)} \\\\"
+        for cells in (section.headings, *section.rows)
+    )
+    yield from (r"\begin{table}", r"  \centering", f"  \\caption{{{in_latex(caption)}}}")
+    yield from (f"  \\begin{{tabular}}{{{columns}}}", r"    \toprule", headings, r"    \midrule", *rows)
+    yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+
+
+def _with_interval(cell: Cell) -> str:
+    if isinstance(cell, str) or not cell.beside:
+        return str(cell)
+    return f"{cell.value} ({', '.join(filter(None, (cell.beside, cell.interval)))})"

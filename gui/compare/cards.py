@@ -1,0 +1,237 @@
+"""The cards of a comparison: bars of the speed, the settings of two sides, and published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
+
+from engine.compare.comparison import Comparison, SettingRow, setting_rows
+from engine.compare.figures import SPEED, FigureRow
+from engine.compare.sides import Side
+from engine.drawing.bar_chart import Bar
+from engine.drawing.looks import side_looks
+from engine.experiment.experiment import FACTS, setting_title
+from engine.export.document import Cell, Section
+from engine.export.report.published import PublishedRow, published_beside, published_section
+from engine.words.numbers import number
+from gui.charts.painter import BarChart
+from gui.widgets import Button, ElidedLabel, divider, label
+from gui.widgets.answer_page import wrapped
+from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
+
+_ROW, _MARGIN = 24, 12
+_FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
+_MOST_FIRST = 5
+
+
+class SettingsCard(QFrame):
+    """The settings of the baseline and of the side in the headline, read-only."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setAccessibleName("Settings")
+        self._rows: tuple[SettingRow, ...] = ()
+        self._texts: list[list[str]] = []
+        self.show_all = Button("Show all", "inline", "List all settings, or the most important ones alone")
+        self.show_all.setCheckable(True)
+        self.show_all.toggled.connect(lambda _on: self._fill())
+        self._rows_holder = QWidget()
+        head = in_row(
+            label("Settings", "panelTitle"), label("read-only", "unit"), Stretch(1), self.show_all, spacing=8
+        )
+        self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
+
+    def show_pair(self, comparison: Comparison, side: Side) -> None:
+        """Lists the settings of the baseline and of `side`, which may be the baseline itself."""
+        pair = (comparison.baseline, side) if side is not comparison.baseline else (side,)
+        self._rows = tuple(setting_rows(pair))
+        self._fill()
+
+    def texts(self) -> list[list[str]]:
+        """The rows' texts: title, then the values, one where both have the same."""
+        return self._texts
+
+    def _fill(self) -> None:
+        differing = [row for row in self._rows if row.differs]
+        same = [row for row in self._rows if not row.differs]
+        by_key = {row.key: row for row in same}
+        first = [by_key[key] for key in _FIRST if key in by_key][:_MOST_FIRST]
+        shown = same if self.show_all.isChecked() else first
+        self._texts = [_texts(row) for row in (*differing, *shown)]
+        # the machine is listed with them, but is no setting: a report counts as many
+        left = sum(row.key not in FACTS for row in same if row not in shown)
+        both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
+        parts: list[Part] = [_grid(differing), 6, divider(), 6] if differing else []
+        parts += [_grid(shown), *([label(f"{left:,} more{both}", "unit")] if left else [])]
+        holder = QWidget()
+        in_column(*parts, parent=holder, spacing=0)
+        self._column.replaceWidget(self._rows_holder, holder)
+        self._rows_holder.hide()
+        self._rows_holder.deleteLater()
+        self._rows_holder = holder
+        holder.show()
+        settings = sum(row.key not in FACTS for row in self._rows)
+        self.show_all.setText("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
+        self.show_all.setAccessibleName(self.show_all.text())
+
+
+def _texts(row: SettingRow) -> list[str]:
+    return [setting_title(row.key), *(row.texts if row.differs else row.texts[:1])]
+
+
+def _grid(rows: Sequence[SettingRow]) -> QWidget:
+    holder = QWidget()
+    grid = QGridLayout(holder)
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setHorizontalSpacing(8)
+    grid.setVerticalSpacing(0)
+    for place, row in enumerate(rows):
+        texts = _texts(row)
+        for column, text in enumerate(texts):
+            role = "body" if column == 0 else "strong" if column == 2 else "value"
+            grid.addWidget(_cell(text, role), place, column, 1, 2 if len(texts) == column + 1 == 2 else 1)
+    for column in range(3):
+        grid.setColumnStretch(column, 3)
+    return holder
+
+
+def _cell(text: str, role: str) -> QLabel:
+    result = ElidedLabel(text, role)
+    result.setFixedHeight(_ROW)
+    result.setToolTip(plain_tip(text))
+    result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return result
+
+
+class BarPanel(QFrame):
+    """The bar chart with its title, and what its whiskers mean."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.chart = BarChart()
+        self._unit = ElidedLabel("", "unit")
+        head = in_row(label(SPEED.title, "panelTitle"), wide(self._unit), spacing=8)
+        in_column(head, wide(self.chart), parent=self, margins=(12, 14, 12, 8), spacing=8)
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Shows a bar per side."""
+        row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
+        self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
+        looks, bars = side_looks(comparison.sides), []
+        for report, cell in zip(comparison.reports, row.cells, strict=True):
+            side = report.side
+            note = ", ".join(part for part in (side.note, "not clean" if report.is_disturbed else "") if part)
+            bars.append(
+                Bar(
+                    looks[side.id],
+                    side.label,
+                    note,
+                    cell.value,
+                    "no speed" if cell.value is None else number(cell.value),
+                    cell.interval,
+                    side.is_named_fast,
+                )
+            )
+        self.chart.set_bars(bars, _why_none(comparison))
+
+
+def _why_none(comparison: Comparison) -> str:
+    """Why no side has a speed, with the runs' own reason if they give one."""
+    runs = [run for side in comparison.sides for run in side.runs]
+    reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
+    reason = next(filter(None, reasons), "")
+    sentence = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
+    if not reason:
+        return sentence
+    return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
+
+
+def _whiskers(row: FigureRow) -> str:
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if not kinds:
+        return ""
+    if kinds == {"repeats"}:
+        return ", 95 % over repeats"
+    if kinds == {"within run"}:
+        return ", 95 % within the run"
+    return ", 95 % over repeats or in a run"
+
+
+_WIDTHS = {"Precision": 92, "Batch": 60, "img/s": 72, "Yours": 72, "Accuracy": 76, "Year": 48}
+_VALUES: Mapping[str, Callable[[PublishedRow], float | None]] = {
+    "Batch": lambda row: row.figure.batch_size,
+    "img/s": lambda row: row.figure.samples_per_second,
+    "Yours": lambda row: row.ratio,
+    "Accuracy": lambda row: row.figure.accuracy_percent,
+    "Year": lambda row: row.source.year,
+}
+_Row = tuple[PublishedRow, tuple[Cell, ...]]
+
+
+class PublishedCard(QFrame):
+    """Folded until its button is pressed, and hidden where nothing is published of the models compared."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._section: Section | None = None
+        self._table: ResultTable[_Row] = ResultTable("Published figures", whole=True)
+        self.opener = Button(
+            "Published figures",
+            "toggle",
+            "Lays published figures of the same model beside yours, here and in an exported web page",
+        )
+        self.opener.toggled.connect(self._refresh)
+        self._warning, self._sources = wrapped("", "body"), wrapped("", "hint")
+        head = in_row(self.opener, Stretch(1))
+        in_column(
+            head, self._warning, self._table, self._sources, parent=self, margins=(12, 8, 12, 8), spacing=8
+        )
+        self.hide()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the published figures are wanted."""
+        return self.opener.isChecked()
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Shows what is published of the models that were compared."""
+        rows = published_beside(comparison)
+        section = published_section(rows) if rows else None
+        self._section = section
+        if section is not None:
+            columns = [_column(section, place) for place in range(len(section.headings))]
+            self._table.show_rows(list(zip(rows, section.rows, strict=True)), columns)
+        self.setVisible(bool(rows))
+        self._refresh()
+
+    def texts(self) -> list[list[str]]:
+        """The texts of the rows that are shown."""
+        return self._table.lines()[1:] if self._table.isVisible() else []
+
+    def _refresh(self) -> None:
+        section = self._section if self.is_open else None
+        for part in (self._warning, self._table, self._sources):
+            part.setVisible(section is not None)
+        if section is not None:
+            self._warning.setText(" ".join(section.sentences))
+            self._sources.setText("\n".join(section.notes))
+
+
+def _column(section: Section, place: int) -> Column[_Row]:
+    title = section.headings[place]
+    value, width = _VALUES.get(title), _WIDTHS.get(title)
+    return Column(
+        title,
+        lambda row: row[1][place],
+        None if value is None else lambda row: value(row[0]),
+        width=width or 90,
+        widest=0 if width else GROWS,
+        is_number=title in section.right,
+    )

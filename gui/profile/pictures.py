@@ -1,0 +1,192 @@
+"""The pictures of profiles: the parts of a step side above side, and how close kernels come to the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, Signal
+
+from engine.drawing.shapes import Drawing
+from engine.profile.bar_picture import PartPlace, bars_drawing, part_places
+from engine.profile.names import part_meaning, part_title, side_names
+from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
+from engine.profile.verdict import MFU, mfu_sentence
+from engine.protocol.profiles import Profiles
+from engine.words.numbers import number, share_text
+from gui.charts.painter import Picture
+from gui.widgets import label
+from gui.widgets.answer_page import AnswerPage, wrapped
+from gui.widgets.messages import OfferedView
+from gui.widgets.shortcuts import tab_after
+
+_LARGEST = 3
+
+
+class Bars(Picture[PartPlace]):
+    """The picture of profiles; its spots are the parts."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        super().__init__("Where a step's time goes")
+        self._profiles = profiles
+        self._names = side_names(profiles)
+        self.redraw()
+
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[PartPlace]]:
+        return bars_drawing(self._profiles, width), part_places(self._profiles, width)
+
+    def stops(self) -> Sequence[PartPlace]:
+        # the table repeats the parts of the bars
+        return self.spots()[: len(self.spots()) // 2]
+
+    def tip(self, spot: PartPlace) -> str:
+        profile = self._profiles.sides[spot.side].profile
+        assert profile is not None  # only profiles have parts
+        ms, share = profile.bar.ms(spot.part), share_text(profile.bar.fraction(spot.part))
+        name = f"{self._names[spot.side]}: " if len(self._names) > 1 else ""
+        lines = [
+            f"{name}{part_title(spot.part, profile)}, {number(ms)} ms, {share} of the step",
+            f"{part_meaning(spot.part, profile)}.",
+        ]
+        rows = [row for row in profile.kernels if row.part is spot.part][:_LARGEST]
+        return "\n".join([*lines, *(f"{number(row.ms)} ms  {row.name}" for row in rows)])
+
+    def outline(self, spot: PartPlace) -> QRectF:
+        return QRectF(spot.x, spot.y, spot.width, spot.height).adjusted(-1.5, -1.5, 0.5, 0.5)
+
+
+class BarsView(OfferedView):
+    """The bars. `part_chosen` carries the `StepPart` that is clicked, `wanted` asks for a profile."""
+
+    part_chosen = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Where does a step's time go?",
+            "A profile records some steps after the warm-up, and tells computing on Tensor Cores and "
+            "elsewhere from moving data and from waiting, for every precision on one scale.",
+            "Profile",
+            "Profile some steps of what the form describes",
+        )
+        self.bars: Bars | None = None
+
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the bars of profiles; None for what they would answer."""
+        old, self.bars = self.bars, None
+        if profiles is not None and profiles.measured():
+            self.bars = Bars(profiles)
+            self.bars.chosen.connect(lambda place: self.part_chosen.emit(place.part))
+            self.addWidget(self.bars)
+            tab_after(self.empty, self.bars)
+        self.setCurrentWidget(self.bars or self.empty)
+        if old is not None:
+            self.removeWidget(old)
+            old.hide()
+            old.deleteLater()
+
+
+_HOW_TO_READ = (
+    "Each mark is a kernel, or an operation where kernels cannot be counted: the larger it is, the more of "
+    "the step it takes. The further right, the more it computes for every byte that it moves; the higher, "
+    "the more it computes in a second. The lines are the limits measured on this device: the slope is what "
+    "memory delivers, and the level lines are what products and convolutions reach. A mark close below a "
+    "line cannot become much faster; one far below all of them waits for something else, or is too small to "
+    "fill the device."
+)
+_NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
+_NO_FLOPS = "The model's FLOPs cannot be counted{names}, so there is no MFU."
+_LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
+"""The height of the picture: a part of its width, within limits."""
+
+
+class Roofline(Picture[Mark]):
+    """The picture of profiles; its spots are the kernels."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        super().__init__("Roofline")
+        self._profiles = profiles
+        self._names = side_names(profiles)
+        self.redraw()
+
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[Mark]]:
+        height = min(max(_PART * width, _LOWEST), _HIGHEST)
+        marks = roofline_marks(self._profiles, width, height)
+        return roofline_drawing(self._profiles, width, height), marks[::-1]
+
+    def stops(self) -> Sequence[Mark]:
+        return self.spots()[::-1]
+
+    def tip(self, spot: Mark) -> str:
+        row, profile = spot.row, self._profiles.sides[spot.place].profile
+        assert profile is not None and row.flops and row.moved_bytes  # else there is no mark
+        share = profile.share_of_step(row)
+        name = f"{self._names[spot.place]}: " if len(self._names) > 1 else ""
+        lines = (
+            row.name,
+            f"{name}{number(row.ms)} ms{'' if share is None else f', {share_text(share)} of the step'}",
+            f"{number(row.tflops)} TFLOP/s, {number(row.gb_per_second)} GB/s, "
+            f"{number(row.flops / row.moved_bytes)} FLOPs per byte",
+        )
+        return "\n".join(lines)
+
+    def outline(self, spot: Mark) -> QRectF:
+        half = spot.size / 2 + 2
+        return QRectF(spot.x - half, spot.y - half, 2 * half, 2 * half)
+
+
+class RooflineView(AnswerPage):
+    """The roofline with the words that explain it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Roofline",
+            "How close do the kernels come to what this device can do?",
+            "A profile measures the device's bandwidth and its matrix throughput in every format within "
+            "seconds, and holds what every kernel reaches against them.",
+            "Profile",
+            "Profile some steps of what the form describes",
+        )
+        self.roofline: Roofline | None = None
+
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the roofline of profiles; None for what it would answer."""
+        if profiles is None or not profiles.measured():
+            self.roofline = None
+            self.show_empty()
+            return
+        self.roofline = Roofline(profiles)
+        texts = [wrapped(text, "body") for text in _utilisation(profiles)]
+        meaning = (label("What MFU means", "heading"), wrapped(MFU, "hint"))
+        self.show_answer(_answer(profiles), self.roofline, wrapped(_HOW_TO_READ, "hint"), *texts, *meaning)
+
+
+def _answer(profiles: Profiles) -> str:
+    """The sides' MFU in short."""
+    sides = zip(side_names(profiles), profiles.sides, strict=True)
+    known = [
+        f"{share_text(side.profile.mfu)}{f' in {name}' if len(profiles.sides) > 1 else ''}"
+        for name, side in sides
+        if side.profile is not None and side.profile.mfu is not None
+    ]
+    if not known:
+        return "How much of the device's peak the model uses is not known."
+    return f"Of the measured peak, the model uses {', '.join(known)}."
+
+
+def _utilisation(profiles: Profiles) -> list[str]:
+    """The parts of each side's MFU, or why there is none."""
+    several = len(profiles.sides) > 1
+    sentences: list[str] = []
+    uncounted = []
+    for name, side in zip(side_names(profiles), profiles.sides, strict=True):
+        if side.profile is None:
+            continue
+        sentence = mfu_sentence(side.profile)
+        if sentence is not None:
+            sentences.append(f"{name}: {sentence}" if several else sentence)
+        elif side.profile.flops is None:
+            uncounted.append(name)
+    if all(profile.limits is None for profile in profiles.measured()):
+        sentences.append(_NO_LIMITS)
+    if uncounted:
+        sentences.append(_NO_FLOPS.format(names=f" in {', '.join(uncounted)}" if several else ""))
+    return sentences

@@ -1,0 +1,220 @@
+"""The queue: what is in progress, what waits, when it will be over, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
+
+from engine.store.queue import WaitingItem
+from gui.runs.bar import FOOT_HEIGHT as HEIGHT
+from gui.runs.queue_table import (
+    HOLD,
+    NEXT,
+    RELEASE,
+    REMOVE,
+    Action,
+    QueueTable,
+    Schedule,
+    actions_of,
+    schedule,
+    summary_text,
+)
+from gui.session.items import QueueItem, counted_work
+from gui.session.queue import Queue
+from gui.widgets import Button, ElidedLabel, EmptyState, label
+from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.notice import Message, Notice
+
+_STOP_TIP = "What is in progress goes on to its end; then nothing begins until you press Go on"
+_EMPTY = (
+    "Nothing waits.",
+    "While something is in progress, what else you start waits here and begins by itself: runs, limits, "
+    "numerics, profiles, sweeps and tunings. The queue survives the end of the program.",
+)
+_REFRESH_MS = 1_000
+
+
+class QueuePanel(QWidget):
+    """Shows a schedule. What is pressed there its controller `does`."""
+
+    does: QueueController
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.table = QueueTable(self)
+        self.summary = ElidedLabel("", "unit")
+        self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop")
+        self.rest.clicked.connect(lambda: self.does.rest())
+        self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
+        self.go_on.clicked.connect(lambda: self.does.go_on())
+        self.empty = EmptyState(*_EMPTY)
+        self.empty.pressed.connect(lambda: self.does.go_on_with_left())
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.table)
+        self._pages.addWidget(self.empty)
+        header = QWidget()
+        header.setFixedHeight(HEIGHT)
+        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.go_on)
+        self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
+        in_column(header, wide(self._pages), parent=self, spacing=0)
+        self.table.customContextMenuRequested.connect(self._show_menu)
+        self.show_schedule(self.table.schedule)
+
+    def add_header_widget(self, widget: QWidget) -> None:
+        """Puts a control of the window at the right of the header."""
+        self._header.addWidget(widget)
+
+    def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
+        """Shows what is in the queue, or else tells what an earlier window `left`; what is highlighted stays
+        so."""
+        self.table.show_schedule(schedule)
+        self.summary.set_whole_text(summary_text(schedule))
+        self.rest.setVisible(not schedule.rests and bool(schedule.slots))
+        self.go_on.setVisible(schedule.rests)
+        self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
+        resting = "Nothing of it begins until you press Go on."
+        self.empty.tell(*((_left_words(left), resting, "Go on") if left else _EMPTY))
+
+    def highlighted(self) -> tuple[QueueItem, ...]:
+        """The items of the highlighted rows, top to bottom."""
+        return tuple(slot.item for slot in self.table.selected_rows())
+
+    def menu_for(self, item: QueueItem) -> QMenu:
+        """The context menu of an item, or of the highlighted ones where it is among them."""
+        menu = QMenu(self)
+        menu.setAccessibleName(f"What to do with {item.title}")
+        marked = [chosen.key for chosen in self.highlighted()]
+        keys = marked if item.key in marked else [item.key]
+        for action in actions_of(item):
+            entry = menu.addAction(f"{action.words}\t{action.keys}")
+            entry.triggered.connect(lambda _=False, action=action: self.does.act(keys, action))
+        return menu
+
+    def press(self, action: Action) -> None:
+        """Does this to the highlighted items; what is held is released in place of being held."""
+        marked = self.highlighted()
+        if action is HOLD and all(item.is_held for item in marked):
+            action = RELEASE
+        if marked:
+            self.does.act([item.key for item in marked], action)
+
+    def shift(self, by: int) -> None:
+        """Moves the highlighted items up, -1, or down, 1."""
+        marked, items = self.highlighted(), self.table.schedule.items
+        if not marked:
+            return
+        first, last = items.index(marked[0]), items.index(marked[-1])
+        place = first - 1 if by < 0 else last + 2
+        if place >= 0 and (by < 0 or last + 1 < len(items)):
+            before = items[place].key if place < len(items) else None
+            self.does.move([item.key for item in marked], before)
+
+    def _show_menu(self, place: QPoint) -> None:
+        index = self.table.indexAt(place)
+        if index.isValid():
+            menu = self.menu_for(self.table.rows()[index.row()].item)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.table.viewport().mapToGlobal(place))
+
+
+class QueueController(QObject):
+    """Shows the queue, every second while something runs. `scheduled` carries the Schedule."""
+
+    scheduled = Signal(object)
+
+    def __init__(self, panel: QueuePanel, queue: Queue, notice: Notice, parent: QObject) -> None:
+        super().__init__(parent)
+        self._panel, self._queue, self._notice = panel, queue, notice
+        self._waiting, self._is_busy = 0, False
+        self._offer: Message | None = None
+        self._timer = QTimer(self, interval=_REFRESH_MS)
+        self._timer.timeout.connect(self._refresh_in_sight)
+        self.go_on = queue.go_on
+        panel.does = self
+        queue.changed.connect(self.refresh)
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Shows no more of the time that passes: the window closes."""
+        self._timer.stop()
+
+    def refresh(self) -> None:
+        """Shows the queue as it is now."""
+        items, rests = self._queue.items(), self._queue.stops_after_this
+        # asked again each second: what the store refuses was told at the start
+        left = () if items else self._queue.left(tells=False)
+        current = schedule(items, datetime.now(), rests=rests, has_engine=self._queue.has_engine)
+        self._panel.show_schedule(current, left)
+        waiting = current.waiting
+        if rests and waiting > self._waiting and len(items) == waiting:
+            text = "The queue rests: what you add waits until it goes on."
+            self._notice.tell(text, action="Go on", do=self._queue.go_on, asks=False)
+        self._waiting, self._is_busy = waiting, len(items) > waiting
+        self.scheduled.emit(current)
+
+    def _refresh_in_sight(self) -> None:
+        if self._is_busy or self._panel.isVisible():
+            self.refresh()
+
+    def offer_left(self) -> None:
+        """Asks what becomes of what an earlier window left in the queue, if there is anything."""
+        queue = self._queue
+        if left := queue.left():
+            others = (
+                ("Keep for later", lambda: queue.take_up(left, is_held=True)),
+                ("Remove", lambda: queue.discard(left)),
+            )
+            words = _left_words(left)
+            self._offer = self._notice.tell(words, action="Go on", do=self.go_on_with_left, others=others)
+
+    def go_on_with_left(self) -> None:
+        """Takes up what an earlier window left, and begins it."""
+        self._notice.take_back(self._offer)
+        self._queue.take_up(self._queue.left())
+        self._queue.go_on()
+
+    def rest(self) -> None:
+        """Lets the queue rest after what is in progress."""
+        self._queue.stops_after_this = True
+
+    def move(self, keys: Sequence[str], before: str | None) -> None:
+        """Moves items before another one; None: to the end."""
+        for key in keys:
+            self._queue.move(key, before)
+
+    def act(self, keys: Sequence[str], action: Action) -> None:
+        """Does this to the items of these keys."""
+        if action is REMOVE:
+            self._remove(keys)
+            return
+        # the first of several is to run first
+        for key in reversed(keys) if action is NEXT else keys:
+            if action is NEXT:
+                self._queue.run_next(key)
+            elif action in (HOLD, RELEASE):
+                self._queue.hold(key, action is HOLD)
+            else:
+                self._queue.repeat(key)
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        titles = {item.key: item.title for item in self._queue.items()}
+        undone = {key: undo for key in keys if (undo := self._queue.remove(key)) is not None}
+        if not undone:
+            return
+        what = f"“{titles[next(iter(undone))]}”" if len(undone) == 1 else f"{len(undone):,} items"
+
+        def put_back() -> None:
+            for undo in reversed(tuple(undone.values())):
+                undo()
+
+        self._notice.tell(f"Took {what} out of the queue.", action="Undo", do=put_back, asks=False)
+
+
+def _left_words(left: Sequence[WaitingItem]) -> str:
+    """Tells what an earlier window left: "2 runs and a profile are still in the queue from last time."."""
+    what = counted_work(item.kind for item in left)
+    verb = "is" if len(left) == 1 else "are"
+    return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

@@ -1,0 +1,340 @@
+"""The queue as a table: what waits with its times, moved by drag and by keys, with buttons in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, QRect, QRectF, Qt
+from PySide6.QtGui import QDropEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QToolTip
+
+from engine.words.numbers import NONE, clock_text, duration, share_text
+from gui.session.items import QueueItem, seconds_of
+from gui.theme.icons import draw_icon
+from gui.theme.theme import theme
+from gui.widgets import draw_bar
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS
+from gui.widgets.table.model import Index, RowModel
+from gui.widgets.table.painting import paint_words
+
+if TYPE_CHECKING:
+    from gui.runs.queue_panel import QueuePanel
+
+KIND_ICONS: Mapping[str, str] = {
+    "run": "play",
+    "limit": "limit",
+    "numerics": "pulse",
+    "profile": "profile",
+    "sweep": "sweep",
+    "tune": "tune",
+}
+_MIME = "application/x-ammeter-queue"
+_INVALID = QModelIndex()
+_ICON, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT = 14, 26, 56, 4
+_LEAST_NAME = 150
+_TIP = (
+    "What is in progress, and what waits. Drag a row to move it, or press Alt+Up or Alt+Down; Enter runs it "
+    "next, Space holds or releases it, Ctrl+R repeats it, Delete removes it"
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An item with the times at which it will begin and be over; None where that is unknown."""
+
+    item: QueueItem
+    begins: datetime | None
+    ends: datetime | None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The slots in the queue's order, and how long all that is not held still takes.
+
+    It takes `at_least` that long where a duration is unknown. While the queue `rests`, or there is no engine
+    that can be used, nothing that waits has a time.
+    """
+
+    slots: tuple[Slot, ...]
+    seconds: float
+    at_least: bool
+    rests: bool
+    now: datetime
+    has_engine: bool = True
+
+    @property
+    def items(self) -> tuple[QueueItem, ...]:
+        return tuple(slot.item for slot in self.slots)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait, held or not."""
+        return sum(not item.is_running for item in self.items)
+
+    @property
+    def held(self) -> int:
+        return sum(item.is_held for item in self.items)
+
+    @property
+    def ends(self) -> datetime:
+        """When all is done, at the earliest if it takes `at_least` its seconds."""
+        return self.now + timedelta(seconds=self.seconds)
+
+
+def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engine: bool = True) -> Schedule:
+    """The times of all items, of which the one in progress comes first; held ones have none."""
+    slots: dict[str, Slot] = {}
+    clock: datetime | None = now
+    for item in sorted(items, key=lambda item: not item.is_running):
+        if item.is_held or (not item.is_running and (rests or not has_engine)):
+            slots[item.key] = Slot(item, None, None)
+            continue
+        begins, seconds = clock, item.seconds_left
+        clock = None if clock is None or seconds is None else clock + timedelta(seconds=seconds)
+        slots[item.key] = Slot(item, begins, clock)
+    return Schedule(tuple(slots[item.key] for item in items), *seconds_of(items), rests, now, has_engine)
+
+
+def summary_text(schedule: Schedule) -> str:
+    """How much waits and how long it takes, above the table; empty where there is nothing."""
+    if not schedule.slots:
+        return ""
+    parts = [f"{schedule.waiting:,} waiting"]
+    if schedule.held:
+        parts.append(f"{schedule.held:,} held")
+    counted = [item for item in schedule.items if not item.is_held]
+    if any(item.seconds_left is not None for item in counted):
+        parts.append(f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)}")
+    if not schedule.has_engine:
+        parts.append("begins once the engine is set up")
+    elif schedule.rests:
+        is_busy = any(item.is_running for item in counted)
+        parts.append("stops after this one" if is_busy else "the queue rests")
+    elif counted and not schedule.at_least:
+        parts.append(f"everything done at {clock_text(schedule.ends, schedule.now)}")
+    return " · ".join(parts)
+
+
+class Action(NamedTuple):
+    """What can be done with an item: its icon, its words, and the keys that do it in the table."""
+
+    icon: str
+    words: str
+    keys: str
+
+
+NEXT = Action("first", "Run next", "Enter")
+HOLD = Action("pause", "Hold", "Space")
+RELEASE = Action("play", "Release", "Space")
+REPEAT = Action("copy", "Repeat", "Ctrl+R")
+REMOVE = Action("cross", "Remove", "Delete")
+_KEYS = {
+    Qt.Key.Key_Return: NEXT,
+    Qt.Key.Key_Enter: NEXT,
+    Qt.Key.Key_Space: HOLD,
+    Qt.Key.Key_Delete: REMOVE,
+    Qt.Key.Key_Backspace: REMOVE,
+}
+
+
+def actions_of(item: QueueItem) -> tuple[Action, ...]:
+    """The actions on an item; what is in progress can only be repeated."""
+    return (REPEAT,) if item.is_running else (NEXT, RELEASE if item.is_held else HOLD, REPEAT, REMOVE)
+
+
+class _QueueModel(RowModel[Slot]):
+    """Rows that are moved by drag: `move` takes keys, and the key before which they go; None: the end."""
+
+    move: Callable[[Sequence[str], str | None], object]
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        # an invalid index is between the rows
+        is_row = index.isValid()
+        return (
+            super().flags(index) | Qt.ItemFlag.ItemIsDragEnabled if is_row else Qt.ItemFlag.ItemIsDropEnabled
+        )
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        return [_MIME]
+
+    def mimeData(self, indexes: Iterable[QModelIndex]) -> QMimeData:
+        rows = sorted({index.row() for index in indexes})
+        data = QMimeData()
+        data.setData(_MIME, "\n".join(self.rows[row].item.key for row in rows).encode())
+        return data
+
+    def dropMimeData(
+        self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index = _INVALID
+    ) -> bool:
+        if data.hasFormat(_MIME):
+            place = row if row >= 0 else parent.row() if parent.isValid() else len(self.rows)
+            keys = bytes(data.data(_MIME).data()).decode().split("\n")
+            later = (slot.item.key for slot in self.rows[place:])
+            self.move(keys, next((key for key in later if key not in keys), None))
+        # the rows are not the view's to remove
+        return False
+
+
+class QueueTable(ResultTable[Slot]):
+    """Asks its panel for what is pressed or dragged."""
+
+    model_class = _QueueModel
+
+    def __init__(self, panel: QueuePanel) -> None:
+        self._panel = panel
+        self.schedule = schedule((), datetime.now(), rests=False)
+        super().__init__("Queue", self._columns_now(), key=lambda slot: slot.item.key, sorts=False)
+        self.setToolTip(_TIP)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+        self.setDragDropOverwriteMode(False)
+        self.setDropIndicatorShown(True)
+        assert isinstance(self.row_model, _QueueModel)
+        self.row_model.move = lambda keys, before: panel.does.move(keys, before)
+
+    def show_schedule(self, schedule: Schedule) -> None:
+        """Shows these items; what is highlighted stays so."""
+        self.schedule = schedule
+        self.show_rows(schedule.slots)
+
+    def button_place(self, row: int, action: Action) -> QRect:
+        """Where the button of an action is in a row; empty without it."""
+        room = self.cell_room(row, len(self.columns()) - 1)
+        return dict(_buttons(self.rows()[row].item, room)).get(action, QRect())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, modifiers = Qt.Key(event.key()), event.modifiers()
+        if modifiers & Qt.KeyboardModifier.AltModifier and key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            self._panel.shift(-1 if key == Qt.Key.Key_Up else 1)
+        elif (action := _KEYS.get(key)) is not None:
+            self._panel.press(action)
+        elif key == Qt.Key.Key_R and modifiers & Qt.KeyboardModifier.ControlModifier:
+            self._panel.press(REPEAT)
+        else:
+            super().keyPressEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        super().dropEvent(event)
+        # the queue moves the rows itself
+        event.setDropAction(Qt.DropAction.IgnoreAction)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed = self._button_at(event.position().toPoint())
+        super().mouseReleaseEvent(event)
+        if pressed is not None and event.button() is Qt.MouseButton.LeftButton:
+            self._panel.does.act([pressed[0].key], pressed[1])
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and (pointed := self._button_at(event.pos())) is not None:
+            QToolTip.showText(event.globalPos(), f"{pointed[1].words} ({pointed[1].keys})", self)
+            return True
+        return super().viewportEvent(event)
+
+    def _button_at(self, point: QPoint) -> tuple[QueueItem, Action] | None:
+        index = self.indexAt(point)
+        if not index.isValid() or index.column() != len(self.columns()) - 1:
+            return None
+        item = self.rows()[index.row()].item
+        buttons = _buttons(item, self.cell_room(index.row(), index.column()))
+        return next(((item, action) for action, place in buttons if place.contains(point)), None)
+
+    def _columns_now(self) -> tuple[Column[Slot], ...]:
+        def moment(when: datetime | None) -> str:
+            return NONE if when is None else clock_text(when, self.schedule.now)
+
+        def takes(slot: Slot) -> str:
+            return NONE if slot.item.seconds_left is None else duration(slot.item.seconds_left)
+
+        def time(title: str, text: Callable[[Slot], str], tip: str) -> Column[Slot]:
+            def look(slot: Slot) -> Look:
+                return _look(slot, "text3" if text(slot) == NONE else "text2")
+
+            return Column(title, text, tip=tip, width=88, is_number=True, look=look)
+
+        def words(title: str, text: Callable[[Slot], str], *, is_spare: bool = False) -> Column[Slot]:
+            return Column(
+                title,
+                text,
+                width=_LEAST_NAME,
+                widest=GROWS,
+                is_dispensable=is_spare,
+                look=lambda slot: _look(slot, "text", 600) if not is_spare else _look(slot),
+                about=lambda slot: f"{slot.item.title}\n{slot.item.detail}",
+            )
+
+        return (
+            Column("", lambda slot: "", paint=_paint_handle, width=28),
+            Column("", lambda slot: slot.item.kind, paint=_paint_kind, width=26),
+            words("Name", lambda slot: slot.item.title),
+            words("What it is", lambda slot: slot.item.detail, is_spare=True),
+            Column("State", lambda slot: _state(slot.item), paint=_paint_state, width=124),
+            time(
+                "Takes",
+                takes,
+                "How long it still takes, by earlier runs with the same settings on this device",
+            ),
+            time(
+                "Begins",
+                lambda slot: "now" if slot.item.is_running else moment(slot.begins),
+                "When it will begin, if what is before it takes as long as expected",
+            ),
+            time(
+                "Done at",
+                lambda slot: moment(slot.ends),
+                "When it will be over, if all takes as long as expected",
+            ),
+            Column("", lambda slot: "", paint=_paint_buttons, width=4 * _BUTTON + 16),
+        )
+
+
+def _state(item: QueueItem) -> str:
+    if item.is_running:
+        return "Running" if item.progress is None else share_text(item.progress)
+    return "Held" if item.is_held else "Waiting"
+
+
+def _look(slot: Slot, ink: str = "text2", weight: int = 400) -> Look:
+    return Look(weight, "text3" if slot.item.is_held else ink)
+
+
+def _paint_handle(painter: QPainter, room: QRectF, slot: Slot) -> None:
+    draw_icon(painter, _icon_at(room, room.left() + 6), "handle", theme().palette.text3)
+
+
+def _paint_kind(painter: QPainter, room: QRectF, slot: Slot) -> None:
+    ink = getattr(theme().palette, _look(slot).ink)
+    draw_icon(painter, _icon_at(room, room.left()), KIND_ICONS[slot.item.kind], ink)
+
+
+def _paint_state(painter: QPainter, room: QRectF, slot: Slot) -> None:
+    palette, item = theme().palette, slot.item
+    if item.is_running and item.progress is not None:
+        track = QRectF(room.left(), room.center().y() - 1, _BAR_WIDTH, _BAR_HEIGHT)
+        draw_bar(painter, track, item.progress, palette.pri, palette.bg3)
+        room = room.adjusted(_BAR_WIDTH + 8, 0, 0, 0)
+    paint_words(painter, room, _state(item), _look(slot))
+
+
+def _paint_buttons(painter: QPainter, room: QRectF, slot: Slot) -> None:
+    for action, place in _buttons(slot.item, room):
+        draw_icon(painter, QRectF(place).adjusted(6, 6, -6, -6), action.icon, theme().palette.text2)
+
+
+def _icon_at(room: QRectF, left: float) -> QRectF:
+    return QRectF(left, round(room.center().y() - _ICON / 2), _ICON, _ICON)
+
+
+def _buttons(item: QueueItem, room: QRectF) -> list[tuple[Action, QRect]]:
+    # from the right; Repeat and Remove have the same place in every row
+    left, top = round(room.right()) - 4 * _BUTTON - 8, round(room.center().y()) - _BUTTON // 2
+    return [
+        (action, QRect(left + place * _BUTTON, top, _BUTTON, _BUTTON))
+        for place, action in enumerate(actions_of(item), 2 if item.is_running else 0)
+    ]

@@ -1,0 +1,199 @@
+"""The cells of a sweep: their table, the card of one, and what both say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QWidget
+
+from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
+from engine.sweep.picture import cell_words, shown_figures
+from engine.sweep.results import CellResult, Results
+from engine.sweep.words import columns_of
+from engine.words.numbers import clock_text, counted, date_text, duration, number, times
+from gui.session.sweeps import SweepView
+from gui.widgets import Button, ElidedLabel, IconButton, set_text
+from gui.widgets.answer_page import wrapped
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.table import Column, FilteredTable, ResultTable
+from gui.widgets.table.columns import GROWS
+
+_FINAL = ("done", "failed", "left out")
+_ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))
+
+
+def counts(results: Results) -> str:
+    """The cells done and the runs: "7 of 12 cells, 14 runs"."""
+    done = sum(cell.status in _FINAL for cell in results.cells)
+    runs = sum(len(cell.run_ids) for cell in results.cells)
+    return f"{done:,} of {counted(len(results.cells), 'cell')}, {counted(runs, 'run')}"
+
+
+def fraction_done(results: Results) -> float:
+    """The share of cells done, 0 to 1."""
+    return sum(cell.status in _FINAL for cell in results.cells) / len(results.cells)
+
+
+def state(view: SweepView) -> str:
+    """A sweep's state, in words."""
+    if view.is_waiting:
+        return "waiting for its turn"
+    if view.is_live:
+        turn = view.turn
+        if turn is None:
+            return "starting a process"
+        return view.pilot_words() or f"{view.cell_name(turn.cell)}, run {turn.repeat}"
+    over = "finished" if view.is_over else "unfinished"
+    how = "carried on by another window" if view.is_elsewhere else over
+    return ", ".join(part for part in (how, view.device_name, date_text(view.created)) if part)
+
+
+def time_left(view: SweepView, now: datetime) -> str:
+    """The time left of a sweep in progress, and the clock time of its end; empty if unknown."""
+    estimate = view.estimate
+    if estimate is None or not view.is_live:
+        return ""
+    now = now.astimezone()
+    clock = clock_text(now + timedelta(seconds=estimate.seconds_left), now)
+    about = "roughly " if estimate.is_rough else ""
+    return f"{about}{duration(estimate.seconds_left)} left, until {clock}"
+
+
+def facts_of(cell: CellResult, results: Results) -> str:
+    """A cell's figures in a line, its ratio with the interval first."""
+    parts, grid = [], results.grid
+    if cell.ratio is not None and grid.baseline(grid.cells[cell.index]).index != cell.index:
+        unclean = ", not clean" if cell.is_ratio_disturbed else ""
+        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}{unclean}")
+    for figure in results.figures:
+        if (value := cell.value(figure)) is not None and figure.name in _ON_CARD:
+            interval = _interval(cell.intervals.get(figure.name), figure.digits)
+            parts.append(f"{figure.title} {figure.text_with_unit(value)}{interval}")
+    return "  ·  ".join(parts)
+
+
+def _interval(interval: tuple[float, float] | None, digits: int | None = None) -> str:
+    return "" if interval is None else f" ({number(interval[0], digits)} to {number(interval[1], digits)})"
+
+
+def status_of(cell: CellResult) -> str:
+    """A cell's state, with its reason."""
+    disturbed = ", disturbed" if cell.is_disturbed else ""
+    runs = f", {counted(len(cell.run_ids), 'run')}" if cell.run_ids else ""
+    return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"
+
+
+_LEAST_COLUMN, _MOST_COLUMN = 56, 240
+_FILTER_TIP = "Shows only the cells that have all of these words in any column, such as: bf16 64 done"
+
+
+class CellsView(FilteredTable[CellResult]):
+    """A row for every cell of the grid. `cells_chosen` carries the indexes of the selected cells."""
+
+    cells_chosen = Signal(object)
+
+    def __init__(self) -> None:
+        self._results: Results | None = None
+        table = ResultTable[CellResult]("Cells of the sweep", key=lambda cell: cell.index, about=self._words)
+        super().__init__(table, "cell", _FILTER_TIP)
+        table.selected.connect(lambda: self.cells_chosen.emit(self.chosen()))
+        self.show_results(None)
+
+    def show_results(self, results: Results | None) -> None:
+        """Shows the cells of these results, filtered and sorted as before; None for none."""
+        self._results = results
+        if results is None:
+            self.table.show_rows((), ())
+        else:
+            self.table.show_rows(results.cells, _columns(results))
+        self.tell("There are no cells yet.")
+
+    def chosen(self) -> tuple[int, ...]:
+        """The indexes of the selected cells."""
+        return tuple(cell.index for cell in self.table.selected_rows())
+
+    def mark_cells(self, cells: Iterable[int]) -> None:
+        """Selects cells that were chosen elsewhere, without `cells_chosen`."""
+        self.table.select_keys(cells)
+
+    def _words(self, cell: CellResult) -> str:
+        return cell_words(cell, shown_figures(self._results)) if self._results is not None else ""
+
+
+def _columns(results: Results) -> list[Column[CellResult]]:
+    columns = columns_of(results)
+    return [
+        Column(
+            column.heading,
+            column.text,
+            column.value,
+            column.tip,
+            width=_LEAST_COLUMN,
+            widest=GROWS if column is columns[-1] else _MOST_COLUMN,
+            is_number=column.is_number,
+        )
+        for column in columns
+    ]
+
+
+_HOLD = ("Hold", "Trains nothing more of this cell until it is released")
+_RELEASE = ("Release", "Lets this cell take its turns again")
+_HELD = ("held", "failed", "stopped")
+_LEAVE_OUT = ("Leave out", "Trains nothing of this cell")
+_TAKE_IN = ("Take in", "Trains this cell after all")
+_COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with Ctrl chooses further cells")
+_COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
+
+
+class CellCard(QFrame):
+    """Hidden until a cell is shown; the page knows which that is, and connects the buttons."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "chip")
+        self.name, self.status = ElidedLabel("", "strong"), ElidedLabel("", "hint")
+        self.figures = wrapped("", "body")
+        self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")
+        self.compare = Button(_COMPARE[0], "strip", _COMPARE[1])
+        self.use = Button("Use these settings", "strip", "Puts the cell's settings into the form")
+        self.hold = Button(_HOLD[0], "strip", _HOLD[1])
+        self.leave_out = Button(_LEAVE_OUT[0], "strip", _LEAVE_OUT[1])
+        self.close_button = IconButton("cross", "Close this card", "Close this card")
+        buttons = (self.show_runs, self.compare, self.use, self.hold, self.leave_out)
+        top = in_row(self.name, wide(self.status), self.close_button, spacing=12)
+        below = in_row(*buttons, Stretch(1), spacing=8)
+        in_column(top, self.figures, below, parent=self, margins=(12, 6, 6, 10), spacing=6)
+        self.hide()
+
+    @property
+    def would_hold(self) -> bool:
+        """True if the button holds the cell, False if it releases it."""
+        return self.hold.text() == _HOLD[0]
+
+    @property
+    def would_leave_out(self) -> bool:
+        """True if the button leaves the cell out, False if it takes it in."""
+        return self.leave_out.text() == _LEAVE_OUT[0]
+
+    def show_cell(self, cell: CellResult | None, results: Results | None, chosen: int) -> None:
+        """Shows a cell of these results, the last of so many chosen; None hides the card."""
+        self.setVisible(cell is not None)
+        if cell is None or results is None:
+            return
+        self.name.set_whole_text(cell.name)
+        self.status.set_whole_text(status_of(cell))
+        set_text(self.figures, facts_of(cell, results))
+        self.figures.setVisible(bool(self.figures.text()))
+        self.show_runs.setEnabled(bool(cell.run_ids))
+        self.compare.setEnabled(bool(cell.run_ids))
+        self._offer(self.compare, _COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL))
+        self._offer(self.hold, _RELEASE if cell.status in _HELD else _HOLD)
+        self._offer(self.leave_out, _TAKE_IN if cell.status == "left out" else _LEAVE_OUT)
+        self.hold.setEnabled(cell.status not in ("left out", "done"))
+
+    def _offer(self, button: Button, words: tuple[str, str]) -> None:
+        button.setText(words[0])
+        button.setAccessibleName(words[0])
+        button.setToolTip(words[1])

@@ -1,0 +1,340 @@
+"""The views of a sweep's pictures: each with its choosers of axes and figures, and the cells chosen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
+
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Figure
+from engine.drawing.shapes import Drawing
+from engine.experiment.sweep import Grid
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
+from engine.sweep.picture import (
+    CellPicture,
+    CellSpot,
+    cell_words,
+    shown_figures,
+    usual_axes,
+    usual_lines,
+    usual_places,
+)
+from engine.sweep.results import Results
+from engine.sweep.scatter import scatter
+from gui.charts.painter import Picture
+from gui.widgets import ComboBox, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+_LEAST_WIDTH = 84
+
+
+class Chooser(QWidget):
+    """A titled combo box; `changed` is emitted when the user chooses another entry."""
+
+    changed = Signal()
+
+    def __init__(self, title: str, tooltip: str) -> None:
+        super().__init__()
+        self.box = ComboBox()
+        self.box.setProperty("small", "true")
+        self.box.setFixedHeight(28)
+        self.box.setMinimumWidth(_LEAST_WIDTH)
+        self.box.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.box.setAccessibleName(title)
+        self.box.setToolTip(tooltip)
+        self.box.activated.connect(self.changed)
+        self._keys: list[Hashable] = []
+        in_row(label(title, "legend"), self.box, parent=self, spacing=6)
+
+    def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
+        """Offers these keys with their texts; what was chosen stays, or else `usual` is chosen."""
+        keys, texts = [key for key, _ in entries], [text for _, text in entries]
+        if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
+            # its list may be open
+            return
+        wanted = self.key() if self._keys and self.key() in keys else usual
+        self._keys = keys
+        self.box.clear()
+        self.box.addItems(texts)
+        self.choose(wanted)
+
+    def choose(self, key: Hashable) -> None:
+        """Chooses an entry, without `changed`; an unknown one changes nothing."""
+        if key in self._keys:
+            self.box.setCurrentIndex(self._keys.index(key))
+
+    def key(self) -> Hashable:
+        """The chosen key; None without entries."""
+        place = self.box.currentIndex()
+        return self._keys[place] if 0 <= place < len(self._keys) else None
+
+
+def _row(*choosers: QWidget) -> QHBoxLayout:
+    return in_row(*choosers, Stretch(1), spacing=12)
+
+
+_LEAST_SIZE = QSize(420, 260)
+_DIRECTIONS = {
+    Qt.Key.Key_Left: (-1, 0),
+    Qt.Key.Key_Right: (1, 0),
+    Qt.Key.Key_Up: (0, -1),
+    Qt.Key.Key_Down: (0, 1),
+}
+
+
+class CellCanvas(Picture[CellSpot]):
+    """Paints what `view` draws. `cells_chosen` carries the indexes of the chosen cells."""
+
+    cells_chosen = Signal(object)
+    fills_height = True
+
+    def __init__(self, name: str, view: PictureView) -> None:
+        super().__init__(name)
+        self._view = view
+        self._cells: tuple[int, ...] = ()
+        self.setMinimumSize(_LEAST_SIZE)
+        self.setToolTipDuration(60_000)
+
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[CellSpot]]:
+        picture = self._view.draw((width, float(max(self.height(), _LEAST_SIZE.height()))))
+        return (Drawing(width, 0.0, ()), ()) if picture is None else (picture.drawing, picture.spots)
+
+    def tip(self, spot: CellSpot) -> str:
+        return self._view.tip(spot.cell)
+
+    def outline(self, spot: CellSpot) -> QRectF:
+        return QRectF(spot.x, spot.y, spot.width, spot.height)
+
+    def stops(self) -> Sequence[CellSpot]:
+        return sorted(self.spots(), key=lambda spot: (spot.cell, spot.x))
+
+    def marked(self) -> Iterable[CellSpot]:
+        return (spot for spot in self.spots() if spot.cell in self._cells)
+
+    def next_stop(self, key: Qt.Key) -> CellSpot | None:
+        current = self.current
+        if current is None or not self._view.is_map:
+            return super().next_stop(key)
+        along, across = _DIRECTIONS.get(key, (0, 0))
+        if not along and not across:
+            return None
+        # the neighbour is where the next cell's middle would be
+        x = current.x + current.width * (along + 0.5)
+        y = current.y + current.height * (across + 0.5)
+        return next((spot for spot in self.spots() if spot.holds(x, y)), current)
+
+    def press(self, spot: CellSpot, *, adds: bool) -> None:
+        kept = [cell for cell in self._cells if cell != spot.cell] if adds else []
+        is_removed = adds and spot.cell in self._cells
+        self.mark_cells((*kept, *(() if is_removed else (spot.cell,))))
+        self.cells_chosen.emit(self._cells)
+
+    def mark_cells(self, cells: Iterable[int]) -> None:
+        """Frames the chosen cells."""
+        self._cells = tuple(cells)
+        self.update()
+
+
+class PictureView(QWidget):
+    """A picture of a sweep with its choosers; a subclass draws it.
+
+    `cells_chosen` carries the indexes of the cells that are clicked, or on which Enter is pressed; Ctrl adds
+    a cell, or takes it away.
+    """
+
+    cells_chosen = Signal(object)
+    is_map = False
+    """True if its cells lie in rows and columns, through which arrow keys lead."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.results: Results | None = None
+        self._axes: tuple[str, ...] = ()
+        self.canvas = CellCanvas(name, self)
+        self.canvas.cells_chosen.connect(self.cells_chosen)
+        self._none = label("", "empty")
+        self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._page = QWidget()
+        self.rows = in_column(spacing=6)
+        in_column(self.rows, wide(self.canvas), parent=self._page, margins=(0, 8, 0, 0), spacing=10)
+        self._pages = QStackedLayout(self)
+        self._pages.addWidget(self._none)
+        self._pages.addWidget(self._page)
+
+    def show_results(self, results: Results | None) -> None:
+        """Shows these, with the axes and figures chosen before where they have them; None for nothing."""
+        self.results = results if results is not None and results.figures else None
+        if self.results is None:
+            later = "The picture appears with the first results of a sweep."
+            set_text(self._none, later if results is None else "No cell has figures yet.")
+            self._pages.setCurrentWidget(self._none)
+            return
+        axes = tuple(axis.key for axis in self.results.grid.axes)
+        is_other, self._axes = axes != self._axes, axes
+        if is_other:
+            self.canvas.mark_cells(())
+        self.offer(self.results, is_other_grid=is_other)
+        self._pages.setCurrentWidget(self._page)
+        self.canvas.redraw()
+
+    def mark_cells(self, cells: Iterable[int]) -> None:
+        """Frames cells that were chosen elsewhere."""
+        self.canvas.mark_cells(cells)
+
+    def draw(self, size: tuple[float, float]) -> CellPicture | None:
+        """The picture in this size, as chosen; None without results."""
+        return None if self.results is None else self.drawn(self.results, size)
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        """Fills the choosers."""
+        raise NotImplementedError
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        """The picture of these results, as chosen."""
+        raise NotImplementedError
+
+    def tip(self, cell: int) -> str:
+        """The details of a cell."""
+        if self.results is None:
+            return ""
+        return cell_words(self.results.cells[cell], shown_figures(self.results))
+
+
+def figure_entries(results: Results) -> list[tuple[str, str]]:
+    """The figures to choose from, by their names."""
+    return [(figure.name, figure.title) for figure in shown_figures(results)]
+
+
+def figure_named(results: Results, name: object) -> Figure:
+    """The figure of that name, or else the first."""
+    figures = shown_figures(results)
+    return next((figure for figure in figures if figure.name == name), figures[0])
+
+
+class Slice:
+    """Choosers of two axes, the figure, and a value on every other axis, in two rows of a view."""
+
+    def __init__(self, view: PictureView, x: str, other: str, other_tip: str) -> None:
+        self._view = view
+        self.x = Chooser(x, "The axis across")
+        self.other = Chooser(other, other_tip)
+        self.figure = Chooser("Figure", "What is shown of every cell")
+        self._at: list[Chooser] = []
+        self._at_row = _row()
+        for chooser in (self.x, self.other, self.figure):
+            chooser.changed.connect(self._change)
+        view.rows.addLayout(_row(self.figure, self.x, self.other))
+        view.rows.addLayout(self._at_row)
+
+    def offer(self, results: Results, usual: tuple[int, int | None], *, is_other_grid: bool) -> None:
+        """Fills the choosers for these results; other axes begin at the best cell."""
+        axes = results.grid.axes
+        titles = [(place, axis.title) for place, axis in enumerate(axes)]
+        several = [entry for entry in titles if len(axes[entry[0]].values) > 1] or titles[:1]
+        self.figure.offer(figure_entries(results), results.figures[0].name)
+        self.x.offer(several, usual[0])
+        self.other.offer([(None, "none"), *several], usual[1])
+        if is_other_grid:
+            self.x.choose(usual[0])
+            self.other.choose(usual[1])
+            self._offer_values(results)
+        self._keep_apart()
+
+    def at(self) -> tuple[int, ...]:
+        """The place on every axis."""
+        return tuple(place if isinstance(place := chooser.key(), int) else 0 for chooser in self._at)
+
+    def axes(self) -> tuple[int, int | None]:
+        """The axes that are shown."""
+        x, other = self.x.key(), self.other.key()
+        return x if isinstance(x, int) else 0, other if isinstance(other, int) else None
+
+    def _offer_values(self, results: Results) -> None:
+        for old in self._at:
+            self._at_row.removeWidget(old)
+            old.hide()
+            old.deleteLater()
+        best = usual_places(results, results.figures[0])
+        self._at = []
+        for place, axis in enumerate(results.grid.axes):
+            chooser = Chooser(axis.title, f"The value of {axis.title} of the cells that are shown")
+            chooser.offer([(number, axis.text(number)) for number in range(len(axis.values))], best[place])
+            chooser.changed.connect(self._change)
+            self._at.append(chooser)
+            self._at_row.insertWidget(place, chooser)
+
+    def _change(self) -> None:
+        self._keep_apart()
+        self._view.canvas.redraw()
+
+    def _keep_apart(self) -> None:
+        """One axis is not shown twice, and the others have their choosers."""
+        x, other = self.axes()
+        if x == other:
+            self.other.choose(None)
+            x, other = self.axes()
+        for place, chooser in enumerate(self._at):
+            chooser.setVisible(place not in (x, other) and chooser.box.count() > 1)
+
+
+class ScatterView(PictureView):
+    """Speed against memory in the shade of the accuracy, or any other figures, with the Pareto front."""
+
+    def __init__(self) -> None:
+        super().__init__("Scatter of the sweep")
+        self.across = Chooser("Across", "The figure across")
+        self.up = Chooser("Upwards", "The figure upwards")
+        self.shade = Chooser("Shade", "The figure that the shades show; without any, precisions have colours")
+        for chooser in (self.across, self.up, self.shade):
+            chooser.changed.connect(self.canvas.redraw)
+        self.rows.addLayout(_row(self.up, self.across, self.shade))
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        entries = figure_entries(results)
+        names = [name for name, _ in entries]
+        self.across.offer(entries, PEAK_MEMORY.name if PEAK_MEMORY.name in names else names[-1])
+        self.up.offer(entries, SPEED.name if SPEED.name in names else names[0])
+        usual = ACCURACY.name if ACCURACY.name in names else None
+        self.shade.offer([(None, "none"), *entries], usual)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        x, y = (figure_named(results, chooser.key()) for chooser in (self.across, self.up))
+        shade = None if self.shade.key() is None else figure_named(results, self.shade.key())
+        return scatter(results, x, y, shade, size)
+
+
+class SliceView(PictureView):
+    """A figure over two axes; a subclass names them, and draws it with `picture`."""
+
+    words = ("", "", "", "")
+    """The name of the picture, the titles of the two axes, and the tooltip of the second."""
+    picture: staticmethod[..., CellPicture]
+    usual: staticmethod[[Grid], tuple[int, int | None]]
+
+    def __init__(self) -> None:
+        super().__init__(self.words[0])
+        self.slice = Slice(self, *self.words[1:])
+
+    def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        self.slice.offer(results, self.usual(results.grid), is_other_grid=is_other_grid)
+
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+        figure = figure_named(results, self.slice.figure.key())
+        return self.picture(results, *self.slice.axes(), figure, self.slice.at(), size)
+
+
+class HeatMapView(SliceView):
+    """Each cell in a shade of its value."""
+
+    is_map = True
+    words = ("Heat map of the sweep", "Across", "Down", "The axis downwards")
+    picture, usual = staticmethod(heat_map), staticmethod(usual_axes)
+
+
+class LinesView(SliceView):
+    """A figure over an axis, a line for every value of another."""
+
+    words = ("Lines of the sweep", "Over", "Lines", "The axis with a line for every value")
+    picture, usual = staticmethod(lines), staticmethod(usual_lines)

@@ -1,1 +1,0 @@
-"""The pictures of a sweep and the table of its cells, each with its choosers."""

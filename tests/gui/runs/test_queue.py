@@ -1,0 +1,175 @@
+"""The dock's queue: times, what is said of them, and what keys, buttons and drags ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from unittest.mock import MagicMock
+
+import pytest
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QAbstractButton
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.store.store import Store
+from engine.words.numbers import share_text
+from gui.runs.queue_panel import QueuePanel
+from gui.runs.queue_table import HOLD, NEXT, REMOVE, REPEAT, Schedule, schedule, summary_text
+from gui.session.items import QueueItem
+from gui.theme.theme import theme
+from gui.window.main_window import MainWindow
+
+NOW = datetime(2026, 11, 22, 23, 0)
+RUNNING = QueueItem("a", "run", "Run 1", "small-cnn", is_running=True, progress=0.25, seconds_left=1_800.0)
+SWEEP = QueueItem("b", "sweep", "Batches", "Sweep", seconds_left=7_200.0)
+UNKNOWN = QueueItem("c", "limit", "small-cnn, FP32", "Largest batch")
+HELD = QueueItem("d", "profile", "small-cnn", "Profile", is_held=True, seconds_left=60.0)
+LAST = QueueItem("e", "run", "Run 2", "small-cnn", seconds_left=60.0)
+
+
+@pytest.fixture
+def does() -> MagicMock:
+    """The controller."""
+    return MagicMock()
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, does: MagicMock) -> QueuePanel:
+    theme()
+    panel = QueuePanel()
+    panel.does = does
+    qtbot.addWidget(panel)
+    panel.resize(1_100, 240)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+def planned(*items: QueueItem, rests: bool = False) -> Schedule:
+    return schedule(items, NOW, rests=rests)
+
+
+def row(panel: QueuePanel, number: int) -> list[str]:
+    return panel.table.lines()[1 + number][2:]
+
+
+def test_the_times_follow_one_another_past_midnight(panel: QueuePanel) -> None:
+    panel.show_schedule(planned(RUNNING, SWEEP, HELD, LAST))
+    assert [row(panel, number) for number in range(4)] == [
+        [share_text(0.25), "30 min", "now", "23:30"],
+        ["Waiting", "2 h", "23:30", "Mon 01:30"],
+        ["Held", "1 min", "–", "–"],
+        ["Waiting", "1 min", "Mon 01:30", "Mon 01:31"],
+    ]
+    assert panel.summary.whole_text() == "3 waiting · 1 held · 2 h 31 min · everything done at Mon 01:31"
+
+
+def test_an_unknown_duration_is_said_to_be_unknown(panel: QueuePanel) -> None:
+    panel.show_schedule(planned(RUNNING, UNKNOWN, LAST))
+    assert row(panel, 1) == ["Waiting", "–", "23:30", "–"]
+    assert row(panel, 2) == ["Waiting", "1 min", "–", "–"]
+    assert panel.summary.whole_text() == "2 waiting · at least 31 min"
+    assert summary_text(planned(UNKNOWN)) == "1 waiting"
+
+
+def test_what_is_before_a_sweep_in_progress_comes_after_its_turn() -> None:
+    sweep = QueueItem("b", "sweep", "Batches", "Sweep", is_running=True, seconds_left=600.0)
+    first, _ = planned(LAST, sweep).slots
+    assert first.begins == NOW + timedelta(minutes=10)
+
+
+def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, does: MagicMock) -> None:
+    panel.show_schedule(planned(SWEEP))
+    assert panel.rest.isVisible() and not panel.go_on.isVisible()
+    panel.rest.click()
+    does.rest.assert_called_once_with()
+    panel.show_schedule(planned(SWEEP, rests=True))
+    assert panel.go_on.isVisible() and not panel.rest.isVisible()
+    panel.go_on.click()
+    does.go_on.assert_called_once_with()
+    assert row(panel, 0) == ["Waiting", "2 h", "–", "–"]
+    assert panel.summary.whole_text() == "1 waiting · 2 h · the queue rests"
+
+
+def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+    panel.show_schedule(planned(RUNNING, SWEEP, LAST))
+    panel.table.selectRow(1)
+    none, control = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier
+    for key, modifier, action in (
+        (Qt.Key.Key_Return, none, NEXT),
+        (Qt.Key.Key_Space, none, HOLD),
+        (Qt.Key.Key_Delete, none, REMOVE),
+        (Qt.Key.Key_R, control, REPEAT),
+    ):
+        qtbot.keyClick(panel.table, key, modifier)
+        does.act.assert_called_with(["b"], action)
+
+
+def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(
+    qtbot: QtBot, panel: QueuePanel, does: MagicMock
+) -> None:
+    panel.show_schedule(planned(RUNNING, SWEEP, UNKNOWN, LAST))
+    panel.table.selectRow(2)
+    alt = Qt.KeyboardModifier.AltModifier
+    qtbot.keyClick(panel.table, Qt.Key.Key_Up, alt)
+    qtbot.keyClick(panel.table, Qt.Key.Key_Down, alt)
+    model = panel.table.model()
+    data = model.mimeData([model.index(3, 0)])
+    model.dropMimeData(data, Qt.DropAction.MoveAction, 1, 0, QModelIndex())
+    model.dropMimeData(data, Qt.DropAction.MoveAction, -1, -1, QModelIndex())
+    moves = [call.args for call in does.move.call_args_list]
+    assert moves == [(["c"], "b"), (["c"], None), (["e"], "b"), (["e"], None)]
+    panel.show_schedule(planned(RUNNING, UNKNOWN, SWEEP, LAST))
+    assert panel.highlighted() == (UNKNOWN,)
+
+
+def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+    panel.show_schedule(planned(RUNNING, SWEEP))
+    place = panel.table.button_place(1, REMOVE).center()
+    qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    does.act.assert_called_once_with(["b"], REMOVE)
+    assert [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()] == ["Repeat"]
+
+
+def press(window: MainWindow, words: str) -> None:
+    buttons = window.notice.findChildren(QAbstractButton)
+    next(button for button in buttons if button.text() == words).click()
+
+
+def test_what_waits_is_shown_and_a_removal_can_be_undone(
+    start: Callable[[], MainWindow], tiny: Experiment
+) -> None:
+    window = start()
+    queue, panel = window.experiments.queue, window.backstage.queue
+    queue.stops_after_this = True
+    window.experiments.submit("", [("FP32", tiny)], "first")
+    assert "The queue rests" in window.notice.text()
+    window.experiments.submit("", [("FP32", tiny)], "second")
+    window.backstage.toggle_page("queue")
+    assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
+    assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
+    panel.table.selectRow(0)
+    panel.press(REMOVE)
+    assert "Took “first” out of the queue." in window.notice.text()
+    assert [item.title for item in panel.table.schedule.items] == ["second"]
+    press(window, "Undo")
+    assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
+    panel.does.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
+    assert [item.title for item in queue.items()] == ["second", "first"]
+
+
+def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
+    store: Store, start: Callable[[], MainWindow], tiny: Experiment
+) -> None:
+    runs = [store.add(tiny).id for _ in range(2)]
+    window = start()
+    panel = window.backstage.queue
+    assert panel.empty.words().startswith("2 runs are still in the queue from last time.")
+    assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Go on"
+    panel.empty.button.click()
+    assert window.notice.text() == ""
+    assert [item.key for item in window.experiments.queue.items()] == runs
+    for run_id in runs:
+        panel.does.act([run_id], REMOVE)
+    assert panel.empty.words().startswith("Nothing waits.")
