@@ -8,7 +8,7 @@ from torch import nn
 
 from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
-from engine.training.measuring.validation import Validation, validate
+from engine.training.measuring.speed import Validation, validate
 from engine.training.models.build import loss_for
 
 CPU = torch.device("cpu")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,7 +183,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_advice_names_the_evidence_that_it_rests_on(case: str) -> None:
+def test_advice_names_the_evidence_that_it_rests_on(case):
     kind, known, words = CASES[case]
     (advice,) = [advice for advice in advice_on(known) if advice.kind is kind]
     assert words in advice.evidence
@@ -203,7 +202,7 @@ def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
     return settings
 
 
-def test_without_evidence_there_is_no_advice() -> None:
+def test_without_evidence_there_is_no_advice():
     assert advice_on(evidence()) == ()
     assert advice_on(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
     # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
@@ -229,7 +228,7 @@ def test_without_evidence_there_is_no_advice() -> None:
         "no lost gradient",
     ],
 )
-def test_what_does_no_harm_gives_no_cause_for_advice(known: Evidence) -> None:
+def test_what_does_no_harm_gives_no_cause_for_advice(known):
     assert advice_on(known) == ()
 
 
@@ -254,7 +253,7 @@ def batch(size):
 """
 
 
-def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench: MakeBench) -> None:
+def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench):
     bench = make_bench(precision="bf16", step={"clip_norm": 1.0})
     known = gathered(bench, mapped(operation()))
     assert known.cost is not None and known.fp32_cost is not None
@@ -267,7 +266,7 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
 
 
-def test_without_room_for_fp32_there_is_still_advice(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_without_room_for_fp32_there_is_still_advice(make_bench, tmp_path):
     (tmp_path / "net.py").write_text(ONLY_ROOM_FOR_AMP)
     own = with_code(
         {"model": str(tmp_path / "net.py"), "dataset": "own", "image_size": None, "num_classes": None},

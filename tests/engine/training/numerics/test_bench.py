@@ -23,7 +23,7 @@ MakeBench = Callable[..., Bench]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_trainee_has_the_losses_of_the_run_to_the_last_bit(make_bench: MakeBench, precision: str) -> None:
+def test_a_trainee_has_the_losses_of_the_run_to_the_last_bit(make_bench, precision):
     settings = {"precision": precision, "schedule": {"name": "cosine", "warmup_steps": 2}}
     bench = make_bench(**settings)
     with bench.trainee() as trainee:
@@ -32,7 +32,7 @@ def test_a_trainee_has_the_losses_of_the_run_to_the_last_bit(make_bench: MakeBen
     assert losses == [loss for event in run if isinstance(event, Samples) for loss in event.loss]
 
 
-def test_every_trainee_begins_at_the_same_weights(make_bench: MakeBench) -> None:
+def test_every_trainee_begins_at_the_same_weights(make_bench):
     bench = make_bench()
     with bench.trainee() as first:
         before = [weight.detach().clone() for weight in first.model.parameters()]
@@ -43,13 +43,13 @@ def test_every_trainee_begins_at_the_same_weights(make_bench: MakeBench) -> None
         assert second.experiment.precision is Precision.BF16
 
 
-def test_the_same_batches_come_at_every_call_also_past_the_epoch(make_bench: MakeBench) -> None:
+def test_the_same_batches_come_at_every_call_also_past_the_epoch(make_bench):
     bench = make_bench()
     first, again = list(bench.groups(6)), list(bench.groups(2, first=4))
     assert torch.equal(first[4][0][0], again[0][0][0]) and torch.equal(first[5][0][1], again[1][0][1])
 
 
-def test_a_part_that_is_not_there_is_named(make_bench: MakeBench) -> None:
+def test_a_part_that_is_not_there_is_named(make_bench):
     bench = make_bench(precision="bf16")
     with (
         pytest.raises(ProblemError, match="'layer9'"),
@@ -58,7 +58,7 @@ def test_a_part_that_is_not_there_is_named(make_bench: MakeBench) -> None:
         pass
 
 
-def test_a_trainee_that_is_done_with_leaves_no_model_in_memory(make_bench: MakeBench) -> None:
+def test_a_trainee_that_is_done_with_leaves_no_model_in_memory(make_bench):
     with make_bench().trainee() as trainee:
         model = weakref.ref(trainee.model)
     gc.collect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from engine.protocol import jobs
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation, PrecisionMap
 from engine.training.numerics.bench import Bench, StoppedError
-from engine.training.numerics.precision_map import DIFFERENCES, Difference, device_notes, map_precision
+from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
 
 MakeBench = Callable[..., Bench]
 
@@ -29,7 +28,7 @@ def mapped(bench: Bench) -> PrecisionMap | None:
             return result
 
 
-def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench: MakeBench) -> None:
+def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench):
     made = mapped(make_bench(precision="bf16"))
     assert made is not None and made.attributed_fraction == 1.0 and made.seconds > 0
     rows = {(row.module, row.name, row.direction): row for row in made.operations}
@@ -44,7 +43,7 @@ def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench: M
     assert made.modules[-1].parameters == 128 * 16 * 4 + 4
 
 
-def test_autocast_casts_the_pictures_and_each_weight_once(make_bench: MakeBench) -> None:
+def test_autocast_casts_the_pictures_and_each_weight_once(make_bench):
     made = mapped(make_bench(precision="bf16", step={"gradient_accumulation": 2}))
     assert made is not None
     casts = [row for row in made.operations if row.is_cast and row.direction == "forward"]
@@ -57,7 +56,7 @@ def test_autocast_casts_the_pictures_and_each_weight_once(make_bench: MakeBench)
     assert {row.module: row.moved_bytes for row in casts}["features.0"] == (4 + 2) * (pictures + weight + 32)
 
 
-def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench: MakeBench) -> None:
+def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench):
     made = mapped(make_bench(precision="bf16", step={"fp32_modules": ["features"]}))
     assert made is not None
     kept = {module.name for module in made.modules if module.kept_in_fp32}
@@ -67,13 +66,13 @@ def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench: MakeBench
     assert not any(row.by_autocast for row in inside)
 
 
-def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench: MakeBench) -> None:
+def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench):
     made = mapped(make_bench(precision="fp32"))
     assert made is not None and not made.notes
     assert not any(row.is_cast for row in made.operations)
 
 
-def test_a_stop_ends_the_map(make_bench: MakeBench) -> None:
+def test_a_stop_ends_the_map(make_bench):
     control = Control()
     bench = make_bench(control)
     control.stop_requested.set()
@@ -103,7 +102,7 @@ def step(train, batch):
 """
 
 
-def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench, tmp_path):
     file = tmp_path / "own.py"
     file.write_text(STEP)
     settings = {"model": "own.py:model", "dataset": OWN, "image_size": None, "num_classes": None}
@@ -118,7 +117,7 @@ def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
     return Operation(module=module, name=f"aten.{name}", direction="forward", inputs=(dtype,))
 
 
-def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name() -> None:
+def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name():
     rows = [half("native_layer_norm"), half("_softmax", "attention"), half("_softmax"), half("relu")]
     assert device_notes(rows, "cpu") == (
         "layer_norm, softmax: on CUDA, autocast computes in FP32, on a CPU in the format of the inputs.",
@@ -127,13 +126,13 @@ def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name() ->
     assert device_notes([half("native_layer_norm", dtype="float32")], "cuda")
 
 
-def test_the_softmax_of_a_cross_entropy_is_in_fp32_on_both() -> None:
+def test_the_softmax_of_a_cross_entropy_is_in_fp32_on_both():
     rows = [half("_log_softmax", LOSS, "float32"), half("nll_loss_forward", LOSS, "float32")]
     assert not device_notes(rows, "cuda")
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: f"{difference.cpu} on a CPU")
-def test_the_lists_are_those_of_this_pytorch(difference: Difference) -> None:
+def test_the_lists_are_those_of_this_pytorch(difference):
     listed = {
         key: {
             name.removeprefix("aten::").split(".")[0]

@@ -56,7 +56,7 @@ def counted(exponents: Exponents) -> tuple[Counter[int], int, int, int]:
 
 
 @given(NUMBERS)
-def test_counts_are_those_of_numpy(numbers: NDArray[Any]) -> None:
+def test_counts_are_those_of_numpy(numbers):
     counts = histogram(torch.from_numpy(numbers))
     assert counted(counts) == by_numpy(numbers)
     magnitudes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
@@ -65,7 +65,7 @@ def test_counts_are_those_of_numpy(numbers: NDArray[Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_the_ends_of_a_format_are_counted_where_they_are(dtype: torch.dtype) -> None:
+def test_the_ends_of_a_format_are_counted_where_they_are(dtype):
     known = torch.finfo(dtype)
     subnormal = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype))
     ends = torch.tensor([known.max, -known.tiny, 0.0, -0.0, float("inf"), float("nan")], dtype=dtype)
@@ -86,7 +86,7 @@ def measured(bench: Bench) -> tuple[list[Event], Ranges | None]:
             return events, end.value
 
 
-def test_every_module_has_its_rows(make_bench: MakeBench) -> None:
+def test_every_module_has_its_rows(make_bench):
     bench = make_bench()
     events, ranges = measured(bench)
     assert ranges is not None and isinstance(events[0], Phase)
@@ -110,7 +110,7 @@ def test_every_module_has_its_rows(make_bench: MakeBench) -> None:
     assert ranges.scale == 1 and ranges.notes
 
 
-def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench: MakeBench) -> None:
+def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench):
     _, plain = measured(make_bench())
     _, scaled = measured(make_bench(precision="fp16", scaler={"init_scale": 256.0}))
     assert plain is not None and scaled is not None and scaled.scale == 256
@@ -118,7 +118,7 @@ def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench: Ma
     assert "float16" in {row.dtype for row in scaled.of("activation")}
 
 
-def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench: MakeBench) -> None:
+def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench):
     lost = {}
     for scale in (2.0**-12, 2.0**10):
         _, ranges = measured(make_bench(precision="fp16", scaler={"init_scale": scale}))
@@ -129,7 +129,7 @@ def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench: MakeB
     assert lost[2.0**-12] > lost[2.0**10]
 
 
-def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench: MakeBench) -> None:
+def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench):
     _, ranges = measured(make_bench(precision="fp16", scaler={"init_scale": 2.0**40, "backoff_factor": 0.01}))
     assert ranges is not None and 1 < ranges.scale < 2.0**40
     assert not any(row.became_nonfinite for row in ranges.rows)
@@ -160,7 +160,7 @@ def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported
     assert row.became_zero == 0  # at a scale of 1 all would be
 
 
-def test_a_stop_ends_the_measuring(make_bench: MakeBench) -> None:
+def test_a_stop_ends_the_measuring(make_bench):
     control = Control()
     bench = make_bench(control, precision="bf16")
     control.stop_requested.set()
@@ -182,7 +182,7 @@ class Nested(nn.Module):
         return {"out": out, "more": (hidden * 2, None, torch.arange(3))}
 
 
-def test_outputs_are_counted_once_and_wherever_they_are() -> None:
+def test_outputs_are_counted_once_and_wherever_they_are():
     model = Nested()
     with watched(model) as seen:
         model(torch.ones(5, 3))["out"].sum().backward()
@@ -197,7 +197,7 @@ def test_outputs_are_counted_once_and_wherever_they_are() -> None:
     assert set(seen.gradients) == {name for name, _ in model.named_parameters()}
 
 
-def test_an_activation_that_is_computed_again_counts_once() -> None:
+def test_an_activation_that_is_computed_again_counts_once():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
     with watched(model) as seen:
         checkpoint(model, torch.ones(5, 3), use_reentrant=False).sum().backward()
