@@ -1,17 +1,18 @@
-"""The runner's forecasts: asked of a worker once, then known, and corrected by what is measured."""
+"""What the runner does beside training: it forecasts, checks before a run, and advises after a failure."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.own.code import Code
+from engine.experiment.own.code import Code, with_code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.advice import Checked, Finding, FindingKind
-from engine.protocol.events import Failed, Finished
+from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.trials import MemoryLine
 from engine.runner import Precheck, Runner, crashed, fitting_batch, with_accumulation, with_remedy
 from engine.store.store import Store
@@ -31,12 +32,6 @@ SMALL = experiment_from(
         "validation": {"every": 0},
     }
 )
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store() as opened:
-        yield opened
 
 
 def test_a_known_forecast_needs_no_worker(store, launcher):
@@ -182,19 +177,13 @@ EXPERIMENT = experiment_from({"batch_size": 96, "step": {"gradient_accumulation"
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy="Lower it.")
 
 
-def test_the_batch_that_fits_leaves_room_in_the_budget():
-    fits = fitting_batch(LINES, 1_000, failed_batch=96)
-    assert fits is not None and LINES[0].at(fits) <= 950 < LINES[0].at(fits + 1)
-
-
-def test_a_forecast_that_promised_the_failed_batch_is_not_believed():
-    fits = fitting_batch(LINES, 100_000, failed_batch=96)
-    assert fits is not None and fits < 96
-
-
-def test_nothing_is_promised_where_not_one_sample_fits():
-    assert fitting_batch(LINES, 500, failed_batch=96) is None
-    assert fitting_batch(LINES, 5_000, failed_batch=1) is None
+@pytest.mark.parametrize(
+    ("budget_mib", "failed", "fits"),
+    # with room in the budget; less than the forecast promised where that was wrong; none for a single sample
+    [(1_000, 96, 45), (100_000, 96, 86), (500, 96, None), (5_000, 1, None)],
+)
+def test_the_batch_that_fits(budget_mib: float, failed: int, fits: int | None) -> None:
+    assert fitting_batch(LINES, budget_mib, failed_batch=failed) == fits
 
 
 def test_accumulation_keeps_the_samples_of_a_step():
@@ -202,10 +191,7 @@ def test_accumulation_keeps_the_samples_of_a_step():
     assert accumulated is not None
     assert (accumulated.batch_size, accumulated.step.gradient_accumulation) == (32, 6)
     assert accumulated.step_samples == EXPERIMENT.step_samples
-
-
-def test_a_prime_number_of_samples_cannot_be_accumulated_evenly():
-    assert with_accumulation(experiment_from({"batch_size": 97}), 60) is None
+    assert with_accumulation(experiment_from({"batch_size": 97}), 60) is None, "a prime number of samples"
 
 
 def test_the_remedy_names_both_ways():
@@ -213,3 +199,56 @@ def test_the_remedy_names_both_ways():
     assert told.kind is Kind.OUT_OF_MEMORY and told.message == PROBLEM.message
     assert "a batch of 40 fits" in told.remedy and "gradient accumulation 6" in told.remedy
     assert told.allowed == "at most 40"
+
+
+NET = """
+import ctypes, sys, torch
+from torch import nn
+
+class Net(nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+
+def model():
+    return Net(4, 4)
+
+def batch(size):
+    return torch.randn(size, 4), torch.randn(size, 4)
+"""
+FORWARD = "return super().forward(x)"
+SHORT_RUN = {"batch_size": 4, "samples": 8, "steps": 2, "device": "cpu"}
+
+
+def own_experiment(store: Store, folder: Path, text: str) -> Experiment:
+    path = folder / "net.py"
+    path.write_text(text, encoding="utf-8")
+    asked = {**SHORT_RUN, "model": str(path)}
+    experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
+    assert experiment.own_code is not None
+    TrustedCode().add(experiment.own_code)
+    return experiment
+
+
+def trained(store: Store, launcher, folder: Path, text: str) -> list[Event]:
+    experiment = own_experiment(store, folder, text)
+    return list(Runner(store, launcher).run(store.add(experiment).id))
+
+
+@pytest.mark.parametrize("mistake", ["sys.exit(0)", "ctypes.string_at(0)"])
+def test_a_file_that_exits_or_crashes_ends_alone_and_leaves_nothing(
+    store, launcher, tmp_path, mistake
+) -> None:
+    first, last = trained(store, launcher, tmp_path, NET.replace(FORWARD, f"{mistake}; {FORWARD}"))
+    assert isinstance(first, Phase) and first.name is PhaseName.CHECKING
+    assert isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
+    line = NET.splitlines().index(f"        {FORWARD}") + 1
+    assert last.problem.message.startswith(f"net.py:{line}:")
+    assert store.runs() == ()
+
+
+def test_a_file_that_prints_a_lot_is_trained_with_its_warning_logged(store, launcher, tmp_path) -> None:
+    noisy = "print('x' * 1_000_000); x.sum().item()"
+    *events, last = trained(store, launcher, tmp_path, NET.replace(FORWARD, f"{noisy}; {FORWARD}"))
+    assert isinstance(last, Finished)
+    (warning,) = [event for event in events if isinstance(event, Log) and event.level == "warning"]
+    assert warning.message.startswith("net.py:7:") and "item" in warning.message
