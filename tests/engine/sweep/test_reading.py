@@ -73,7 +73,7 @@ def repeats(record: Make) -> Callable[[int, list[float]], tuple[RunRecord, ...]]
     return make
 
 
-def test_figures_and_ratios_are_those_of_a_comparison(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_figures_and_ratios_are_those_of_a_comparison(repeats):
     plain, fast = repeats(0, [1_000.0, 1_020.0, 990.0]), repeats(6, [1_810.0, 1_790.0, 1_830.0])
     results = results_of(sweep({0: cell(0, *plain), 6: cell(6, *fast)}, repeats=3))
     evidence: list[Evidence] = [evidence_from(run, (), {}) for run in (*plain, *fast)]
@@ -89,7 +89,7 @@ def test_figures_and_ratios_are_those_of_a_comparison(repeats: Callable[..., tup
     assert "it is 1.80 times as fast (95 % interval" in answers(results)[2]
 
 
-def test_every_cell_says_how_far_it_is(record: Make, repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_every_cell_says_how_far_it_is(record, repeats):
     full = Problem(kind=Kind.OUT_OF_MEMORY, message="The memory is full.", remedy="Take less.")
     pilot = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0)
     experiment = GRID.cells[0].experiment
@@ -121,7 +121,7 @@ def test_every_cell_says_how_far_it_is(record: Make, repeats: Callable[..., tupl
     assert results.cells[6].value(SPEED) == 1_000.0 and results.cells[6].ratio is None
 
 
-def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:
+def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot():
     slow = Pilot(
         steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0, final_loss=2.0
     )
@@ -134,7 +134,7 @@ def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot() -> None:
     assert mine.is_piloted and len(answers(results)) == 1
 
 
-def test_pilots_count_images_only_where_there_are_any() -> None:
+def test_pilots_count_images_only_where_there_are_any():
     pilot = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0)
 
     def unit(base: dict[str, object], *axes: Axis) -> str:
@@ -146,7 +146,7 @@ def test_pilots_count_images_only_where_there_are_any() -> None:
     assert unit({}, Axis(key="dataset", values=("fashion", "arrays"))) == "samples/s"
 
 
-def test_a_pilot_is_never_the_best(record: Make, repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_a_pilot_is_never_the_best(record, repeats):
     quick = Pilot(steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=9_000.0, peak_mib=5.0)
     in_training = record(700, GRID.cells[7].experiment, status=Status.RUNNING)
     cells = {
@@ -162,9 +162,7 @@ def test_a_pilot_is_never_the_best(record: Make, repeats: Callable[..., tuple[Ru
     assert best_of(results.cells[1:], SPEED) is None and usual_places(results, SPEED) == (0, 0, 0)
 
 
-def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(
-    repeats: Callable[..., tuple[RunRecord, ...]],
-) -> None:
+def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(repeats):
     busy = {"speed_note": "other programs took 40 % of the processor"}
     steady, disturbed = cell(0, *repeats(0, [1_000.0])), cell(6, *repeats(6, [9_000.0], **busy))
     results = results_of(sweep({0: steady, 6: disturbed}))
@@ -174,9 +172,7 @@ def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(
     assert best_of(results.cells[1:], PEAK_MEMORY) is results.cells[6]
 
 
-def test_a_ratio_to_a_disturbed_baseline_is_no_best_gain(
-    repeats: Callable[..., tuple[RunRecord, ...]],
-) -> None:
+def test_a_ratio_to_a_disturbed_baseline_is_no_best_gain(repeats):
     busy = {"speed_note": "other programs took 40 % of the processor"}
     cells = {0: cell(0, *repeats(0, [100.0], **busy)), 6: cell(6, *repeats(6, [1_000.0]))}
     results = results_of(sweep(cells))
@@ -186,14 +182,14 @@ def test_a_ratio_to_a_disturbed_baseline_is_no_best_gain(
     assert any(isinstance(shape, Words) and shape.text == "10.00×*" for shape in shown)
 
 
-def test_a_disturbed_run_makes_its_cell_disturbed(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_a_disturbed_run_makes_its_cell_disturbed(repeats):
     hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
     cells = {0: cell(0, *repeats(0, [1_000.0])), 6: cell(6, *repeats(6, [900.0], **hot))}
     results = results_of(sweep(cells))
     assert [entry.is_disturbed for entry in results.cells][:7] == [False] * 6 + [True]
 
 
-def test_nothing_is_concluded_from_disturbed_cells(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_nothing_is_concluded_from_disturbed_cells(repeats):
     hot = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
     slow, fast = cell(0, *repeats(0, [1_000.0], **hot)), cell(6, *repeats(6, [4_300.0]))
     quiet, faster = cell(1, *repeats(1, [1_000.0])), cell(7, *repeats(7, [1_400.0]))
@@ -213,7 +209,7 @@ def test_nothing_is_concluded_from_disturbed_cells(repeats: Callable[..., tuple[
     assert notes_of(results_of(sweep({1: quiet, 7: faster}))) == ()
 
 
-def test_a_gain_within_its_interval_of_none_is_doubted(repeats: Callable[..., tuple[RunRecord, ...]]) -> None:
+def test_a_gain_within_its_interval_of_none_is_doubted(repeats):
     plain = cell(0, *repeats(0, [1_000.0, 1_300.0]))
     slow, unsure = cell(6, *repeats(6, [900.0, 950.0])), cell(6, *repeats(6, [1_400.0, 1_200.0]))
     assert answers(results_of(sweep({0: plain, 6: slow})))[2] == "No cell is faster than the same with FP32."

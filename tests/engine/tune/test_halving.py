@@ -54,7 +54,7 @@ def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tupl
             return of.of_changes(ranking(trials)[0].changes), asked
 
 
-def test_the_best_is_found_in_a_fraction_of_the_grid() -> None:
+def test_the_best_is_found_in_a_fraction_of_the_grid():
     of = space()
     best, asked = searched(of, product)
     assert best == (1, 1, 0, 2, 1)
@@ -64,13 +64,13 @@ def test_the_best_is_found_in_a_fraction_of_the_grid() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_noise_costs_hardly_anything(seed: int) -> None:
+def test_noise_costs_hardly_anything(seed):
     of = space()
     best, _ = searched(of, product, 0.02, seed)
     assert product(best) > 0.95 * product((1, 1, 0, 2, 1))
 
 
-def test_a_precision_that_gains_only_with_the_full_recipe_is_found() -> None:
+def test_a_precision_that_gains_only_with_the_full_recipe_is_found():
     def speed(places: Places) -> float:
         return 100 * {(0, 0): 1.0, (1, 0): 0.8, (0, 1): 1.2, (1, 1): 2.0}.get(places[:2], 0.9)
 
@@ -78,7 +78,7 @@ def test_a_precision_that_gains_only_with_the_full_recipe_is_found() -> None:
     assert best[:2] == (1, 1)
 
 
-def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing() -> None:
+def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing():
     of, asked = space(), list[Ask]()
     steps = search(of)
     ask = next(steps)
@@ -92,7 +92,7 @@ def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing() -> 
     assert any(ask.places[2] for ask in asked)
 
 
-def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once() -> None:
+def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once():
     recipes = ("", "fused+compile", "fused", "compile")
     options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
     of, asked = space(batch=1, loader=1, checkpointing=1), list[str]()
@@ -110,14 +110,14 @@ def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once(
     assert sum("compile" in recipe for recipe in asked) == 1 and "fused" in asked
 
 
-def test_where_the_baseline_fails_nothing_else_is_tried() -> None:
+def test_where_the_baseline_fails_nothing_else_is_tried():
     steps = search(space())
     next(steps)
     with pytest.raises(StopIteration):
         steps.send(Outcome(None))
 
 
-def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too() -> None:
+def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too():
     speeds = {(0,): (100.0,), (1,): (99.0,), (2,): (70.0,)}
     assert kept(speeds, 1) == ((0,), (1,))
     sure = {(0,): (100.0, 100.1) * 4, (1,): (95.0, 95.1) * 4, (2,): (70.0, 70.1) * 4}

@@ -1,16 +1,100 @@
-"""The tables of profiles: the sides side by side, sorted, filtered and copied."""
+"""The views of a profile: the bars of its parts, the tables of its rows, the roofline; and its contract."""
 
 from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from engine.profile.bar_picture import PartPlace
+from engine.protocol.events import Profiled, from_line, to_line
 from engine.protocol.profile import StepPart, TimeRow
 from engine.protocol.profiles import Profiles
+from gui.profile.pictures import Bars, BarsView, RooflineView
 from gui.profile.rows_view import RowsView
+
+
+def test_a_profile_survives_the_trip_from_the_worker(profiles: Profiles) -> None:
+    for profile in profiles.measured():
+        assert from_line(to_line(Profiled(profile=profile))) == Profiled(profile=profile)
+
+
+def test_utilisation_and_rates_follow_from_what_was_counted(profiles: Profiles) -> None:
+    profile = profiles.measured()[1]
+    assert profile.mfu == pytest.approx(1.57e12 / (profile.step_ms / 1e3) / 711e12)
+    assert profile.kernels[0].tflops == pytest.approx(9.6e11 / (0.6 * 12.0) / 1e9)
+    assert profile.bar.fraction(StepPart.MATRIX_UNITS) == pytest.approx(12.0 / profile.bar.total_ms)
+
+
+@pytest.fixture
+def bars_view(qtbot: QtBot, profiles: Profiles) -> BarsView:
+    view = BarsView()
+    qtbot.addWidget(view)
+    view.resize(900, 500)
+    view.show_profiles(profiles)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+@pytest.fixture
+def bars(bars_view: BarsView) -> Bars:
+    assert bars_view.bars is not None
+    return bars_view.bars
+
+
+def place_of(bars: Bars, part: StepPart) -> PartPlace:
+    return next(place for place in bars.spots() if place.part is part)
+
+
+def test_a_click_on_a_part_of_a_bar_chooses_it(bars_view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    place = place_of(bars, StepPart.MEMORY)
+    with qtbot.waitSignal(bars_view.part_chosen) as chosen:
+        qtbot.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(round(place.x) + 5, round(place.y) + 5))
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_keys_walk_through_the_parts(bars_view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    assert "a step" in bars.accessibleDescription()
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
+    assert bars.accessibleDescription().startswith("FP32: Matrix work without Tensor Cores, 58.0 ms")
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
+    with qtbot.waitSignal(bars_view.part_chosen) as chosen:
+        qtbot.keyClick(bars, Qt.Key.Key_Return)
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_a_part_tells_its_meaning_and_its_largest_kernels(bars: Bars) -> None:
+    tip = bars.tip(place_of(bars, StepPart.MEMORY))
+    assert "Memory-bound, 21.0 ms, 25\u00a0% of the step" in tip
+    assert "Element-wise operations" in tip
+    assert "10.5 ms  void cudnn::bn_fw_tr_1C11_kernel_NCHW" in tip
+
+
+def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, profiles: Profiles) -> None:
+    view = RooflineView()
+    qtbot.addWidget(view)
+    view.resize(900, 600)
+    view.show_profiles(profiles)
+    assert view.roofline is not None
+    spot = view.roofline.stops()[0]
+    assert view.roofline.tip(spot).split("\n")[1:] == [
+        "FP32: 34.8 ms, 42\u00a0% of the step",
+        "27.6 TFLOP/s, 118 GB/s, 234 FLOPs per byte",
+    ]
+    assert "FP16 reach 711 TFLOP/s on this device" in view.text()
+    qtbot.keyClick(view.roofline, Qt.Key.Key_Right)
+    assert view.roofline.accessibleDescription().startswith("sm90_xmma_fprop")
+
+
+def test_without_limits_and_flops_it_says_so(qtbot: QtBot, profiles: Profiles) -> None:
+    view = RooflineView()
+    qtbot.addWidget(view)
+    bare = profiles.measured()[0].model_copy(update={"limits": None, "flops": None, "kernels": ()})
+    view.show_profiles(profiles.with_side(0, profile=bare).with_side(1, profile=None))
+    assert "not known" in view.text() and "No limits were measured" in view.text()
+    assert "cannot be counted in FP32" in view.text()
 
 
 @pytest.fixture
@@ -113,9 +197,3 @@ def test_a_narrow_table_leaves_out_what_its_tooltips_have(view: RowsView) -> Non
         "FP16 AMP Share",
         "FP16 AMP Calls",
     ]
-
-
-def test_without_a_profile_it_offers_one(view: RowsView, profiles: Profiles, qtbot: QtBot) -> None:
-    view.show_profiles(profiles.with_side(0, profile=None).with_side(1, profile=None))
-    with qtbot.waitSignal(view.wanted):
-        next(button for button in view.findChildren(QPushButton) if button.isVisible()).click()

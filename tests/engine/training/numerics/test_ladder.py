@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
 
 import pytest
+from torch import Tensor
 
 from engine.experiment.catalog import Precision
-from engine.experiment.own.code import with_code
-from engine.protocol import jobs
-from engine.protocol.events import Event, Phase
-from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import Made, first_steps
-from engine.training.numerics.bench import Bench, StoppedError
+from engine.training.data.batches import Batch
+from engine.training.numerics import band
+from engine.training.numerics.band import Made, first_step, first_steps
+from engine.training.numerics.bench import Figures, Trainee
 from engine.training.numerics.ladder import climb_ladder
 
-MakeBench = Callable[..., Bench]
-Result = TypeVar("Result")
+from .conftest import MakeBench, own_settings, part_of
 
 MODEL = """
 import torch
@@ -57,38 +55,20 @@ OVERFLOWS = "return (x * 300).square().sqrt() / 300 * x.sign()"
 CANCELS = "return (x + 1000.0) - 1000.0"
 
 
-def end_of(making: Generator[Event, None, Result]) -> tuple[Result, list[Event]]:
-    events = []
-    while True:
-        try:
-            events.append(next(making))
-        except StopIteration as end:
-            return end.value, events
-
-
 def losses_of(made: Iterable[Made]) -> list[float]:
     return [step.loss for step in made]
 
 
-def climb(bench: Bench) -> Ladder:
-    ladder, _ = end_of(
-        climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
-    )
-    assert ladder is not None
-    return ladder
-
-
 def ladder_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
-    (folder / "net.py").write_text(MODEL.format(forward=forward, factor=factor))
-    own = {"model": f"{folder}/net.py:Net", "dataset": "own", "image_size": None, "num_classes": None}
-    return climb(make_bench(**with_code(own, names_model=True, names_dataset=True), steps=12))
+    own = own_settings(folder, MODEL.format(forward=forward, factor=factor), "Net")
+    return part_of(make_bench(**own, steps=12), climb_ladder)
 
 
 def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
     return {rung.precision: rung for rung in ladder.rungs}
 
 
-def test_a_healthy_model_parts_nowhere(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_healthy_model_parts_nowhere(make_bench, tmp_path):
     ladder = ladder_of(make_bench, tmp_path, HEALTHY)
     assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16"]
     assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 3
@@ -97,7 +77,7 @@ def test_a_healthy_model_parts_nowhere(make_bench: MakeBench, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("forward", [OVERFLOWS, CANCELS])
-def test_the_module_that_breaks_fp16_is_named(make_bench: MakeBench, tmp_path: Path, forward: str) -> None:
+def test_the_module_that_breaks_fp16_is_named(make_bench, tmp_path, forward):
     rungs = by_precision(ladder_of(make_bench, tmp_path, forward))
     for precision in (Precision.FP16_UNSCALED, Precision.FP16):
         assert rungs[precision].first_module == "hurdle"
@@ -105,7 +85,7 @@ def test_the_module_that_breaks_fp16_is_named(make_bench: MakeBench, tmp_path: P
         assert "hurdle" in rungs[precision].sentence
 
 
-def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_path):
     rungs = by_precision(ladder_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
     assert rungs[Precision.FP16_UNSCALED].parts_at is not None
     assert rungs[Precision.FP16_UNSCALED].first_module is None
@@ -113,7 +93,7 @@ def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeB
     assert rungs[Precision.FP16].parts_at is None and rungs[Precision.BF16].parts_at is None
 
 
-def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> None:
+def test_a_skipped_step_is_made_again_with_its_batch(make_bench):
     bench = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": 2.0**30})
     made = list(first_steps(bench, bench.experiment, 2))
     alike = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": made[0].grad_scale})
@@ -121,7 +101,7 @@ def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> N
     assert losses_of(made) == losses_of(first_steps(alike, alike.experiment, 2))
 
 
-def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: MakeBench) -> None:
+def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench):
     bench = make_bench()
     runs = [
         losses_of(first_steps(bench, bench.experiment, 4, rounding=2**-23, repeat=one)) for one in range(4)
@@ -131,7 +111,7 @@ def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: 
     assert band_of(runs).parts_at(runs[-1]) is None
 
 
-def test_a_blip_is_no_parting_and_a_return_is_none_either() -> None:
+def test_a_blip_is_no_parting_and_a_return_is_none_either():
     band = Band(low=(0.0,) * 20, high=(1.0,) * 20)
     assert band.parts_at([0.5] * 20) is None
     assert band.parts_at([0.5] * 8 + [9.0] + [0.5] * 11) is None
@@ -142,16 +122,42 @@ def test_a_blip_is_no_parting_and_a_return_is_none_either() -> None:
     assert band.parts_at([0.5] * 4 + [math.nan] * 16) == 5
 
 
-def test_where_fp32_is_not_finite_nothing_parts() -> None:
+def test_where_fp32_is_not_finite_nothing_parts():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
     assert band.parts_at([1.0, math.nan]) is None
 
 
-def test_a_stopped_ladder_has_no_result(make_bench: MakeBench) -> None:
-    control = Control()
-    bench = make_bench(control)
-    climbing = climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
-    assert all(isinstance(next(climbing), Phase) for _ in range(3))
-    control.stop_requested.set()
-    with pytest.raises(StoppedError):
-        end_of(climbing)
+WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25
+
+
+class Behind:
+    """A device's clock: what it was given takes time only when the host waits for it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.pending = 0.0
+        go_back, train = Trainee.go_back, Trainee.train
+
+        def gone_back(trainee: Trainee, group: Sequence[Batch]) -> Tensor:
+            self.pending += WATCHED_SECONDS
+            return go_back(trainee, group)
+
+        def trained(trainee: Trainee, group: Sequence[Batch]) -> Figures:
+            self.pending += STEP_SECONDS
+            figures = train(trainee, group)
+            self.wait()
+            return figures
+
+        monkeypatch.setattr(Trainee, "go_back", gone_back)
+        monkeypatch.setattr(Trainee, "train", trained)
+        monkeypatch.setattr(Trainee, "wait", lambda trainee: self.wait())
+        monkeypatch.setattr(band, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def wait(self) -> None:
+        self.now, self.pending = self.now + self.pending, 0.0
+
+
+def test_the_time_of_a_step_holds_nothing_of_the_watched_pass_before_it(make_bench, monkeypatch):
+    bench = make_bench()
+    Behind(monkeypatch)
+    found, seconds = first_step(bench, bench.experiment)
+    assert found and seconds == STEP_SECONDS
