@@ -1,7 +1,6 @@
-"""The design tokens: every colour, dark and light, and how each precision looks.
+"""The design tokens of window and reports: every colour, dark and light, and how each precision looks.
 
-For the window and for reports. Precisions go by their name in an experiment ("fp32"), since resources know
-nothing of the engine.
+Precisions go by their name in an experiment ("fp32"), since resources know nothing of the engine.
 """
 
 from __future__ import annotations

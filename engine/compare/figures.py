@@ -36,10 +36,9 @@ _OF_ENERGY = ("energy", "net_energy")
 class Figure:
     """One line of the table; values are in `unit`, shown with `digits` decimals (None: three figures).
 
-    `has_ratio` says whether the ratio of two values means something, or their difference. The value over
-    repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so that the values
-    give the ratio shown; else the median. One that `needs_all` has no value unless every repeat has one.
-    `absent` is shown for a missing value.
+    The value over repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so
+    that the values give the ratio shown; else the median. One that `needs_all` has none unless every repeat
+    has.
     """
 
     name: str
@@ -195,14 +194,11 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 @dataclass(frozen=True)
 class Cell:
-    """One side's figure; what does not apply is None.
+    """One side's figure; what does not apply is None. `value` is over the repeats in `values`.
 
-    `value` is over the repeats (see `Figure`); `values` has one for each. `interval` is the value's 95 %
-    interval, and `interval_kind` its source: repeats, or the blocks of the only run, which say only how
-    steady that run was. `ratio` is to the baseline, of geometric means, so that a drift of the machine
-    cancels out in repeats made in pairs. `ratio_interval` (95 %) needs repeats of both sides, for speeds and
-    times made in turns. `within_spread` says whether the difference is no larger than those between repeats
-    of one side.
+    `interval` (95 %) comes from repeats, or from the blocks of the only run, which say only how steady it
+    was. `ratio` is to the baseline, of geometric means; `ratio_interval` (95 %) needs repeats of both sides.
+    `within_spread`: the difference is no larger than those between repeats of one side.
     """
 
     value: float | None
@@ -213,6 +209,11 @@ class Cell:
     ratio_interval: Interval | None = None
     difference: float | None = None
     within_spread: bool | None = None
+
+    @property
+    def known(self) -> list[float]:
+        """The values of the repeats that have one."""
+        return _known(self.values)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ MOST_OTHERS = 1_000
 class KnownSpeeds:
     """How many times as fast as the baseline experiments are, from undisturbed runs on its machine.
 
-    A side has the comparison's own ratio, in `ratios` by the ids of `sides`, so that the two never disagree;
-    `others` are further runs, of which repeats count by their geometric mean.
+    A side has the comparison's own ratio, so that the two never disagree; repeats count by their geometric
+    mean.
     """
 
     def __init__(

@@ -32,8 +32,8 @@ def claimed_energy(
 ) -> float | None:
     """The energy of `side` over the baseline's for as many samples, if it may be claimed in a headline.
 
-    Both are measured by the same counter of the same device over some seconds in every run, undisturbed, in
-    the same training, and clearly apart.
+    All runs were measured by one counter for some seconds, undisturbed, in one training, and are clearly
+    apart.
     """
     cell = cells.get(ENERGY.name)
     ratio = None if cell is None else cell.ratio
@@ -56,7 +56,7 @@ def energy_words(ratio: float) -> str:
 
 
 def step_energy_text(energy: Energy) -> str:
-    """What the measured steps took: "4.1 J a step, 273 W on average, 62 W of it idle"."""
+    """The energy of the measured steps: "4.1 J a step, 273 W on average, 62 W of it idle"."""
     mean, idle = energy.mean_watts, energy.idle_watts
     parts = (
         f"{number(energy.per_step())} J a step",
@@ -101,14 +101,10 @@ def joined(pieces: Iterable[Piece]) -> str:
 class Verdict:
     """One side against the baseline; what does not apply is None.
 
-    `outcome` is what may be concluded: nothing from a `spoiled` measurement, nothing about the precision from
-    `unlike` trainings, no difference if the interval leaves it `open`. `lines` are the answer, `notes`
-    sentences in small print, and `cited` the doubts that either mentions.
-
-    `speedup` is the measured ratio of speeds, with its 95 % interval from repeats; `energy_ratio` is that of
-    the energy for as many samples, only where it may be claimed (see `claimed_energy`). `accuracy` is the
-    clause on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or
-    hardly faster.
+    `outcome` is what may be concluded. `lines` are the answer, `notes` sentences in small print, and `cited`
+    the doubts that either mentions. `speedup` is the measured ratio of speeds, with its 95 % interval from
+    repeats; `energy_ratio` is known only where it may be claimed. `accuracy` is a clause on it, or else on
+    the loss.
     """
 
     outcome: Outcome
@@ -197,7 +193,7 @@ def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
 
 
 def is_open(cell: Cell) -> bool:
-    """Whether the interval of the ratio leaves open which side is ahead."""
+    """True if the interval of the ratio leaves open which side is ahead."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
 
@@ -291,7 +287,7 @@ class _Wording:
         if self.speed.ratio_interval is not None:
             low, high = self.speed.ratio_interval
             return f"95 % interval {times(low)} to {times(high)}"
-        repeats = [sum(value is not None for value in cell.values) for cell in (self.speed, self.base_speed)]
+        repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"
         return (

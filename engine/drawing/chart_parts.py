@@ -36,7 +36,7 @@ class Rect:
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     def meets(self, other: Rect) -> bool:
-        """Whether they have some of their area in common."""
+        """True if they have some of their area in common."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -45,7 +45,7 @@ class Rect:
         )
 
     def contains(self, other: Rect) -> bool:
-        """Whether the other is within it."""
+        """True if the other is within it."""
         return (
             self.left <= other.left
             and other.right <= self.right
@@ -102,7 +102,7 @@ def span_of(values: Iterable[float], start: float, end: float, room: float = 0.0
 
 
 def is_wide(values: Sequence[float]) -> bool:
-    """Whether values are positive and span a decade or more, so that a logarithmic axis suits them."""
+    """True if values are positive and span a decade or more, so that a logarithmic axis suits them."""
     return min(values) > 0 and max(values) / min(values) >= _DECADE
 
 
@@ -213,7 +213,7 @@ class TextPlaces:
         self._strokes.extend(pairwise(points))
 
     def is_free(self, rect: Rect) -> bool:
-        """Whether words may stand there."""
+        """True if words may stand there."""
         room = Rect(rect.left - _NEAR, rect.top - _NEAR, rect.right + _NEAR, rect.bottom + _NEAR)
         return (
             self._area.contains(rect)

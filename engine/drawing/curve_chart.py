@@ -223,11 +223,7 @@ def curve_chart(
     x_end: float,
     description: str,
 ) -> tuple[Drawing, Frame]:
-    """The curves from 0 to `x_end`, with `room` for the labels of the y axis; repeats after the first are
-    pale.
-
-    Outliers are clipped to the edge of the frame.
-    """
+    """The curves from 0 to `x_end`, outliers clipped, with `room` for the labels of y; repeats are pale."""
     low, high = _extent(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
     shapes = [*axes(frame, by)]

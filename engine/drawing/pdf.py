@@ -1,8 +1,7 @@
 """Drawings and text in a PDF: shapes as vectors, text in the program's fonts.
 
-Inter comes a second time for this, in `resources/fonts/pdf`: fpdf2 embeds its cubic outlines (CFF) in a way
-that readers warn about, and has no other way to choose tabular figures. A letter that no font has becomes a
-visible box.
+Inter comes a second time for this: fpdf2 embeds its cubic outlines (CFF) in a way that readers warn about,
+and has no other way to choose tabular figures.
 """
 
 from __future__ import annotations

@@ -21,10 +21,9 @@ def svg(
     inside: str = "",
     keeps_widths: bool = False,
 ) -> str:
-    """The SVG element; `css` turns an ink into a CSS colour.
+    """The SVG element; `css` turns an ink into a CSS colour, and `inside` are elements on top of the drawing.
 
-    `inside` are elements on top of the drawing. With `keeps_widths` text is as wide as in the program's font,
-    whatever font the reader has.
+    With `keeps_widths` text is as wide as in the program's font, whatever font the reader has.
     """
     more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
     head = f"<metadata>{escape(printable(metadata))}</metadata>\n" if metadata else ""

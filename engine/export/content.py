@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ByRun(Mapping[str, T]):
-    """What is read of runs by their ids, each time anew: of a long run it takes many megabytes."""
+    """Values read of runs by their ids, each time anew: those of a long run take many megabytes."""
 
     def __init__(self, read: Callable[[str], T], run_ids: Iterable[str]) -> None:
         self._read = read
@@ -94,9 +94,8 @@ def content_of(
 ) -> Content:
     """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
 
-    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses; the side of `leading_id`
-    leads; `with_published` adds the published figures of the same models. Raises ProblemError for an unknown
-    run, and if either of these is not among the runs.
+    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses. Raises ProblemError for
+    an unknown run, and if baseline or leading run is not among the runs.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))

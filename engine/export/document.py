@@ -102,13 +102,11 @@ class Answer:
 class Document:
     """The sections of a result under its title; `subject` is what was trained, where and when.
 
-    A comparison begins with `answers`, and says what was `omitted` of them, and `where` it was measured; its
-    title is the user's own if it `is_named`. `warnings` say what to doubt. `nothing` is said where no section
-    is known, `undrawn` in place of a picture.
-
-    `tables` are the data in full, as rows by the end of a file's name: that of "" is the file itself, which
-    otherwise gets the sentences. `values` are the JSON object, and `facts` the metadata of a picture, which
-    has the lines of the `foot` below it, or else `made`. A page shows at most `most_rows` rows of a table.
+    A comparison begins with `answers`; its title is the user's own if it `is_named`. `nothing` is said where
+    no section is known, `undrawn` in place of a picture. `tables` are the data in full, as rows by the end of
+    a file's name: that of "" is the file itself, which otherwise gets the sentences. `values` are the JSON
+    object, `facts` the metadata of a picture, with the `foot` below it. A page shows at most `most_rows` rows
+    of a table.
     """
 
     title: str

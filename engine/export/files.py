@@ -78,10 +78,9 @@ class TakenError(ProblemError):
 def place(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Gives a temporary path of the same name; what is written there, and beside it, is moved into place.
 
-    `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind and
-    existing files stay; without `force` they always do. In an existing folder only files of the same names
-    are replaced. What a killed export left there is removed. Raises ProblemError: kind REQUEST if another
-    path is needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
+    On failure nothing is left behind and existing files stay; without `force` they always do. In an existing
+    folder only files of the same names are replaced. Raises ProblemError: kind REQUEST if another path is
+    needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
     """
     check_free(path, force=force)
     sweep(path.parent)

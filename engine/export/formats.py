@@ -36,9 +36,8 @@ def is_mlflow(destination: str) -> bool:
 class Format(Generic[Result]):
     """A format: `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    `write` takes the result and the path. Further files go beside that path; their names end in one of
-    `beside` instead of `suffix`. If formats share a suffix, a path with that suffix means the first. A format
-    that `is_race` needs two sides that can be raced.
+    Further files go beside the path; their names end in one of `beside`. If formats share a suffix, it means
+    the first. A format that `is_race` needs two sides that can be raced.
     """
 
     name: str

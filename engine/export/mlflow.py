@@ -111,7 +111,7 @@ def _without_password(uri: str) -> str:
 
 @dataclass(frozen=True)
 class Logged:
-    """What was sent: MLflow's run ids in the order of `Content.runs`; of those `thinned`, not every step."""
+    """The runs sent: MLflow's ids in the order of `Content.runs`; of those `thinned`, not every step."""
 
     place: MlflowPlace
     experiment: str
@@ -120,7 +120,7 @@ class Logged:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What was sent, what was left out, and where to look."""
+        """Sentences on what was sent, what was left out, and where to look."""
         count = "1 run is" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs are"
         sentences = [f"{count} in MLflow's experiment {self.experiment}."]
         if self.thinned:

@@ -222,10 +222,10 @@ def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
 
 
 class Film(Image.Image):
-    """The race as an image of many frames, at the pace of the window; each is painted when it is sought.
+    """The race as an image of many frames, at the window's pace; each is painted when sought, in order.
 
-    The first frame is the end of the race, since previews and printed pages show the first. Frames must be
-    sought in their order; with `colors`, the palette image of a GIF, they are in the nearest of these.
+    The first frame is the end, since previews show the first. With `colors`, a GIF's palette, they have only
+    these.
     """
 
     def __init__(self, card: Card, palette: Palette, scale: float, colors: Image.Image | None = None) -> None:

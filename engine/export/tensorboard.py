@@ -73,8 +73,7 @@ def summary_values(run: RunRecord) -> dict[str, float]:
 def write_tensorboard(content: Content, path: Path) -> None:
     """Writes the folder `path`, in which `tensorboard --logdir` finds each run under its name and id.
 
-    Curves are by step, at their time of measurement; TensorBoard keeps values as float32. Raises OSError if
-    the folder cannot be written.
+    Curves are by step, at their time of measurement. Raises OSError if the folder cannot be written.
     """
     path.mkdir(exist_ok=True)
     for run in content.runs:

@@ -47,26 +47,21 @@ def called(race: Race, which: Which) -> str:
 
 
 def is_mixed(lane: Lane) -> bool:
-    """Whether the lane's run trained under autocast."""
+    """True for a lane whose run trained under autocast."""
     return lane.side.precision.is_autocast
 
 
 def is_one_of_each(race: Race) -> bool:
-    """Whether one lane trained in full and the other in mixed precision."""
+    """True if one lane trained in full and the other in mixed precision."""
     return is_mixed(race.full) is not is_mixed(race.mixed)
 
 
 def is_usual(race: Race) -> bool:
-    """Whether mixed precision is measured against full precision, and not the other way round."""
+    """True if mixed precision is measured against full precision, and not the other way round."""
     return is_mixed(race.mixed) and not is_mixed(race.full)
 
 
-def numbers(precision: Precision) -> str:
-    """What a training computes with, in words with the term behind them."""
-    return _NUMBERS[precision]
-
-
-_NUMBERS = {
+NUMBERS = {
     Precision.FP32: "32-bit numbers (FP32)",
     Precision.TF32: "32-bit numbers, shortened to multiply (TF32)",
     Precision.DEFAULT: "32-bit numbers, PyTorch's default (FP32)",
@@ -74,6 +69,7 @@ _NUMBERS = {
     Precision.BF16: "mostly 16-bit numbers (BF16)",
     Precision.FP16_UNSCALED: "mostly 16-bit numbers (FP16, unscaled)",
 }
+"""The numbers that a training computes with, in words with the term behind them."""
 
 
 def place(race: Race) -> str:
@@ -106,11 +102,10 @@ _MUCH_APART = 0.85
 _WORTH_A_WORD = 1.02
 
 Unlike = Literal["training", "machine", "settings"]
-Outcome = Literal["gain", "little", "even", "loss"]
 
 
 def title(race: Race) -> str:
-    """What is raced against what, as a headline; for a disturbed measurement what disturbed it."""
+    """The two trainings that are raced, as a headline; for a disturbed measurement what disturbed it."""
     if race.report.spoilers:
         return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
@@ -119,7 +114,9 @@ def title(race: Race) -> str:
         return "Two different trainings, side by side"
     same = "Nearly the same" if _differs_in_settings(race) else "The same"
     if unlike == "machine":
-        return f"{same} training on two {_places(race)}, side by side"
+        on_cpu = {lane.run.experiment.device == "cpu" for lane in (race.full, race.mixed)}
+        places = "machines" if len(on_cpu) > 1 else f"{place(race)}s"
+        return f"{same} training on two {places}, side by side"
     if mine.batch_size != theirs.batch_size:
         sizes = f"{mine.batch_size:,} and with {theirs.batch_size:,}"
         return f"{same} training with {sizes} {race.unit} at once, side by side"
@@ -140,13 +137,14 @@ DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
         "The driver put the rest into the computer's own, which is slow. Train a smaller batch.",
     ),
 }
-"""What happened and what to make of it, for each kind of doubt that spoils a measurement."""
+"""The event and what to make of it, for each kind of doubt that spoils a measurement."""
 
 
 def _unlike(race: Race) -> Unlike | None:
     if race.is_unlike:
         return "training"
-    if len(_devices(race)) > 1:
+    machines = [lane.run.environment for lane in (race.full, race.mixed)]
+    if len({machine.device_name for machine in machines if machine is not None}) > 1:
         return "machine"
     return "settings" if _differs_in_settings(race) else None
 
@@ -163,7 +161,10 @@ def sentence(race: Race) -> str:
     if race.ratio is None:
         reason = why_no_ratio(race)
         return f"{reason}, so there is no figure for how much faster. The replay shows how both went."
-    return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)
+    # which lane did not get to the end, and why
+    stopped = (which for which in LANES if race.lane(which).stopped)
+    ends = [f"{opened(called(race, which))} {race.lane(which).stopped} on the way." for which in stopped]
+    return " ".join([_result(race, race.ratio), *ends[:1]])
 
 
 def _result(race: Race, ratio: float) -> str:
@@ -172,15 +173,7 @@ def _result(race: Race, ratio: float) -> str:
         result = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
         measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {result}."
         return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
-    result = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
-    return " ".join(filter(None, (result, _beside_precision(race))))
-
-
-def _ending(race: Race) -> str:
-    for which in LANES:
-        if race.lane(which).stopped:
-            return f"{opened(called(race, which))} {race.lane(which).stopped} on the way."
-    return ""
+    return " ".join(filter(None, (_against_full(race, ratio), _beside_precision(race))))
 
 
 _CAUTIONS: Mapping[Unlike, str] = {
@@ -211,66 +204,42 @@ _NO_SPEED = {
 }
 
 
-def _outcome(race: Race) -> Outcome:
-    ratio = race.ratio or 0.0
+def _against_full(race: Race, ratio: float) -> str:
+    """The result of mixed precision against full precision, in the same training on one machine."""
+    because, causes = f", likely because {race.reason}" if race.reason else "", _causes(race)
+    energy, memory = race.report.verdict.energy_ratio, race.memory_ratio
+    less = ["less memory"] if memory is not None and memory < _HARDLY else []
+    less += [energy_words(energy)] if energy is not None and energy < 1 else []
+    needs = f" It does need {' and '.join(less)}." if less else ""
     if race.claim is None or _HARDLY <= ratio <= 1 / _HARDLY:
-        return "even"
+        low, high = race.ratio_interval or (1.0, 1.0)
+        if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
+            return "Here the measurements vary too much to say which of the two is faster."
+        return f"Here mixed precision is about as fast as full precision{because}.{needs}"
+    if ratio < 1 and causes:
+        together = f"Together with {causes} mixed precision took longer than full precision here"
+        return f"{together}{because}.{needs}"
     if ratio < 1:
-        return "loss"
-    return "little" if ratio < LITTLE_GAIN else "gain"
-
-
-def _gain(race: Race) -> str:
+        choice = f"For this training full precision is the better choice on this {place(race)}"
+        return f"{choice}: mixed precision took longer{because}.{'' if race.reason else _IT_HAPPENS}{needs}"
+    if ratio < LITTLE_GAIN:
+        return f"Mixed precision is only a little faster here{because}.{needs}"
     own = _own_part(race)
     if own is not None and own < LITTLE_GAIN:
         did = "gained little" if own >= 1 else "made the training slower"
-        by_itself = f"mixed precision by itself {did} ({pace_text(own)})"
-        return f"This gain comes from {_causes(race)}: {by_itself}."
-    saving = ", less to store" if race.memory_ratio is not None and race.memory_ratio < 1 else ""
+        return f"This gain comes from {causes}: mixed precision by itself {did} ({pace_text(own)})."
+    saving = ", less to store" if memory is not None and memory < 1 else ""
     sums = f"the {place(race)} do most of its sums with half-length numbers"
     return f"Mixed precision lets {sums}: less to move{saving}."
 
 
-def _little(race: Race) -> str:
-    return f"Mixed precision is only a little faster here{_because(race)}.{_needs_less(race)}"
-
-
-def _even(race: Race) -> str:
-    low, high = race.ratio_interval or (1.0, 1.0)
-    if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
-        return "Here the measurements vary too much to say which of the two is faster."
-    return f"Here mixed precision is about as fast as full precision{_because(race)}.{_needs_less(race)}"
-
-
-def _loss(race: Race) -> str:
-    causes = _causes(race)
-    if causes:
-        together = f"Together with {causes} mixed precision took longer than full precision here"
-        return f"{together}{_because(race)}.{_needs_less(race)}"
-    choice = f"For this training full precision is the better choice on this {place(race)}"
-    comfort = "" if race.reason else f" {_IT_HAPPENS}"
-    return f"{choice}: mixed precision took longer{_because(race)}.{comfort}{_needs_less(race)}"
-
-
-_IT_HAPPENS = "That happens, above all with small models: making the numbers shorter takes time too."
-
-
-def _because(race: Race) -> str:
-    return f", likely because {race.reason}" if race.reason else ""
-
-
-def _needs_less(race: Race) -> str:
-    energy = race.report.verdict.energy_ratio
-    less = [
-        *(["less memory"] if race.memory_ratio is not None and race.memory_ratio < _HARDLY else []),
-        *([energy_words(energy)] if energy is not None and energy < 1 else []),
-    ]
-    return f" It does need {' and '.join(less)}." if less else ""
+_IT_HAPPENS = " That happens, above all with small models: making the numbers shorter takes time too."
 
 
 def _beside_precision(race: Race) -> str:
     own, causes = _own_part(race), _causes(race)
-    if not causes or (own is not None and own < LITTLE_GAIN and _outcome(race) == "gain"):
+    is_gain = race.claim is not None and (race.ratio or 0.0) >= LITTLE_GAIN
+    if not causes or (own is not None and own < LITTLE_GAIN and is_gain):
         return ""
     if own is None:
         return f"{opened(causes)} has a part in this too; how large a part was not measured."
@@ -287,24 +256,11 @@ def _own_part(race: Race) -> float | None:
     split = race.report.split
     if not _causes(race):
         return race.ratio
-    if split is None:
-        return None
-    return next(
-        (part.ratio for part in (*split.factors, *split.other_order) if part.name == "precision"), None
-    )
+    parts = () if split is None else (*split.factors, *split.other_order)
+    return next((part.ratio for part in parts if part.name == "precision"), None)
 
 
 def _causes(race: Race) -> str:
     axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
     causes = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
     return " with ".join(causes[axis] for axis in axes if axis in causes)
-
-
-def _devices(race: Race) -> set[str]:
-    environments = (race.full.run.environment, race.mixed.run.environment)
-    return {environment.device_name for environment in environments if environment is not None}
-
-
-def _places(race: Race) -> str:
-    on_cpu = {lane.run.experiment.device == "cpu" for lane in (race.full, race.mixed)}
-    return "machines" if len(on_cpu) > 1 else f"{place(race)}s"

@@ -1,14 +1,11 @@
-"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch.
-
-A lane counts the samples trained over time, on its own clock. A stretch is a number of whole blocks of
-samples that both lanes measured.
-"""
+"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -46,7 +43,7 @@ class Lane:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether its run ended early."""
+        """True for a run that ended early."""
         return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
 
     @property
@@ -195,21 +192,16 @@ def _lanes(side: Side, curves: Mapping[str, Columns]) -> list[Lane]:
 
 
 def _nearest(full: Sequence[Lane], mixed: Sequence[Lane], ratio: float | None) -> tuple[Lane, Lane]:
-    pairs = [(mine, theirs) for mine in full for theirs in mixed]
-
+    # complete runs first, then pairs of one seed
     def unfitness(pair: tuple[Lane, Lane]) -> tuple[int, bool, float]:
-        cut_short = sum(lane.is_cut_short for lane in pair)
-        return cut_short, not _is_of_one_seed(*pair), _distance(*pair, ratio)
+        origins = {(lane.run.comparison, lane.run.experiment.seed) for lane in pair}
+        return sum(lane.is_cut_short for lane in pair), len(origins) > 1, _distance(*pair, ratio)
 
-    return min(pairs, key=unfitness)
-
-
-def _is_of_one_seed(full: Lane, mixed: Lane) -> bool:
-    mine, theirs = ((lane.run.comparison, lane.run.experiment.seed) for lane in (full, mixed))
-    return mine == theirs
+    return min(product(full, mixed), key=unfitness)
 
 
 def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
+    # how far the pair's own ratio is from the comparison's, as a logarithm; 0 without a ratio
     speeds = [SPEED.value(lane.run) for lane in (mixed, full)]
     known = [speed for speed in (*speeds, ratio) if speed is not None and speed > 0 and math.isfinite(speed)]
     if len(known) < 3:
@@ -219,31 +211,18 @@ def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
 
 def _nothing_to_replay(side: Side) -> ProblemError:
     run = max(side.runs, key=lambda run: run.status is not Status.QUEUED)
-    event = _what_happened(run)
+    event, remedy = f"{ending(run)} before its first counted step", "Train it again to the end."
+    if run.status is Status.QUEUED:
+        event, remedy = ending(run), "Let it train first."
+    elif run.status is Status.RUNNING:
+        event, remedy = "is still warming up", "Wait until its warm-up is over."
+    elif run.status is Status.FINISHED:
+        event = "ended before any of its steps was counted"
+        remedy = f"Train it for at least {run.experiment.least_steps:,} steps."
+    elif run.status is Status.FAILED and run.problem is not None:
+        remedy = run.problem.remedy
     message = f"“{shortened(run.name)}” ({side.title}) {event}, so there is nothing to replay."
-    return ProblemError(request_problem(message, _remedy(run), key="run", value=run.id))
-
-
-def _what_happened(run: RunRecord) -> str:
-    if run.status is Status.QUEUED:
-        return ending(run)
-    if run.status is Status.RUNNING:
-        return "is still warming up"
-    if run.status is Status.FINISHED:
-        return "ended before any of its steps was counted"
-    return f"{ending(run)} before its first counted step"
-
-
-def _remedy(run: RunRecord) -> str:
-    if run.status is Status.QUEUED:
-        return "Let it train first."
-    if run.status is Status.RUNNING:
-        return "Wait until its warm-up is over."
-    if run.status is Status.FAILED and run.problem is not None:
-        return run.problem.remedy
-    if run.status is Status.FINISHED:
-        return f"Train it for at least {run.experiment.least_steps:,} steps."
-    return "Train it again to the end."
+    return ProblemError(request_problem(message, remedy, key="run", value=run.id))
 
 
 MOST_BLOCKS = 200
@@ -275,10 +254,9 @@ class Stretch:
 
 
 def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
-    """What both lanes measured, but at most what the faster one trains in `LONGEST_SECONDS`; then less.
+    """The stretch that both lanes measured, as far as `LONGEST_SECONDS` take the faster; then shorter ones.
 
-    It has at least `_FEWEST_BLOCKS` batches if both lanes have. If one of the lanes was cut short, what the
-    other measured counts, and the short lane stops where it did.
+    If one of the lanes was cut short, what the other measured counts, and the short lane stops where it did.
     """
     faster = max((full, mixed), key=lambda lane: lane.speed)
     is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER

@@ -62,10 +62,9 @@ class Tank:
 class TankPair:
     """Two tanks on one scale within `room`, and the names below them; what one leaves free is hatched.
 
-    `scale` is that of lengths and type, and `fill` the reached part of the amounts, 0 to 1. Amounts that are
-    not final may still grow: how far they are apart is not written. `absent` stands in place of an amount.
-    `whole` is what fills a tank where amounts are shares of it, and not compared; `text` writes them.
-    `width_of` measures text, size and weight; `snap` moves an edge onto a pixel.
+    `fill` is the reached part of the amounts, 0 to 1. How far they are apart is written once they are final.
+    `absent` stands in place of an amount. `whole` fills a tank where amounts are shares of it, and not
+    compared.
     """
 
     pair: tuple[Tank, Tank]
@@ -128,7 +127,7 @@ class TankPair:
         return 1.55 * self.text_px(18)
 
     def spared_rect(self) -> Rect | None:
-        """What the tank that needs less leaves free of the other's memory."""
+        """The part of the other's memory that the tank that needs less leaves free."""
         if self.lower is None:
             return None
         rect = self.rects[self.lower]

@@ -129,10 +129,10 @@ def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
 class Sizes:
     """Lengths and sizes of type in pixels.
 
-    `height` is 0 for as much as it needs; then `top` and `bottom` are not used. `panel` is the width of the
-    tanks' panel beside the lanes, and 0 where the memory stands below them. `lane` is the largest height of a
-    lane's blocks, and `number` the size of the huge ratio. A card that `is_live` leaves room for the window's
-    buttons. `snap` moves an edge onto a pixel.
+    `height` is 0 for as much as it needs. `panel` is the width of the tanks' panel beside the lanes, and 0
+    where the memory stands below them. `lane` is the largest height of a lane's blocks, and `number` the size
+    of the ratio. A card that `is_live` leaves room for the window's buttons. `snap` moves an edge onto a
+    pixel.
     """
 
     width: float
@@ -348,7 +348,7 @@ def ratio(scene: Scene, sizes: Sizes, top: float, height: float) -> Part:
 
 
 class _Caption:
-    """What the number counts, and at the end how sure it is."""
+    """The caption of the number, and at the end how sure it is."""
 
     def __init__(self, scene: Scene, sizes: Sizes, x: float, room: float) -> None:
         self._sizes, self._x, self._room = sizes, x, room

@@ -27,7 +27,6 @@ from engine.race.lanes import (
     whole_of,
 )
 from engine.statistics import Interval
-from engine.store.record import RunRecord
 
 Which = Literal["full", "mixed"]
 LANES: tuple[Which, Which] = ("full", "mixed")
@@ -47,11 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock.
-
-    `number` is the leading lane's count of samples over the other's (`Race.ahead`); None while the counts are
-    too small to tell, or without a `Race.claim`.
-    """
+    """The race at `seconds` of its clock; `number` is the leading lane's count over the other's, or None."""
 
     seconds: float
     full: LaneMoment
@@ -67,12 +62,10 @@ class Moment:
 class Race:
     """Two lanes; the first to have trained `samples`, or to go no further, ends the race.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it; `samples` are shown as `blocks`
-    of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate` how many
-    of these pass per second on screen. Ratios and interval are the comparison's, or None; `peaks_mib` are the
-    full and the mixed lane's, both None unless they count the same memory. `accuracy` says how the accuracies
-    relate ("same accuracy"), or is "". `tensor_percent` says how busy the Tensor Cores were on average, None
-    unless both lanes know it. `pictured` are the runs to ask for pictures, in this order, by id.
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is when the race
+    ends, on the runs' own clock, and `playback_rate` how many of these pass per second on screen. Ratios,
+    interval and peaks are the comparison's, or None. `pictured` are the runs to ask for pictures, in this
+    order, by id.
     """
 
     full: Lane
@@ -118,7 +111,7 @@ class Race:
 
     @cached_property
     def is_unlike(self) -> bool:
-        """Whether the two are different trainings, whose ratio says nothing about the precision."""
+        """True for two different trainings, whose ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @cached_property
@@ -128,12 +121,12 @@ class Race:
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """Whether the counts visibly come to the comparison's ratio; if not, there is no number."""
+        """True if the counts visibly come to the comparison's ratio; if not, there is no number."""
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
     def figure(self) -> float | None:
-        """What the number ends at: the comparison's ratio, or its inverse where mixed precision is slower."""
+        """The end of the number: the comparison's ratio, or its inverse where mixed precision is slower."""
         return None if self.claim is None else max(self.claim, 1.0 / self.claim)
 
     def at(self, seconds: float) -> Moment:
@@ -177,7 +170,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Whether the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
+    """True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
@@ -218,8 +211,14 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
     speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
     ratio = _sound(speed.ratio)
-    interval = None if ratio is None else _sound_interval(speed.ratio_interval)
+    interval = speed.ratio_interval
+    if ratio is None or interval is None or None in map(_sound, interval):
+        interval = None
     stretch, full, mixed, seconds = _replayed(full, mixed, claim_of(full, mixed, ratio, interval, report))
+    runs = (full.run, mixed.run)
+    units = {_UNITS[run.experiment.dataset.task] for run in runs}
+    machines = [run.environment for run in runs]
+    devices = (machine.device_name if machine else "an unknown device" for machine in machines)
     return Race(
         full=full,
         mixed=mixed,
@@ -230,19 +229,17 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
         playback_rate=playback_rate_of(seconds),
         ratio=ratio,
         ratio_interval=interval,
-        repeats=(_known(base_cells[SPEED.name]), _known(speed)),
+        repeats=(len(base_cells[SPEED.name].known), len(speed.known)),
         memory_ratio=_sound(cells[PEAK_MEMORY.name].ratio),
         peaks_mib=_peaks_mib(comparison, full.side, mixed.side),
         accuracy=_accuracy(cells[ACCURACY.name], full.side, mixed.side),
         doubts=report.doubts,
         report=report,
         reason=report.verdict.reason,
-        unit=_unit(full.run, mixed.run),
-        is_cpu=all(_is_on_cpu(lane.run) for lane in (full, mixed)),
-        device=" and ".join(dict.fromkeys(_device(lane.run) for lane in (full, mixed))),
-        pictured=tuple(
-            dict.fromkeys(run.id for run in (full.run, mixed.run, *full.side.runs, *mixed.side.runs))
-        ),
+        unit=units.pop() if len(units) == 1 else "samples",
+        is_cpu=all(run.experiment.device == "cpu" for run in runs),
+        device=" and ".join(dict.fromkeys(devices)),
+        pictured=tuple(dict.fromkeys(run.id for run in (*runs, *full.side.runs, *mixed.side.runs))),
         tensor_percent=_tensor_percent(full.side, mixed.side),
     )
 
@@ -256,9 +253,13 @@ def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, La
     else:
         stretch, parts = whole_of(full, mixed), (full, mixed)
         seconds = _end(*parts, stretch.samples)
+    stopped = [
+        lane.seconds_to(stretch.samples) is None and float(lane.seconds[-1]) <= seconds
+        for lane in (full, mixed)
+    ]
     full, mixed = (
-        replace(part, stopped=ending(part.run)) if _goes_no_further(lane, stretch.samples, seconds) else part
-        for lane, part in zip((full, mixed), parts, strict=True)
+        replace(part, stopped=ending(part.run)) if has_stopped else part
+        for part, has_stopped in zip(parts, stopped, strict=True)
     )
     return stretch, full, mixed, seconds
 
@@ -278,22 +279,9 @@ def _end(full: Lane, mixed: Lane, samples: int) -> float:
     return min(last if finish is None else finish for finish, last in ends)
 
 
-def _goes_no_further(lane: Lane, samples: int, seconds: float) -> bool:
-    return lane.seconds_to(samples) is None and float(lane.seconds[-1]) <= seconds
-
-
 def _sound(ratio: float | None) -> float | None:
     # what diverged or was damaged cannot be shown
     return ratio if ratio is not None and math.isfinite(ratio) and ratio > 0 else None
-
-
-def _sound_interval(interval: Interval | None) -> Interval | None:
-    is_sound = interval is not None and all(_sound(end) is not None for end in interval)
-    return interval if is_sound else None
-
-
-def _known(cell: Cell) -> int:
-    return sum(value is not None for value in cell.values)
 
 
 def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float | None, float | None]:
@@ -301,16 +289,14 @@ def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float |
         return None, None
     row = next(row for row in comparison.figures if row.figure.name == PEAK_MEMORY.name)
     scale = MIB_PER_GIB if row.figure.unit == "GiB" else 1.0
-    values = [row.cells[comparison.sides.index(side)].value for side in (full, mixed)]
-    peaks = [None if (sound := _sound(value)) is None else sound * scale for value in values]
-    return peaks[0], peaks[1]
+    one, other = (_sound(row.cells[comparison.sides.index(side)].value) for side in (full, mixed))
+    return one and one * scale, other and other * scale
 
 
-def _tensor_percent(full: Side, mixed: Side) -> tuple[float, float] | None:
+def _tensor_percent(*sides: Side) -> tuple[float, float] | None:
     means = []
-    for side in (full, mixed):
-        summaries = (run.summary for run in side.runs)
-        known = [summary.tensor_activity_percent for summary in summaries if summary is not None]
+    for side in sides:
+        known = (run.summary.tensor_activity_percent for run in side.runs if run.summary is not None)
         shares = [share for share in known if share is not None and 0 <= share <= 100]
         if not shares:
             return None
@@ -325,8 +311,7 @@ _CLOSE_POINTS = 1.0
 def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
     if cell.difference is None or not math.isfinite(cell.difference) or not _learned_alike(full, mixed):
         return ""
-    is_close = abs(cell.difference) < _CLOSE_POINTS
-    if is_close:
+    if abs(cell.difference) < _CLOSE_POINTS:
         return "same accuracy" if cell.within_spread else "about the same accuracy"
     if cell.within_spread:
         return "accuracy no further apart than repeats are"
@@ -344,20 +329,3 @@ def _learned_alike(full: Side, mixed: Side) -> bool:
         return False
     trained = [run.experiment.step_samples * summary.steps for run, summary in known if summary is not None]
     return min(trained, default=0) >= _AS_LONG * max(trained, default=0)
-
-
-def _unit(*runs: RunRecord) -> Unit:
-    units = {_unit_of(run) for run in runs}
-    return units.pop() if len(units) == 1 else "samples"
-
-
-def _unit_of(run: RunRecord) -> Unit:
-    return _UNITS[run.experiment.dataset.task]
-
-
-def _is_on_cpu(run: RunRecord) -> bool:
-    return run.experiment.device == "cpu"
-
-
-def _device(run: RunRecord) -> str:
-    return run.environment.device_name if run.environment is not None else "an unknown device"

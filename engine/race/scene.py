@@ -36,10 +36,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Instant:
-    """What moves on a card, at one moment.
+    """The moving parts of a card, at one moment.
 
-    `number` is "" while it tells nothing yet, and None if there is none; `caption` and `sure` stand beside
-    it, and `spoken` is all three for screen readers. Tanks are filled to the fraction `fill` of `peaks_mib`.
+    `number` is "" while it tells nothing yet, and None if there is none; `spoken` is for screen readers.
+    Tanks are filled to the fraction `fill` of `peaks_mib`.
     """
 
     counts: tuple[Count, Count]
@@ -53,11 +53,10 @@ class Instant:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What stays on a card, and with `at` what moves at each second from 0 to `seconds`.
+    """The still parts of a card, and with `at` the moving ones at each second from 0 to `seconds`.
 
     `tiles` are grey pictures (count, side, side). `peaks` says that the card has tanks for the memory, and
-    `memory` is said below them: a strong part and the rest. `absent` stands in place of an unknown peak, and
-    peaks that are not `is_final` may still grow. `pace` says how the replay's pace relates to the true one.
+    `memory` is said below them. `absent` stands in place of an unknown peak; peaks may grow until `is_final`.
     """
 
     title: str

@@ -70,7 +70,7 @@ class Showcase:
         return self._with({"image_size": None, **_WORKLOADS[place + 1]})
 
     def holds(self, experiments: Iterable[Experiment]) -> bool:
-        """Whether these are its two experiments, of any length and workload."""
+        """True if these are its two experiments, of any length and workload."""
         own = {experiment.model_copy(update=_IGNORED) for _, experiment in self.sides}
         return {experiment.model_copy(update=_IGNORED) for experiment in experiments} == own
 
@@ -80,7 +80,7 @@ class Showcase:
 
 
 def showcase(catalog: Catalog) -> Showcase:
-    """What suits the first device of this machine."""
+    """The pair that suits the first device of this machine."""
     device = catalog.devices[0]
     settings, mixed = _on_card(device) if device.is_gpu else (_ON_CPU, Precision.BF16)
     if not device.precision(mixed).available:
@@ -94,12 +94,11 @@ def showcase(catalog: Catalog) -> Showcase:
 def adapted(
     case: Showcase, span: Span, steps_per_second: float | None, done: int, other_pace: float | None = None
 ) -> Showcase | Problem | None:
-    """What to start again with after `done` steps of a run of `case` at that pace; None to continue.
+    """The pair to start again with after `done` steps of a run of `case` at that pace; None to continue.
 
-    A run too short to watch gets more steps; one that would keep people waiting gets fewer or, if even the
-    fewest take too long, a smaller workload. A Problem says that this machine is too busy for the smallest.
-    The pace is None on a machine that was too slow to tell one. A run is not cut so short that the other one,
-    at `other_pace`, would be over too soon for a race.
+    A run too short to watch gets more steps, one too long fewer or, if even the fewest take too long, a
+    smaller workload; a Problem says that this machine is too busy for the smallest. The pace is None where it
+    was too slow to tell one. The other run, at `other_pace`, must last long enough for a race.
     """
     experiment = case.sides[0][1]
     left = (experiment.steps or 0) - done
@@ -119,7 +118,7 @@ def adapted(
 
 
 def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
-    """What to measure again because the faster run was over too soon for a race; None where it was not.
+    """The pair to measure again, since the faster run was over too soon for a race; None where it was not.
 
     `paces` are the steps per second of both runs.
     """
@@ -143,7 +142,7 @@ TOO_SHORT = request_problem(
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """Whether a run that cannot be replaced is given up after `done` steps at that pace.
+    """True if a run that cannot be replaced is given up after `done` steps at that pace.
 
     It goes on if it has enough steps for a speed, or will soon be over.
     """
@@ -166,8 +165,7 @@ def busy(experiment: Experiment, done: int) -> Problem:
 def pace_of(
     experiment: Experiment, samples_per_second: ArrayLike, least_seconds: float | None = None
 ) -> float | None:
-    """Steps per second, from the speed of each step so far; None while there are too few, or all that counted
-    took less than `least_seconds`.
+    """Steps per second, from the speed of each step; None while they are few, or took under `least_seconds`.
 
     The warm-up counts only if it takes seconds by itself.
     """

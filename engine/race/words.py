@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
 from engine.compare.verdict import energy_words
+from engine.experiment.settings import PLAIN
 from engine.race.headline import (
+    NUMBERS,
     called,
     continued,
     is_one_of_each,
     lane_name,
-    numbers,
     place,
     sentence,
     short_name,
@@ -39,16 +40,15 @@ _PARTS = (
 def memory_words(race: Race) -> tuple[str, str]:
     """The mixed lane's memory, energy and accuracy against the full lane's: a strong part and the rest."""
     ratio, energy = race.memory_ratio, race.report.verdict.energy_ratio
-    strong, rest = _no_ratio(race) if ratio is None else _amount(ratio)
+    if ratio is not None:
+        strong, rest = _amount(ratio)
+    elif is_comparable(PEAK_MEMORY, race.mixed.side, race.full.side):
+        strong, rest = "No measurement", "of the memory"
+    else:
+        strong, rest = "No comparison", "between a card's memory and a processor's"
     if energy is not None:
         rest += f"{',' if ratio is None else ' and'} {energy_words(energy)}"
     return strong, f"{rest}, {race.accuracy}" if race.accuracy else rest
-
-
-def _no_ratio(race: Race) -> tuple[str, str]:
-    if is_comparable(PEAK_MEMORY, race.mixed.side, race.full.side):
-        return "No measurement", "of the memory"
-    return "No comparison", "between a card's memory and a processor's"
 
 
 def _amount(ratio: float) -> tuple[str, str]:
@@ -68,72 +68,57 @@ def certainty(race: Race) -> str:
     """How far the ratio can be trusted: its interval in plain words, or why it has none."""
     if race.ratio is None:
         return f"There is no ratio: {continued(why_no_ratio(race))}."
-    times, is_once = _measured(race.repeats)
+    mine, theirs = race.repeats
+    times = f"{mine} and {theirs} times"
+    if mine == theirs:
+        times = f"{_TIMES.get(mine, f'{mine} times')} each"
     if race.report.spoilers:
         return f"Measured {times}. The figure came to {number_text(race.ratio)}×, with the machine disturbed."
     if race.ratio_interval is None:
-        if is_once:
+        if mine == theirs == 1:
             return f"Measured {times}. Repeats would show how sure the figure is."
         is_in_order = not any(doubt.kind == "order" for doubt in race.doubts)
-        reason = "too few to say how sure it is" if is_in_order else _NOT_IN_TURNS
-        return f"Measured {times}, {reason}."
+        not_in_turns = "but not in turns, so nobody can say how sure it is"
+        return f"Measured {times}, {'too few to say how sure it is' if is_in_order else not_in_turns}."
     low, high = race.ratio_interval
+    interval = f"{range_text(low, high)} times as fast"
     if high < 1:
         interval = f"{range_text(1.0 / high, 1.0 / low)} times as long"
-    else:
-        interval = f"{range_text(low, high)} times as fast"
     sentence = f"Measured {times}: between {interval}, with 95 % confidence."
     return f"{sentence} That leaves open which of the two is faster." if low <= 1 <= high else sentence
 
 
-_NOT_IN_TURNS = "but not in turns, so nobody can say how sure it is"
-
-
-def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
-    if repeats[0] == repeats[1]:
-        times = {1: "once", 2: "twice"}.get(repeats[0], f"{repeats[0]} times")
-        return f"{times} each", repeats[0] == 1
-    return f"{repeats[0]} and {repeats[1]} times", False
-
-
 def doubt_words(race: Race) -> tuple[str, ...]:
     """The doubts about the figures or the replay, a plain sentence each."""
-    sentences = [*(_doubt_sentence(race, doubt) for doubt in race.doubts), _unsteady(race)]
-    return tuple(dict.fromkeys(filter(None, sentences)))
+    sentences = [_doubt_sentence(race, doubt) for doubt in race.doubts]
+    # the counts of the whole runs give another ratio than the comparison
+    if race.ratio is not None and not race.matches_ratio:
+        trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)
+        whole = f"these two whole runs come to {pace_text(trained)}"
+        sentences.append(f"{_UNSTEADY}: {whole}, and the comparison to {pace_text(race.ratio)}.")
+    return tuple(dict.fromkeys(sentences))
 
 
-def _unsteady(race: Race) -> str:
-    if race.ratio is None or race.matches_ratio:
-        return ""
-    trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)
-    whole = f"these two whole runs come to {pace_text(trained)}"
-    return f"{_UNSTEADY}: {whole}, and the comparison to {pace_text(race.ratio)}."
-
-
+_TIMES = {1: "once", 2: "twice"}
 _UNSTEADY = "The speed was not steady"
 
 
 def _doubt_sentence(race: Race, doubt: Doubt) -> str:
     if doubt.kind in _OF_ONE_RUN:
-        return f"{_subject(race, doubt.side_id)} {_OF_ONE_RUN[doubt.kind]}"
+        whose = [which for which in LANES if race.lane(which).side.id == doubt.side_id]
+        of = f" {'in' if is_one_of_each(race) else 'of'} {called(race, whose[0])}" if whose else ""
+        return f"A run{of} {_OF_ONE_RUN[doubt.kind]}"
     if doubt.kind == "throttled":
         return f"The {place(race)} ran below its full speed for a while."
-    if doubt.kind == "order":
-        return "The two were not trained in turns, so a change in the machine may look like a difference."
-    if doubt.kind == "device":
-        return "The two were not trained on the same machine."
-    if doubt.kind == "version":
-        return "The two were not trained with the same version of the software."
-    return f"The two differ in {doubt.difference}" if doubt.difference else doubt.sentence
+    otherwise = f"The two differ in {doubt.difference}" if doubt.difference else doubt.sentence
+    return _OF_BOTH.get(doubt.kind, otherwise)
 
 
-def _subject(race: Race, side_id: str | None) -> str:
-    for which in LANES:
-        if race.lane(which).side.id == side_id:
-            return f"A run {'in' if is_one_of_each(race) else 'of'} {called(race, which)}"
-    return "A run"
-
-
+_OF_BOTH: dict[str, str] = {
+    "order": "The two were not trained in turns, so a change in the machine may look like a difference.",
+    "device": "The two were not trained on the same machine.",
+    "version": "The two were not trained with the same version of the software.",
+}
 _OF_ONE_RUN = {
     "other-program": "had to share the machine with other programs.",
     "spilled": "did not fit into the card's memory.",
@@ -146,18 +131,12 @@ _OF_ONE_RUN = {
 }
 
 
-_PLAIN = "plain"
-
-
 def lane_detail(race: Race, which: Which) -> str:
-    """What the lane trained with, and how it ended early: "32-bit numbers (FP32)"."""
-    lane = race.lane(which)
-    parts = []
+    """The lane's numbers and batch, and how it ended early: "32-bit numbers (FP32)"."""
+    lane, parts = race.lane(which), []
     if is_one_of_each(race):
-        recipe = lane.side.recipe
-        parts.append(
-            numbers(lane.side.precision) + (f" with the {recipe} recipe" if recipe != _PLAIN else "")
-        )
+        recipe = "" if lane.side.recipe == PLAIN else f" with the {lane.side.recipe} recipe"
+        parts.append(f"{NUMBERS[lane.side.precision]}{recipe}")
         if race.full.run.experiment.batch_size != race.mixed.run.experiment.batch_size:
             parts.append(f"{lane.run.experiment.batch_size:,} {race.unit} at once")
     if lane.stopped:
@@ -181,7 +160,7 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """What the number counts, or why there is none: a strong line and a second one."""
+    """The caption of the number, or why there is none: a strong line and a second one."""
     if race.report.spoilers:
         return _SPOILED, "so it does not tell which of the two is faster"
     if race.ratio is None:
@@ -200,7 +179,7 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
 
 
 def spoken(race: Race, moment: Moment) -> str:
-    """The number and what it counts, for a screen reader."""
+    """The number and its caption, for a screen reader."""
     words = " ".join(part for part in caption(race, moment) if part)
     number = counted_text(race, moment)
     return f"{number} times {words}" if number else words
@@ -246,10 +225,19 @@ def playback_rate_words(race: Race) -> str:
 def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
     """The scene of a race."""
     memory = memory_words(race)
+    full, mixed = (
+        LaneHead(
+            lane_name(race, which),
+            lane_detail(race, which),
+            race.looks[race.lane(which).side.id],
+            short_name(race, which),
+        )
+        for which in LANES
+    )
     return Scene(
         title=title(race),
         sentence=sentence(race),
-        heads=(_head(race, "full"), _head(race, "mixed")),
+        heads=(full, mixed),
         blocks=race.blocks,
         tiles=tiles,
         at=lambda seconds: _instant(race, seconds),
@@ -264,11 +252,6 @@ def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
         absent=NOT_MEASURED if any(race.peaks_mib) else memory[0].lower(),
         activity=race.tensor_percent,
     )
-
-
-def _head(race: Race, which: Which) -> LaneHead:
-    look = race.looks[race.lane(which).side.id]
-    return LaneHead(lane_name(race, which), lane_detail(race, which), look, short_name(race, which))
 
 
 def _instant(race: Race, seconds: float) -> Instant:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from engine import busyness
+from engine import __version__, busyness
 from engine.busyness import Busyness, OtherPrograms, Taken, Watch
 from engine.cli import main
 
@@ -49,6 +52,25 @@ MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
 def test_what_would_spoil_a_measurement_is_a_reason(seen: Busyness, reasons: tuple[str, ...]) -> None:
     assert seen.reasons == reasons
     assert seen.sentence == (f"This machine is busy: {'; '.join(reasons)}." if reasons else "")
+
+
+@pytest.mark.parametrize(
+    ("readings", "share"),
+    [
+        (((10.0, 100.0, 1.0), (14.0, 108.0, 3.0)), 2 / 8),
+        # what happens between two spans does not count
+        (((0.0, 0.0, 0.0), (1.0, 4.0, 1.0), (50.0, 60.0, 1.0), (51.0, 64.0, 2.0)), 0.0),
+        # a few ticks of the clock tell nothing
+        (((0.0, 0.0, 0.0), (0.04, 0.05, 0.0)), 0.0),
+    ],
+)
+def test_what_others_took_is_a_share_of_all_cores(monkeypatch, readings, share) -> None:
+    left = list(readings)
+    others = OtherPrograms()
+    monkeypatch.setattr(others, "_read", lambda: left.pop(0))
+    for is_on in (True, False) * (len(readings) // 2):
+        others.count(is_on)
+    assert others.share() == pytest.approx(share)
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *looks: dict[int, tuple[str, float, float]]) -> Watch:
@@ -143,3 +165,19 @@ def test_the_command_line_says_once_on_a_terminal_that_the_machine_is_busy(
         busy(0.02)
         assert main(["run", *asked]) == 0
         assert "This machine is busy" not in capsys.readouterr().err
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_package_takes_its_version_from_the_engine() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "engine/__init__.py"
+
+
+def test_the_newest_section_of_the_changelog_is_this_versions_and_all_others_are_released() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest, *others = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert re.fullmatch(rf"{re.escape(__version__)}, (unreleased|\d{{4}}-\d\d-\d\d)", newest)
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+, \d{4}-\d\d-\d\d", other) for other in others)

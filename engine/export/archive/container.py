@@ -182,7 +182,7 @@ def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
 
 
 def fault(error: ValueError) -> str:
-    """What is wrong with a value, in a few words on one line that quote the file harmlessly."""
+    """The fault of a value, in a few words on one line that quote the file harmlessly."""
     text = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]

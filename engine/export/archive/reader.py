@@ -142,10 +142,10 @@ def _need(condition: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of the runs of an archive, in its order.
+    """The runs of an archive, in its order.
 
-    `copies` are those of the `added` whose id another run had, or another state of the same run: they have
-    new ids and belong to no comparison.
+    `copies` are those `added` under new ids and without a comparison, since another run or state had their
+    id.
     """
 
     added: tuple[RunRecord, ...]

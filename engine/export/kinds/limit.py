@@ -1,7 +1,4 @@
-"""The memory limit as a document: the largest batch of each precision, and the trials that prove it.
-
-The CSV file has a row for every trial.
-"""
+"""The memory limit as a document: the largest batch of each precision, and the trials that prove it."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ def trial_sections(limit: Limit) -> Iterator[Section]:
     return map(_section, _begun(limit))
 
 
-def _begun(limit: Limit) -> Iterator[LimitSide]:
-    return (side for side in limit.sides if side.trials or side.result is not None)
+def _begun(limit: Limit) -> list[LimitSide]:
+    return [side for side in limit.sides if side.trials or side.result is not None]
 
 
 def _section(side: LimitSide) -> Section:

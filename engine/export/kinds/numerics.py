@@ -1,8 +1,6 @@
 """Numerics as a document: sentences, and a table of what matters most, for each known part.
 
-The CSV file has the sentences; a part's table goes beside it: `x-map.csv`, `x-range.csv`, `x-ladder.csv`,
-`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. What a
-format loses of gradients is at the loss scale, though their exponents are without it.
+What a format loses of gradients is at the loss scale, though their exponents are without it.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import Frame, axes
@@ -46,7 +45,7 @@ def document(study: Study[Numerics]) -> Document:
         [experiment],
         sections(results),
         warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
-        tables={name: partial(rows_of, results) for name, rows_of in _TABLES.items()},
+        tables=dict(_tables(results)),
         values=lambda: {
             "run": answer.run_id,
             "parts": list(answer.parts),
@@ -59,15 +58,15 @@ def document(study: Study[Numerics]) -> Document:
 
 def sections(results: NumericsResults) -> tuple[Section, ...]:
     """The known parts; the most telling rows of their tables come first."""
-    parts = (
-        None if results.nan is None else _search(results.nan),
-        None if results.map is None else _map(results.map),
-        None if results.range is None else _ranges(results.range),
-        None if results.ladder is None else _ladder(results.ladder),
-        None if results.islands is None else _islands(results.islands),
-        None if results.advice is None else _advice(results.advice, results.nan),
+    makers: tuple[tuple[Any, Callable[[Any], Section]], ...] = (
+        (results.nan, _search),
+        (results.map, _map),
+        (results.range, _ranges),
+        (results.ladder, _ladder),
+        (results.islands, _islands),
+        (results.advice, partial(_advice, search=results.nan)),
     )
-    return tuple(part for part in parts if part is not None)
+    return tuple(make(part) for part, make in makers if part is not None)
 
 
 def _search(search: NonfiniteSearch) -> Section:
@@ -84,29 +83,29 @@ def _map(whole: PrecisionMap) -> Section:
     by_module: dict[str, list[Operation]] = defaultdict(list)
     for operation in whole.operations:
         by_module[operation.module].append(operation)
-    ordered = sorted(by_module, key=lambda name: -sum(row.seconds for row in by_module[name]))
-    rows = tuple(_map_row(name, classes.get(name, ""), by_module[name]) for name in ordered)
+    rows = []
+    for name in sorted(by_module, key=lambda name: -sum(row.seconds for row in by_module[name])):
+        operations = by_module[name]
+        casts = [row for row in operations if row.by_autocast]
+        rows.append(
+            (
+                module_title(name),
+                classes.get(name, ""),
+                _formats(operations, "forward"),
+                _formats(operations, "backward"),
+                f"{sum(row.count for row in casts):,}",
+                number(_mib(casts)),
+                number(_mib(operations)),
+                number(1e3 * sum(row.seconds for row in operations)),
+            )
+        )
     casts = [row for row in whole.operations if row.by_autocast]
     sentence = (
         f"Operations: {sum(row.count for row in whole.operations):,}, of which "
         f"{100 * whole.attributed_fraction:.1f} % of the floating-point ones are attributed to a module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
-    return Section("Precision map", (sentence,), _MAP, rows, _MAP[4:], whole.notes)
-
-
-def _map_row(name: str, class_name: str, operations: Sequence[Operation]) -> tuple[str, ...]:
-    casts = [row for row in operations if row.by_autocast]
-    return (
-        module_title(name),
-        class_name,
-        _formats(operations, "forward"),
-        _formats(operations, "backward"),
-        f"{sum(row.count for row in casts):,}",
-        number(_mib(casts)),
-        number(_mib(operations)),
-        number(1e3 * sum(row.seconds for row in operations)),
-    )
+    return Section("Precision map", (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
 
 
 def _formats(operations: Iterable[Operation], direction: Direction) -> str:
@@ -125,23 +124,25 @@ _RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_
 
 
 def _ranges(ranges: Ranges) -> Section:
-    ordered = sorted(ranges.rows, key=lambda row: [-share for share in _lost(ranges, row)])
-    rows = tuple(_range_row(ranges, row) for row in ordered)
+    def lost(row: ModuleRange) -> list[float]:
+        return [-sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
+
+    rows = []
+    for row in sorted(ranges.rows, key=lost):
+        ends = (_power(row.exponents.smallest), _power(row.exponents.largest))
+        losses = (_loss(lost_shares(ranges, row, form)) for form in SMALL_FORMATS)
+        rows.append((module_title(row.module), row.quantity, *ends, *losses))
     scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
     sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
+
+    def draw(width: float, quantity: Quantity) -> Drawing:
+        return range_charts(ranges, width)[quantity]
+
     pictures = tuple(
-        Picture(f"{quantity}s", partial(_range_chart, ranges, quantity), f"{quantity.capitalize()}s")
+        Picture(f"{quantity}s", partial(draw, quantity=quantity), f"{quantity.capitalize()}s")
         for quantity in range_charts(ranges, 440.0)
     )
-    return Section("Ranges", (sentence,), _RANGE, rows, _RANGE[2:], ranges.notes, pictures)
-
-
-def _range_chart(ranges: Ranges, quantity: Quantity, width: float) -> Drawing:
-    return range_charts(ranges, width)[quantity]
-
-
-def _lost(ranges: Ranges, row: ModuleRange) -> list[float]:
-    return [sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
+    return Section("Ranges", (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
 
 
 def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
@@ -150,23 +151,12 @@ def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[f
     return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
 
 
-def _range_row(ranges: Ranges, row: ModuleRange) -> tuple[str, ...]:
-    held = row.exponents
-    ends = (_power(held.smallest), _power(held.largest))
-    return (
-        module_title(row.module),
-        row.quantity,
-        *ends,
-        *(_loss(ranges, row, form) for form in SMALL_FORMATS),
-    )
-
-
 def _power(value: float | None) -> str:
     return NONE if value is None else f"2^{math.frexp(value)[1] - 1}"
 
 
-def _loss(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> str:
-    lost = zip(lost_shares(ranges, row, form), ("→ 0", "→ ∞"), strict=True)
+def _loss(shares: tuple[float, float]) -> str:
+    lost = zip(shares, ("→ 0", "→ ∞"), strict=True)
     return ", ".join(f"{percent(share)} {where}" for share, where in lost if share) or NONE
 
 
@@ -198,9 +188,8 @@ def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
         return ladder_chart(ladder, width) or Drawing(width, 0, ())
 
-    legend = tuple(
-        LegendEntry(precision_look(rung.precision).sample, 24, rung.label) for rung in ladder.rungs
-    )
+    looks = [(precision_look(rung.precision), rung.label) for rung in ladder.rungs]
+    legend = tuple(LegendEntry(look.sample, 24, label) for look, label in looks)
     return () if ladder_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
@@ -233,9 +222,38 @@ def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
     return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
 
 
-def _map_rows(results: NumericsResults) -> Iterator[Row]:
-    classes = {} if results.map is None else {row.name: row.class_name for row in results.map.modules}
-    for row in () if results.map is None else results.map.operations:
+def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:
+    """The rows of each known part by the end of its file's name."""
+    whole, ranges, ladder = results.map, results.range, results.ladder
+    islands, advices = results.islands, results.advice
+    if whole is not None:
+        yield "map", partial(_map_rows, whole)
+    if ranges is not None:
+        yield "range", partial(_range_rows, ranges)
+    if ladder is not None:
+        yield "ladder", partial(_ladder_rows, ladder)
+        yield (
+            "modules",
+            lambda: (
+                {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
+                for rung in ladder.rungs
+                for error in rung.errors
+            ),
+        )
+    if islands is not None:
+        yield "islands", lambda: (trial.model_dump() for trial in islands.trials)
+    if advices is not None:
+        yield (
+            "advice",
+            lambda: (
+                {**item.model_dump(mode="json"), "changes": dict(item.changes)} for item in advices.items
+            ),
+        )
+
+
+def _map_rows(whole: PrecisionMap) -> Iterator[Row]:
+    classes = {row.name: row.class_name for row in whole.modules}
+    for row in whole.operations:
         yield {
             "module": row.module,
             "class": classes.get(row.module, ""),
@@ -245,31 +263,18 @@ def _map_rows(results: NumericsResults) -> Iterator[Row]:
         }
 
 
-def _range_rows(results: NumericsResults) -> Iterator[Row]:
-    ranges = results.range
-    if ranges is None:
-        return
+def _range_rows(ranges: Ranges) -> Iterator[Row]:
     for row in ranges.rows:
-        held = row.exponents
-        yield {
-            **row.model_dump(exclude={"exponents"}),
-            **{name: getattr(held, name) for name in ("total", "zeros", "infinite", "nan")},
-            **{name: getattr(held, name) for name in ("smallest", "largest")},
-            **dict(_lost_columns(ranges, row)),
-        }
+        names = ("total", "zeros", "infinite", "nan", "smallest", "largest")
+        lost: dict[str, float] = {}
+        for form in SMALL_FORMATS:
+            ends = (f"{form.name}_underflow", f"{form.name}_overflow")
+            lost |= zip(ends, lost_shares(ranges, row, form), strict=True)
+        held = {name: getattr(row.exponents, name) for name in names}
+        yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
 
 
-def _lost_columns(ranges: Ranges, row: ModuleRange) -> Iterator[tuple[str, float]]:
-    for form in SMALL_FORMATS:
-        yield from zip(
-            (f"{form.name}_underflow", f"{form.name}_overflow"), lost_shares(ranges, row, form), strict=True
-        )
-
-
-def _ladder_rows(results: NumericsResults) -> Iterator[Row]:
-    ladder = results.ladder
-    if ladder is None:
-        return
+def _ladder_rows(ladder: Ladder) -> Iterator[Row]:
     repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
     for label, losses in (*repeats, *((rung.label, rung.losses) for rung in ladder.rungs)):
         for place, loss in enumerate(losses):
@@ -277,32 +282,6 @@ def _ladder_rows(results: NumericsResults) -> Iterator[Row]:
                 edge[place] if place < len(edge) else None for edge in (ladder.band_low, ladder.band_high)
             )
             yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
-
-
-def _module_rows(results: NumericsResults) -> Iterator[Row]:
-    for rung in () if results.ladder is None else results.ladder.rungs:
-        for error in rung.errors:
-            yield {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
-
-
-def _island_rows(results: NumericsResults) -> Iterator[Row]:
-    for trial in () if results.islands is None else results.islands.trials:
-        yield trial.model_dump()
-
-
-def _advice_rows(results: NumericsResults) -> Iterator[Row]:
-    for item in () if results.advice is None else results.advice.items:
-        yield {**item.model_dump(mode="json"), "changes": dict(item.changes)}
-
-
-_TABLES: dict[str, Callable[[NumericsResults], Iterator[Row]]] = {
-    "map": _map_rows,
-    "range": _range_rows,
-    "ladder": _ladder_rows,
-    "modules": _module_rows,
-    "islands": _island_rows,
-    "advice": _advice_rows,
-}
 
 
 _SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0

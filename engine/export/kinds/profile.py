@@ -1,15 +1,10 @@
-"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables.
-
-The CSV file has the sentences; the tables go beside it, with a row for each side: `x-parts.csv`,
-`x-sides.csv` (figures, limits and energy), `x-kernels.csv`, `x-operations.csv`, `x-modules.csv` and
-`x-advice.csv`.
-"""
+"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,7 +14,7 @@ from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.bar_picture import bars_drawing
-from engine.profile.columns import NOUNS, TABLES, Column, SideRow, Table, columns_of, side_rows
+from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.roofline import roofline_drawing
@@ -96,7 +91,7 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
 
 
 def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
-    """What is known; the rows of the tables are the longest first.
+    """The known parts; the rows of the tables are the longest first.
 
     Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
     terminal: long names are cut, and the tables have fewer columns.
@@ -123,7 +118,7 @@ def _named(name: str, text: str, measured: _Named) -> str:
 
 
 def answers(profiles: Profiles) -> tuple[str, ...]:
-    """What each side gains over the first, what bounds it, and what would help next."""
+    """Sentences on what each side gains over the first, what bounds it, and what would help next."""
     measured = _measured(profiles)
     known = [verdict for verdict in verdicts(profiles) if verdict is not None]
     bounds = [
@@ -170,31 +165,30 @@ def _parts(measured: _Named) -> Iterator[Cells]:
 _LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, GB/s")
 
 
-def _limit_cells(name: str, profile: StepProfile) -> Cells:
-    limits, flops = profile.limits, profile.flops
-    peak = profile.peak_tflops
-    reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
-    return (
-        name,
-        number(None if flops is None else flops / 1e9),
-        NONE if reached is None else throughput_text(reached),
-        profile.format.upper(),
-        NONE if peak is None else throughput_text(peak),
-        NONE if profile.mfu is None else share_text(profile.mfu),
-        number(None if limits is None else limits.gb_per_second),
-    )
-
-
 def _limits(profiles: Profiles, measured: _Named) -> Section | None:
     if all(profile.limits is None for _, profile in measured):
         return None
     known = [(name, mfu_sentence(profile)) for name, profile in measured]
     sentences = [_named(name, text, measured) for name, text in known if text is not None]
-    rows = tuple(_limit_cells(name, profile) for name, profile in measured)
+    rows = []
+    for name, profile in measured:
+        limits, flops, peak, mfu = profile.limits, profile.flops, profile.peak_tflops, profile.mfu
+        reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
+        rows.append(
+            (
+                name,
+                number(None if flops is None else flops / 1e9),
+                NONE if reached is None else throughput_text(reached),
+                profile.format.upper(),
+                NONE if peak is None else throughput_text(peak),
+                NONE if mfu is None else share_text(mfu),
+                number(None if limits is None else limits.gb_per_second),
+            )
+        )
     right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
     notes = (MFU,) if sentences else ()
     picture = Picture("limits", lambda width: roofline_drawing(profiles, width, _ROOFLINE_HEIGHT))
-    return Section(LIMITS, tuple(sentences), _LIMITS, rows, right, notes, pictures=(picture,))
+    return Section(LIMITS, tuple(sentences), _LIMITS, tuple(rows), right, notes, pictures=(picture,))
 
 
 _ENERGY = ("", "J a step", "J for 1,000 samples", "Mean, W", "Idle, W", "J a step, idle subtracted")
@@ -235,31 +229,20 @@ def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
     elif len(names) > 1:
         columns = [column for column in columns if not column.is_in_tip]
     beside = ("Launched by",) if any(cell.operation for row in rows for cell in row.known) else ()
-    numbers = tuple(_heading(column, names) for column in columns)
-    cells = tuple(
-        (
-            _title(row, table, brief=brief),
-            *(_launcher(row) for _ in beside),
-            *(column.text(row) for column in columns),
-        )
-        for row in rows
+    cells = []
+    for row in rows:
+        title = module_title(row.name) if table == "modules" else row.name
+        launchers = (cell.operation for cell in row.known if cell.operation is not None)
+        launcher = [next(launchers, NONE)] if beside else []
+        shown = shortened(title, _LONGEST_NAME) if brief else title
+        cells.append((shown, *launcher, *(column.text(row) for column in columns)))
+    # of one side its name is not needed
+    sides = [f"{names[column.side]} " if column.side is not None else "" for column in columns]
+    numbers = tuple(
+        f"{side if len(names) > 1 else ''}{column.heading}"
+        for side, column in zip(sides, columns, strict=True)
     )
-    return Section(f"{NOUNS[table]}s", (), (name.heading, *beside, *numbers), cells, numbers)
-
-
-def _launcher(row: SideRow) -> str:
-    return next((cell.operation for cell in row.known if cell.operation is not None), NONE)
-
-
-def _heading(column: Column, names: Sequence[str]) -> str:
-    if column.side is None or len(names) == 1:
-        return column.heading
-    return f"{names[column.side]} {column.heading}"
-
-
-def _title(row: SideRow, table: Table, *, brief: bool) -> str:
-    title = module_title(row.name) if table == "modules" else row.name
-    return shortened(title, _LONGEST_NAME) if brief else title
+    return Section(f"{NOUNS[table]}s", (), (name.heading, *beside, *numbers), tuple(cells), numbers)
 
 
 def _advice(profiles: Profiles) -> Section | None:

@@ -1,7 +1,4 @@
-"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried.
-
-The CSV file has the sentences; `x-gains.csv` and `x-trials.csv` go beside it.
-"""
+"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried."""
 
 from __future__ import annotations
 
@@ -36,7 +33,10 @@ def document(study: Study[Tuning]) -> Document:
         [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
         [replace(first, title="Result"), *others],
         warnings=() if study.problem is None else (study.problem.message,),
-        tables={"gains": lambda: _gain_rows(tuning), "trials": lambda: _trial_rows(tuning)},
+        tables={
+            "gains": lambda: _gain_rows(tuning),
+            "trials": lambda: (trial.model_dump(mode="json") for trial in tuning.trials),
+        },
         values=lambda: values(tuning),
         undrawn=f"There are no gains to draw: {_why_no_gains(tuning)}.",
     )
@@ -52,7 +52,7 @@ def values(tuning: Tuning) -> dict[str, Any]:
 
 
 def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
-    """What is known; with `brief`, for a terminal, without the trials."""
+    """The known parts; with `brief`, for a terminal, without the trials."""
     parts = [Section(title_of(tuning), answers(tuning)), _gains(tuning)]
     parts += [] if brief else [_trials(tuning)]
     if sentences := not_tried(tuning):
@@ -125,18 +125,12 @@ def _gain_rows(tuning: Tuning) -> Iterator[Row]:
         }
 
 
-def _trial_rows(tuning: Tuning) -> Iterator[Row]:
-    return (trial.model_dump(mode="json") for trial in tuning.trials)
-
-
 def _trials(tuning: Tuning) -> Section | None:
-    rows = tuple(map(_trial, _in_order(tuning)))
+    # those of the gains come last
+    trials = sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
+    rows = tuple(map(_trial, trials))
     right = tuple(heading for heading in _TRIALS if heading != "Candidate")
     return Section(TRIALS, (), _TRIALS, rows, right) if rows else None
-
-
-def _in_order(tuning: Tuning) -> Iterator[TuningTrial]:
-    yield from sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
 
 
 def _trial(trial: TuningTrial) -> Cells:

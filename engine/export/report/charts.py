@@ -74,11 +74,7 @@ BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "st
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its title; `draw` takes its width in pixels.
-
-    `against` is the x axis of curves ("by step") and `legend` their sides with their samples; both are empty
-    for bars, which name their sides themselves.
-    """
+    """A chart with its title; `draw` takes a width in pixels. Bars have neither `against` nor legend."""
 
     name: ChartName
     title: str

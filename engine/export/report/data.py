@@ -1,13 +1,7 @@
-"""Runs and comparisons as data: CSV files (RFC 4180), and JSON.
+"""Runs and comparisons as data: JSON, and CSV files (RFC 4180).
 
-`x.csv` has a row for every step of every run: its id and name, its side, precision, recipe and seed, then the
-columns of the samples. A column that a run lacks is empty; NaN is written "NaN". `x-summary.csv` has a row
-for every side and figure, `x-runs.csv` one for every run, with every setting (`setting.`), the machine
-(`environment.`) and every figure (`summary.`). An apostrophe precedes text that a spreadsheet would run as a
-formula.
-
-The JSON holds the comparison's figures and words, and every run with its samples. JSON has neither NaN nor
-infinity: they are written as text, as in the protocol.
+`x.csv` has a row for every step of every run, `x-summary.csv` one for every side and figure, `x-runs.csv` one
+for every run, with every setting, the machine and every figure.
 """
 
 from __future__ import annotations

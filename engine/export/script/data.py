@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.experiment.catalog import OWN
 from engine.experiment.experiment import Experiment, setting_problem
@@ -16,22 +16,10 @@ from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
-Reader = Literal[
-    "npz",
-    "MNIST",
-    "FashionMNIST",
-    "CIFAR10",
-    "CIFAR100",
-    "fake",
-    "folder",
-    "pictures",
-    "regression",
-    "tokens",
-    "text",
-    "own",
-    "texts",
-    "arrays",
-]
+_Downloaded = Literal["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100"]
+DOWNLOADED: tuple[_Downloaded, ...] = get_args(_Downloaded)
+_Made = Literal["fake", "pictures", "regression", "tokens", "text"]
+Reader = _Downloaded | _Made | Literal["npz", "folder", "own", "texts", "arrays"]
 
 
 @dataclass(frozen=True)
@@ -94,12 +82,11 @@ _FORMS: dict[Reader, Form] = {
 }
 _READ: tuple[Reader, ...] = ("folder", "arrays")
 _ARRAY_COLOURS = Colours((0.5,), (0.25,))
-_RESIZED = 256 / 224
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the script of an experiment must know of its data. Sizes are the pixels of a side.
+    """The facts of its data that a script needs. Sizes are the pixels of a side.
 
     `own` is the model's own file, if the data are its.
     """
@@ -110,8 +97,7 @@ class DataFacts:
 
     @property
     def form(self) -> Form:
-        """How batches are made: from `memory` that holds all data, by a loader, in turns, from text, or by
-        the model's own file."""
+        """How batches are made: from `memory` that holds all data, by a loader, in turns, ..."""
         return _FORMS.get(self.known.reader, "memory")
 
     @property
@@ -124,10 +110,9 @@ class DataFacts:
 
     @property
     def validates(self) -> bool:
-        if self.own is not None:
-            has_both = self.own.has("dataset") and self.own.has("validation_dataset")
-            return has_both and self.experiment.validation.every > 0
         has_some = self.known.validation_samples > 0 or self.known.reader in _READ
+        if self.own is not None:
+            has_some = self.own.has("dataset") and self.own.has("validation_dataset")
         return has_some and self.experiment.validation.every > 0
 
     @property
@@ -149,7 +134,7 @@ class DataFacts:
     @property
     def resize_before(self) -> int:
         """The shorter side of a folder's pictures before their centre is cropped."""
-        return round(_RESIZED * self.size)
+        return round(256 / 224 * self.size)
 
     @property
     def ending(self) -> str:
@@ -188,12 +173,12 @@ class DataFacts:
 
     @property
     def augments(self) -> bool:
-        """Whether batches are shifted and flipped."""
+        """True if batches are shifted and flipped."""
         return self.experiment.data.augment and not self.loader_augments
 
     @property
     def loader_augments(self) -> bool:
-        """Whether pictures are augmented as they are decoded."""
+        """True if pictures are augmented as they are decoded."""
         data = self.experiment.data
         return data.augment and self.known.reader == "folder" and not data.on_device
 
@@ -218,19 +203,19 @@ def data_facts(experiment: Experiment) -> DataFacts:
     if known.reader == "arrays" and experiment.image_size is not None:
         known = replace(known, colours=_ARRAY_COLOURS)
     data = DataFacts(experiment, known, own if experiment.dataset == OWN else None)
+    is_arrays = known.reader == "arrays"
     if known.reader == "folder" and not data.classes:
-        message = "is not known yet: the run has not read its folder of pictures."
-        raise ProblemError(setting_problem("num_classes", message, "Train it first."))
-    if known.reader == "arrays" and not (data.targets or data.classes):
-        message = "is not known yet: the run has not read its file of arrays."
-        raise ProblemError(setting_problem("data.targets", message, "Train it first."))
-    if known.reader == "arrays" and data.ending == ".parquet" and not experiment.data.inputs:
-        message = "is empty, since the table has too many columns, or some with commas in their names."
-        raise ProblemError(setting_problem("data.inputs", message, "Save a table with fewer or other names."))
-    return data
+        key, fault = "num_classes", "is not known yet: the run has not read its folder of pictures."
+    elif is_arrays and not (data.targets or data.classes):
+        key, fault = "data.targets", "is not known yet: the run has not read its file of arrays."
+    elif is_arrays and data.ending == ".parquet" and not experiment.data.inputs:
+        fault = "is empty, since the table has too many columns, or some with commas in their names."
+        raise ProblemError(setting_problem("data.inputs", fault, "Save a table with fewer or other names."))
+    else:
+        return data
+    raise ProblemError(setting_problem(key, fault, "Train it first."))
 
 
-_DOWNLOADED = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100")
 _GIVEN = "parser.parse_args().data"
 _FAKE = (2_000, 500)  # pictures to train on, and to validate on
 
@@ -239,7 +224,7 @@ def data_argument(data: DataFacts) -> str | None:
     """The declaration of `--data`; None if the script needs none."""
     if data.known.reader == "npz":
         return 'default=Path(__file__).with_suffix(".npz")'
-    if data.known.reader in _DOWNLOADED:
+    if data.known.reader in DOWNLOADED:
         return 'default="data"'
     return "required=True" if data.known.reader in (*_READ, "texts") else None
 

@@ -39,8 +39,7 @@ _CONFIG_KEYS = (
 class ModelFacts:
     """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary.
 
-    `name` is the name in its library. `has_own_sizes`: only the loaded samples tell its channels, or its
-    numbers in and out.
+    `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
     """
 
     kind: ModelKind
@@ -56,7 +55,7 @@ class ModelFacts:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether running a block twice would update its normalisation statistics twice."""
+        """True if running a block twice would update its normalisation statistics twice."""
         if self.kind == "own":
             return True
         if self.kind in ("timm", "transformers"):
@@ -65,7 +64,7 @@ class ModelFacts:
 
     @property
     def has_named_logits(self) -> bool:
-        """Whether it returns an object with logits among others."""
+        """True if it returns an object with logits among others."""
         return self.kind in ("language", "transformers")
 
     @property
@@ -88,12 +87,12 @@ class ModelFacts:
 
     @property
     def copies_lists(self) -> bool:
-        """Whether its parts take lists, to which they append."""
+        """True if its parts take lists, to which they append."""
         return self.kind == "torchvision" and self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
-        """Whether its parts take more than floating-point tensors."""
+        """True if its parts take more than floating-point tensors."""
         return self.kind in ("language", "timm", "transformers", "own") or self.copies_lists
 
 
@@ -132,14 +131,9 @@ def _kind(name: ModelRef) -> ModelKind:
         return "timm" if name.library is TIMM else "transformers"
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
-    raise ProblemError(
-        setting_problem(
-            "model",
-            f"is '{name}', which no script can be written for.",
-            "Choose a run of one of the models in the catalog.",
-            value=name,
-        )
-    )
+    fault = f"is '{name}', which no script can be written for."
+    remedy = "Choose a run of one of the models in the catalog."
+    raise ProblemError(setting_problem("model", fault, remedy, value=name))
 
 
 def _overrides(experiment: Experiment) -> dict[str, Any]:

@@ -55,16 +55,7 @@ def sentence_of(text: str, most: int = 90) -> str:
     return line.replace("\\", "\\\\").replace('"', '\\"')
 
 
-_STANDARD = (
-    ("import argparse", "argparse."),
-    ("import dataclasses", "dataclasses."),
-    ("import inspect", "inspect."),
-    ("import itertools", "itertools."),
-    ("import math", "math."),
-    ("import random", "random."),
-    ("import sys", "sys."),
-    ("import sysconfig", "sysconfig."),
-)
+_STANDARD = ("argparse", "dataclasses", "inspect", "itertools", "math", "random", "sys", "sysconfig")
 _STANDARD_FROM = (
     ("collections", ("Counter(", "OrderedDict(")),
     ("collections.abc", ("Mapping",)),
@@ -75,14 +66,7 @@ _STANDARD_FROM = (
     ("importlib.util", ("spec_from_loader(",)),
     ("pathlib", ("Path(",)),
 )
-_OTHERS = (
-    ("import numpy as np", "np."),
-    ("import pyarrow.parquet", "pyarrow.parquet."),
-    ("import safetensors.numpy", "safetensors.numpy."),
-    ("import timm", "timm."),
-    ("import torch", "torch."),
-    ("import torchvision", "torchvision."),
-)
+_OTHERS = ("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm", "torch", "torchvision")
 _OTHERS_FROM = (
     ("torch", ("nn.",)),
     ("torch.utils.checkpoint", ("checkpoint",)),
@@ -97,24 +81,14 @@ _OTHERS_FROM = (
 
 def imports_of(body: str) -> str:
     """The import statements that the source `body` needs."""
-    groups = (
-        [*_whole(_STANDARD, body), *_parts(_STANDARD_FROM, body)],
-        [*_whole(_OTHERS, body), *_parts(_OTHERS_FROM, body)],
-    )
-    return "\n\n".join("\n".join(lines) for lines in groups if lines)
-
-
-def _whole(known: tuple[tuple[str, str], ...], body: str) -> list[str]:
-    return [statement for statement, name in known if _occurs(name, body)]
-
-
-def _parts(known: tuple[tuple[str, tuple[str, ...]], ...], body: str) -> list[str]:
-    lines = []
-    for module, names in known:
-        used = [name.rstrip("(.") for name in names if _occurs(name, body)]
-        if used:
-            lines.append(f"from {module} import {', '.join(used)}")
-    return lines
+    groups = []
+    for modules, names in ((_STANDARD, _STANDARD_FROM), (_OTHERS, _OTHERS_FROM)):
+        lines = [f"import {name}" for name in modules if _occurs(f"{name.rpartition(' as ')[2]}.", body)]
+        for module, known in names:
+            used = [name.rstrip("(.") for name in known if _occurs(name, body)]
+            lines += [f"from {module} import {', '.join(used)}"] if used else []
+        groups.append("\n".join(lines))
+    return "\n\n".join(filter(None, groups))
 
 
 def _occurs(name: str, body: str) -> bool:
@@ -136,18 +110,18 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """What a script must know of the model's own file."""
+    """The facts of the model's own file that a script needs."""
 
     code: Code
     model: str
 
     def has(self, name: str) -> bool:
-        """Whether the file defines that function."""
+        """True if the file defines that function."""
         return name in self.code.defines
 
     @property
     def names_parts(self) -> bool:
-        """Whether the parts of its batches may be in mappings or classes other than dicts and tuples."""
+        """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
         words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from pydantic import BaseModel
 
 from engine import __version__
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.settings import RecipePart
 from engine.export.content import Content
-from engine.export.script.data import data_argument, data_facts, loading_lines
+from engine.export.script.data import DOWNLOADED, data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
 from engine.export.script.own import imports_of, in_place, literal, merged_imports, sentence_of
 from engine.export.script.training import TrainingFacts, parts_in_force
@@ -79,25 +79,26 @@ def _on_file(training: TrainingFacts) -> Iterator[str]:
         yield "The run loaded its samples in processes of their own; here it loads them itself."
 
 
+_DATA: dict[str, str] = {
+    "npz": "--data is its pictures, the .npz file that was saved with it.",
+    **dict.fromkeys(DOWNLOADED, "--data is the folder that its pictures are downloaded to."),
+    "folder": (
+        "--data is a folder with a subfolder of pictures for each class, or with such in train/ and val/;"
+        " none hidden or empty, 8 bits per colour."
+    ),
+    "arrays": "--data is the file with its arrays; all of it is held on the device.",
+    "texts": "--data is the folder with its text.",
+    "text": "It trains on the source of the Python that runs it; another version has another text.",
+}
+
+
 def _on_data(training: TrainingFacts) -> Iterator[str]:
-    match training.data.known.reader:
-        case "npz":
-            yield "--data is its pictures, the .npz file that was saved with it."
-        case "MNIST" | "FashionMNIST" | "CIFAR10" | "CIFAR100":
-            yield "--data is the folder that its pictures are downloaded to."
-        case "folder":
-            yield "--data is a folder with a subfolder of pictures for each class, or with such in train/ and"
-            yield "val/; none hidden or empty, 8 bits per colour."
-        case "arrays":
-            yield "--data is the file with its arrays; all of it is held on the device."
-        case "texts":
-            yield "--data is the folder with its text."
-        case "text":
-            yield "It trains on the source of the Python that runs it; another version has another text."
-    settings = training.experiment.data
-    if training.data.form == "memory" and training.data.known.colours and settings.on_device is False:
+    data, settings = training.data, training.experiment.data
+    if data.known.reader in _DATA:
+        yield _DATA[data.known.reader]
+    if data.form == "memory" and data.known.colours and settings.on_device is False:
         yield "The run loaded its pictures batch by batch; here they are on the device, in the same order."
-    if training.data.form == "loaded" and settings.on_device:
+    if data.form == "loaded" and settings.on_device:
         yield "The run kept its pictures on the device; here they are made anew for each epoch."
 
 
@@ -112,55 +113,31 @@ def _on_recipe(training: TrainingFacts) -> Iterator[str]:
 def shortened(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
     """The experiment with more and more parts left out, and their names; first those that change no loss."""
     left_out: tuple[str, ...] = ()
-    for shorten, part in _WAYS:
-        shorter = shorten(experiment)
+    for part, change in _WAYS:
+        shorter = experiment.model_copy(update=change(experiment))
         if shorter != experiment:
             experiment, left_out = shorter, (*left_out, part)
             yield experiment, left_out
 
 
-def _without_checkpoints(experiment: Experiment) -> Experiment:
-    return experiment.model_copy(update={"checkpoint": Checkpoint()})
+def _without(part: BaseModel, **settings: Any) -> BaseModel:
+    return part.model_copy(update=settings)
 
 
-def _without_nan_check(experiment: Experiment) -> Experiment:
-    return experiment.model_copy(update={"on_nan": "continue"})
-
-
-def _without_memory_cap(experiment: Experiment) -> Experiment:
-    return experiment.model_copy(update={"memory_cap_gib": None})
-
-
-def _without_recomputing(experiment: Experiment) -> Experiment:
-    step = experiment.step.model_copy(update={"activation_checkpointing": False})
-    return experiment.model_copy(update={"step": step})
-
-
-def _without_validation(experiment: Experiment) -> Experiment:
-    if not data_facts(experiment).validates:
-        return experiment
-    validation = experiment.validation.model_copy(update={"every": 0})
-    return experiment.model_copy(update={"validation": validation})
-
-
-def _without_float32_modules(experiment: Experiment) -> Experiment:
-    if not experiment.precision.is_autocast:
-        return experiment
-    return experiment.model_copy(update={"step": experiment.step.model_copy(update={"fp32_modules": ()})})
-
-
-def _without_augmenting(experiment: Experiment) -> Experiment:
-    return experiment.model_copy(update={"data": experiment.data.model_copy(update={"augment": False})})
-
-
-_WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
-    (_without_checkpoints, "its checkpoints"),
-    (_without_nan_check, "its stop at NaN"),
-    (_without_memory_cap, "its memory cap"),
-    (_without_recomputing, "activation checkpointing"),
-    (_without_validation, "its validation"),
-    (_without_float32_modules, "the parts kept in FP32 (so losses differ)"),
-    (_without_augmenting, "the augmentation (so losses differ)"),
+_WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
+    ("its checkpoints", lambda run: {"checkpoint": Checkpoint()}),
+    ("its stop at NaN", lambda run: {"on_nan": "continue"}),
+    ("its memory cap", lambda run: {"memory_cap_gib": None}),
+    ("activation checkpointing", lambda run: {"step": _without(run.step, activation_checkpointing=False)}),
+    (
+        "its validation",
+        lambda run: {"validation": _without(run.validation, every=0)} if data_facts(run).validates else {},
+    ),
+    (
+        "the parts kept in FP32 (so losses differ)",
+        lambda run: {"step": _without(run.step, fp32_modules=())} if run.precision.is_autocast else {},
+    ),
+    ("the augmentation (so losses differ)", lambda run: {"data": _without(run.data, augment=False)}),
 )
 
 
@@ -175,34 +152,26 @@ _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """The source of a program that trains what the run trained, and prints the loss of each step.
 
-    It has fewer than 120 lines; its docstring names the parts left out for that. `steps_per_epoch`, known
-    once a run has started, matters for a few learning rates. Raises ProblemError for a model or dataset that
-    this version does not know, and for such a learning rate of a run that has not started.
+    It has fewer than 120 lines. `steps_per_epoch`, known once a run has started, matters for a few learning
+    rates. Raises ProblemError for a model, a dataset or such a rate that no script can be written for.
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
-        facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
+        data = data_facts(experiment)
+        sizes = {"channels": data.known.channels, "classes": data.classes, "image_size": data.size}
+        model = model_facts(experiment, **sizes)
+        facts = TrainingFacts(experiment, model, data, parts_in_force(run), steps_per_epoch)
         for style in _STYLES:
             body = _body(facts, style)
             text = _rendered(run, facts, body, left_out)
-            if _counted(text, facts) <= MOST_LINES:
+            # of a model's own file neither its text counts nor what completes it
+            counted = text if facts.own is None else text.rpartition(_TRAINING)[2]
+            if counted.count("\n") <= MOST_LINES:
                 return text
     # so many parts at once are rare: the code has to speak for itself
     return _rendered(run, facts, _COMMENTS.sub("", body), left_out)
 
 
-def _counted(text: str, facts: TrainingFacts) -> int:
-    return text.count("\n") if facts.own is None else text.rpartition(_TRAINING)[2].count("\n")
-
-
 _TRAINING = "# how the run trained it"
-
-
-def _facts(
-    experiment: Experiment, parts: tuple[RecipePart, ...], steps_per_epoch: int | None
-) -> TrainingFacts:
-    data = data_facts(experiment)
-    model = model_facts(experiment, channels=data.known.channels, classes=data.classes, image_size=data.size)
-    return TrainingFacts(experiment, model, data, parts, steps_per_epoch)
 
 
 def _body(facts: TrainingFacts, style: Style) -> str:

@@ -30,18 +30,17 @@ class ShortSchedule:
 
 
 _FORMATS = {
-    Precision.FP16: "float16",
-    Precision.FP16_UNSCALED: "float16",
-    Precision.BF16: "bfloat16",
+    Precision.FP16: "torch.float16",
+    Precision.FP16_UNSCALED: "torch.float16",
+    Precision.BF16: "torch.bfloat16",
 }
 
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What the script of an experiment must know of its training; `parts` are of the recipe in force.
+    """The facts of its training that a script needs; `parts` are of the recipe in force.
 
-    `epoch_steps` are the optimizer steps of an epoch as the run reported them, needed only if the data do not
-    tell.
+    `epoch_steps` are those of an epoch as the run reported them, needed only if the data do not tell.
     """
 
     experiment: Experiment
@@ -65,29 +64,29 @@ class TrainingFacts:
 
     @property
     def own_rates(self) -> bool:
-        """Whether a schedule multiplies the rates of the file's own optimizers."""
+        """True if a schedule multiplies the rates of the file's own optimizers."""
         return self.own_optimizer and self.schedule is not None
 
     @property
     def needs_default_call(self) -> bool:
-        """Whether how the model is called follows from what its inputs are."""
+        """True if the way to call the model follows from its inputs."""
         is_needed = self.data.validates or not self.own_step
         return self.data.own is not None and not self.data.own.has("forward") and is_needed
 
     @property
     def needs_default_loss(self) -> bool:
-        """Whether the loss follows from what the model's outputs are."""
+        """True if the loss follows from the model's outputs."""
         is_needed = self.data.validates or not self.own_step
         return self.own is not None and not self.own.has("loss") and is_needed
 
     @property
     def needs_default_hits(self) -> bool:
-        """Whether the right answers follow from what the model's outputs are."""
+        """True if the right answers follow from the model's outputs."""
         return self.own is not None and not self.own.has("accuracy") and self.data.validates
 
     @property
     def counts_samples(self) -> bool:
-        """Whether the samples of a batch are counted, whose form the file alone knows."""
+        """True if the samples of a batch are counted, whose form the file alone knows."""
         is_needed = self.data.validates or (
             self.experiment.step.gradient_accumulation > 1 and not self.own_step
         )
@@ -97,16 +96,6 @@ class TrainingFacts:
     def count(self) -> str:
         """The expression for the samples of a batch."""
         return "len(targets)" if self.data.own is None else "samples_in(inputs, targets)"
-
-    @property
-    def is_text(self) -> bool:
-        return self.experiment.dataset.task == "language"
-
-    @property
-    def smoothing(self) -> str:
-        """The further argument of cross-entropy."""
-        smoothing = self.experiment.label_smoothing
-        return f", label_smoothing={literal(smoothing)}" if smoothing else ""
 
     @property
     def device(self) -> str:
@@ -182,8 +171,7 @@ class TrainingFacts:
 
     @property
     def autocast_dtype(self) -> str | None:
-        name = _FORMATS.get(self.experiment.precision)
-        return name and f"torch.{name}"
+        return _FORMATS.get(self.experiment.precision)
 
     @property
     def scaler(self) -> str | None:

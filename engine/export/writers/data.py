@@ -1,8 +1,4 @@
-"""Data in full: CSV files (RFC 4180), and JSON.
-
-An apostrophe precedes text that a spreadsheet would run as a formula; NaN is written "NaN". JSON has neither
-NaN nor infinity: they are written as text, as in the protocol.
-"""
+"""Data in full: CSV (RFC 4180), in which no text is a formula, and JSON, with NaN and infinity as text."""
 
 from __future__ import annotations
 

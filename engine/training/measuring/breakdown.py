@@ -1,11 +1,8 @@
-"""The instruments beside a run's steps, and the breakdown of a step's memory.
-
-The parts are parameters, gradients, optimizer state and activations. The instruments read the memory, the
-card, and the processor time of other programs.
-"""
+"""The instruments beside a run's steps, and the breakdown of a step's memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +14,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.busyness import OtherPrograms
+from engine.busyness import TOLERATED_SHARE, OtherPrograms
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.measuring.card import CardGauge, contention_note
+from engine.training.measuring.card import CardGauge
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
@@ -28,7 +25,7 @@ from engine.training.steps.plain import PlainStep
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The parts in MiB. Buffers count as parameters; activations are None where they could not be seen."""
+    """A step's memory by parts; buffers count as parameters, activations may not have been seen."""
 
     parameters_mib: float
     gradients_mib: float
@@ -62,11 +59,11 @@ def breakdown_of(
     )
 
 
+@dataclass
 class ActivationMeter:
     """`mib` is what the largest forward left for its backward; None before one, or where it is unknown."""
 
-    def __init__(self) -> None:
-        self.mib: float | None = None
+    mib: float | None = None
 
     def add(self, count: int) -> None:
         """Adds a forward's bytes."""
@@ -83,7 +80,13 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
     what is compiled. A forward that is being captured does not count. No result changes.
     """
     meter = ActivationMeter()
-    watch = _watch_for(model, device, meter)
+    watch: _AllocatorWatch | _StorageWatch | None = None
+    # there is no public way to find out whether nn.Module.compile() was called
+    if model._compiled_call_impl is None:
+        if device.type in ("cuda", "xpu"):
+            watch = _AllocatorWatch(device, meter)
+        elif device.type == "cpu" and not isinstance(model, torch._dynamo.OptimizedModule):
+            watch = _StorageWatch(meter)
     if watch is None:
         yield meter
         return
@@ -99,20 +102,8 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
             handle.remove()
 
 
-def _watch_for(
-    model: nn.Module, device: torch.device, meter: ActivationMeter
-) -> _AllocatorWatch | _StorageWatch | None:
-    # there is no public way to find out whether nn.Module.compile() was called
-    if model._compiled_call_impl is not None:
-        return None
-    if device.type in ("cuda", "xpu"):
-        return _AllocatorWatch(device, meter)
-    is_eager = not isinstance(model, torch._dynamo.OptimizedModule)
-    return _StorageWatch(meter) if device.type == "cpu" and is_eager else None
-
-
 class _AllocatorWatch:
-    """On an accelerator: the growth of the allocator's count, which is on the host, so nothing waits."""
+    # the growth of the allocator's count, which is on the host, so nothing waits
 
     def __init__(self, device: torch.device, meter: ActivationMeter) -> None:
         self._device = device
@@ -121,23 +112,18 @@ class _AllocatorWatch:
         self._before: int | None = None
 
     def begin(self, model: nn.Module, inputs: Any) -> None:
-        is_counted = torch.is_grad_enabled() and not self._is_capturing()
-        self._before = self._allocated() if is_counted else None
+        is_capturing = self._device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        is_counted = torch.is_grad_enabled() and not is_capturing
+        self._before = self._module.memory_allocated(self._device) if is_counted else None
 
     def end(self, model: nn.Module, inputs: Any, output: Any) -> None:
         before, self._before = self._before, None
         if before is not None and output is not None:
-            self._meter.add(max(0, self._allocated() - before))
-
-    def _allocated(self) -> int:
-        return int(self._module.memory_allocated(self._device))
-
-    def _is_capturing(self) -> bool:
-        return self._device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+            self._meter.add(max(0, self._module.memory_allocated(self._device) - before))
 
 
 class _StorageWatch:
-    """On a CPU, whose allocator does not count: the storages made meanwhile that are still alive."""
+    # on a CPU, whose allocator does not count: the storages made meanwhile that are still alive
 
     def __init__(self, meter: ActivationMeter) -> None:
         self._meter = meter
@@ -158,7 +144,7 @@ class _StorageWatch:
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps weak references to the storages of all results, except those of `known` tensors."""
+    # keeps weak references to the storages of all results, except those of `known` tensors
 
     def __init__(self, known: Iterable[object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -181,7 +167,7 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
-    """The distinct storages of those values that are tensors, by identity; sparse ones have none."""
+    # by identity; sparse tensors have none
     tensors = (value for value in values if isinstance(value, torch.Tensor))
     storages = (tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided)
     return {storage._cdata: storage for storage in storages}
@@ -237,7 +223,7 @@ class Instruments:
 
     def figures(self, step: PlainStep) -> dict[str, Any]:
         """The fields of a `Summary` that the instruments know."""
-        peaks, card = self._memory.peaks(), asdict(self._card.figures())
+        peaks = self._memory.peaks()
         parts = breakdown_of(step.model, step.optimizer, self._activations_mib)
         peak_mib = peaks.resident_mib if self._device.type == "cpu" else peaks.allocated_mib
         return {
@@ -248,7 +234,8 @@ class Instruments:
             "spilled_mib": peaks.spilled_mib,
             **asdict(parts),
             "other_mib": parts.other_mib(peak_mib),
-            **card,
+            **self._card.figures(),
+            "slowed_by": self._card.slowed_by,
         }
 
     def with_note(self, speed: Speed) -> Speed:
@@ -257,7 +244,12 @@ class Instruments:
 
     def disturbance(self) -> str | None:
         """The cause of a disturbed measurement, as a clause; None if none is known."""
-        slowed = self._card.figures().slowed_by
-        if slowed:
+        if slowed := self._card.slowed_by:
             return f"the card's clocks were held down by {' and '.join(slowed)}"
-        return None if self._others is None else contention_note(self._others.share())
+        share = 0.0 if self._others is None else self._others.share()
+        if share < TOLERATED_SHARE:
+            return None
+        return (
+            f"other programs took {100 * share:.0f} % of the processor meanwhile ({os.cpu_count()} cores), "
+            "so the speed is lower than it could be"
+        )

@@ -1,8 +1,7 @@
 """The card's own readings during a run: utilisation, activity, power, temperature, clock, other programs.
 
 NVML needs no CUDA context and does not use streams, so no step waits for it and it does not disturb a
-capture. A thread asks it, since some answers take milliseconds. A CPU run, which shares its cores, gets a
-note on other programs instead.
+capture. A thread asks it, since some answers take milliseconds.
 """
 
 from __future__ import annotations
@@ -11,29 +10,19 @@ import math
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
-from typing import Any, Protocol
+from typing import Any
 
 import pynvml
 import torch
 
-from engine.busyness import TOLERATED_SHARE
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.summary import Slowdown
-
-
-def contention_note(share: float) -> str | None:
-    """A note on a speed that was measured beside other programs; None if they took little."""
-    if share < TOLERATED_SHARE:
-        return None
-    return (
-        f"other programs took {100 * share:.0f} % of the processor meanwhile ({os.cpu_count()} cores), "
-        "so the speed is lower than it could be"
-    )
 
 
 @dataclass(frozen=True)
@@ -150,65 +139,42 @@ def handle_of(device: torch.device) -> Any:
 
 
 PERIOD_SECONDS = 0.2
-
-_MEANS = (
-    "gpu_utilization_percent",
-    "sm_activity_percent",
-    "tensor_activity_percent",
-    "memory_activity_percent",
-    "power_watts",
-    "clock_mhz",
-)
 _HIGHEST = ("temperature_celsius", "other_programs_mib")
 
 
-@dataclass(frozen=True)
-class CardFigures:
-    """The card's figures over the measured time, None where it does not tell them.
+class CardGauge:
+    """The gauge of a device without readings, and the base of that with them."""
 
-    Utilisation, activity, power and clock are means; temperature and other programs' memory are maxima.
-    `slowed_by` says what disturbed the clocks meanwhile, such as "heat".
-    """
-
-    gpu_utilization_percent: float | None = None
-    sm_activity_percent: float | None = None
-    tensor_activity_percent: float | None = None
-    memory_activity_percent: float | None = None
-    power_watts: float | None = None
-    temperature_celsius: float | None = None
-    clock_mhz: float | None = None
-    other_programs_mib: float | None = None
-    slowed_by: tuple[str, ...] = ()
-
-
-class CardGauge(Protocol):
     def sample(self) -> dict[str, float]:
         """The card's columns of a `Samples` event, as last read; those it does not tell are absent."""
-        ...
+        return {}
 
     def count(self, is_on: bool) -> None:
         """Sets whether what follows belongs to the measurement."""
-        ...
 
-    def figures(self) -> CardFigures:
-        """The figures of the measured time so far."""
-        ...
+    def figures(self) -> dict[str, float]:
+        """The fields of a `Summary` that are known of the measured time: means, or maxima for `_HIGHEST`."""
+        return {}
+
+    @property
+    def slowed_by(self) -> tuple[str, ...]:
+        """What disturbed the clocks in the measured time, such as "heat"."""
+        return ()
 
     def close(self) -> None:
         """Stops reading; the figures so far stay available."""
-        ...
 
 
 def card_gauge(device: torch.device) -> CardGauge:
-    """A gauge that is already reading the device; `NoGauge` where there is no NVML for it."""
+    """A gauge that is already reading the device, where there is NVML for it."""
     if device.type == "cuda":
         with suppress(pynvml.NVMLError):
             reader = NvmlReader(device)
             return ThreadedGauge(reader.read, on_close=reader.close)
-    return NoGauge()
+    return CardGauge()
 
 
-class ThreadedGauge:
+class ThreadedGauge(CardGauge):
     """Calls `read` in a thread of its own, `period_seconds` apart, until it is closed."""
 
     def __init__(
@@ -222,7 +188,8 @@ class ThreadedGauge:
         self._on_close = on_close
         self._lock = threading.Lock()
         self._last: Mapping[str, float] = {}
-        self._measured = _Measured()
+        self._measured: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0, -math.inf])
+        self._slowdown = _NONE
         self._counts = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._ask, name="card", daemon=True)
@@ -236,9 +203,16 @@ class ThreadedGauge:
         with self._lock:
             self._counts = is_on
 
-    def figures(self) -> CardFigures:
+    def figures(self) -> dict[str, float]:
         with self._lock:
-            return self._measured.figures()
+            return {
+                name: highest if name in _HIGHEST else total / count
+                for name, (total, count, highest) in self._measured.items()
+            }
+
+    @property
+    def slowed_by(self) -> tuple[str, ...]:
+        return self._slowdown.disturbances.words
 
     def close(self) -> None:
         if not self._closing.is_set():
@@ -252,46 +226,11 @@ class ThreadedGauge:
             with self._lock:
                 self._last = reading.columns()
                 if self._counts:
-                    self._measured.add(reading)
+                    self._slowdown |= reading.slowdown or _NONE
+                    for name, value in reading.values.items():
+                        total, count, highest = self._measured[name]
+                        self._measured[name] = [total + value, count + 1, max(highest, value)]
             self._closing.wait(self._period_seconds)
-
-
-class NoGauge:
-    """The meter of a device without readings."""
-
-    def sample(self) -> dict[str, float]:
-        return {}
-
-    def count(self, is_on: bool) -> None:
-        """Nothing is counted."""
-
-    def figures(self) -> CardFigures:
-        return CardFigures()
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-@dataclass
-class _Measured:
-    """Sums and maxima of the readings that count; a quantity may be missing in some of them."""
-
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    highest: dict[str, float] = field(default_factory=dict)
-    slowdown: Slowdown = _NONE
-
-    def add(self, reading: Reading) -> None:
-        for name, value in reading.values.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-            self.counts[name] = self.counts.get(name, 0) + 1
-            self.highest[name] = max(self.highest.get(name, value), value)
-        self.slowdown |= reading.slowdown or _NONE
-
-    def figures(self) -> CardFigures:
-        means = {name: self.sums[name] / self.counts[name] for name in _MEANS if name in self.sums}
-        highest = {name: self.highest[name] for name in _HIGHEST if name in self.highest}
-        return CardFigures(**means, **highest, slowed_by=self.slowdown.disturbances.words)
 
 
 _METRICS = {
@@ -300,7 +239,6 @@ _METRICS = {
     pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: "memory_activity_percent",
 }
 _LEAST_SECONDS = 0.1
-"""Between two samples; figures of less are imprecise."""
 
 
 class ActivityReader:
@@ -345,7 +283,7 @@ class ActivityReader:
         return self._last
 
     def _take(self) -> None:
-        """Writes a sample over the older of the two."""
+        # over the older of the two
         self._taken = time.monotonic()
         if self._instance is None:
             pynvml.nvmlGpmSampleGet(self._device, self._samples[1])

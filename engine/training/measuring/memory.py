@@ -1,9 +1,4 @@
-"""The memory of a run, now and at its peak, in MiB.
-
-On an accelerator: the caching allocator's counts, allocated and reserved, and what is in use on the whole
-device, other programs included. On a CPU: the process's resident memory over its level before the run. In a
-forecast: the bytes of tensors alive after each operation, counted without computing anything.
-"""
+"""The memory of a run, now and at its peak, in MiB; and in a forecast the bytes of tensors that are alive."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 import torch
@@ -28,10 +23,9 @@ from engine.experiment.value import BYTES_PER_MIB
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all results in its context while they are alive.
 
-    `timeline` has the bytes alive after each operation since `restart`. Each storage takes a multiple of
-    `block_bytes`, as an allocator's blocks do. For fake tensors: enter it within `FakeTensorMode`. Unlike
-    torch.distributed's MemTracker it does not count per module, which took four fifths of that one's time,
-    and it records every moment, not only the peak.
+    `timeline` has the bytes alive after each operation since `restart`, each storage in multiples of
+    `block_bytes`. Enter it within `FakeTensorMode`. Unlike torch.distributed's MemTracker it does not count
+    per module, which took four fifths of that one's time, and it records every moment, not only the peak.
     """
 
     def __init__(self, block_bytes: int = 1) -> None:
@@ -91,35 +85,35 @@ def driver_spills() -> bool:
     return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 
-class MemoryMeter(Protocol):
+class MemoryMeter:
+    """The meter of a device without such figures, and the base of the others."""
+
     def sample(self) -> dict[str, float]:
         """The memory columns of a `Samples` event now. Cheap: it is called about 20 times a second."""
-        ...
+        return {}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
         """Sets whether what follows counts as training; warm-up and validation do not.
 
         `captures`: a CUDA graph of the step is captured in it.
         """
-        ...
 
     def settle(self) -> None:
         """Frees what only the first steps needed. It may wait for the device, so call it in the warm-up."""
-        ...
 
     def peaks(self) -> Peaks:
         """The peaks so far."""
-        ...
+        return Peaks()
 
 
 def memory_meter(device: torch.device) -> MemoryMeter:
     """A meter for the device; on a CPU make it before the model, since it takes the idle level."""
     if device.type in ("cuda", "xpu"):
         return AllocatorMeter(device)
-    return ResidentMeter() if device.type == "cpu" else NoMeter()
+    return ResidentMeter() if device.type == "cpu" else MemoryMeter()
 
 
-class AllocatorMeter:
+class AllocatorMeter(MemoryMeter):
     """The meter of an accelerator with PyTorch's caching allocator.
 
     A sample's allocated memory is the peak since the last sample: between steps no activations are left.
@@ -165,8 +159,8 @@ class AllocatorMeter:
         self._close_span()
         spilled = 0 if self._room is None else (self._reserved or 0) - self._room
         return Peaks(
-            allocated_mib=None if self._allocated is None else self._allocated / BYTES_PER_MIB,
-            reserved_mib=None if self._reserved is None else self._reserved / BYTES_PER_MIB,
+            allocated_mib=self._allocated and self._allocated / BYTES_PER_MIB,
+            reserved_mib=self._reserved and self._reserved / BYTES_PER_MIB,
             whole_run_mib=self._whole_run / BYTES_PER_MIB,
             spilled_mib=spilled / BYTES_PER_MIB if spilled > 0 else None,
         )
@@ -186,7 +180,7 @@ class AllocatorMeter:
         return allocated, reserved
 
 
-class ResidentMeter:
+class ResidentMeter(MemoryMeter):
     """The meter of a CPU: resident memory over the idle level.
 
     A sample is the peak since the last sample, or since what counts began or ended, where Linux tells it:
@@ -214,15 +208,12 @@ class ResidentMeter:
         self._close_span()
         self._counts, self._asked = counts, -math.inf
 
-    def settle(self) -> None:
-        """Nothing: no cache is counted."""
-
     def peaks(self) -> Peaks:
         self._close_span()
         return Peaks(resident_mib=None if self._peak is None else self._over_idle(self._peak))
 
     def _close_span(self) -> int:
-        """The peak since the last reset, if available, or what is resident now; then the peak is reset."""
+        # the peak since the last reset, if available, or what is resident now; then the peak is reset
         own_peak = _resident_peak() if self._has_own_peak else None
         resident: int = own_peak or self._process.memory_info().rss
         if self._counts:
@@ -233,22 +224,6 @@ class ResidentMeter:
 
     def _over_idle(self, resident: int) -> float:
         return max(0, resident - self._idle) / BYTES_PER_MIB
-
-
-class NoMeter:
-    """The meter of a device without such figures."""
-
-    def sample(self) -> dict[str, float]:
-        return {}
-
-    def count(self, counts: bool, *, captures: bool = False) -> None:
-        """Nothing is counted."""
-
-    def settle(self) -> None:
-        """Nothing is counted."""
-
-    def peaks(self) -> Peaks:
-        return Peaks()
 
 
 def status_bytes(field: str) -> int | None:

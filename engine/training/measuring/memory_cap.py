@@ -1,7 +1,6 @@
 """A cap on this process's memory, like that of a smaller device, and what a trial takes under it.
 
-On a CPU the cap limits the data segment, which is also what a trial measures; glibc is made to return freed
-memory to the system, so that the cap applies to what is in use. On a device a trial must free its memory.
+On a CPU the cap limits the data segment, which is also what a trial measures.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from contextlib import closing, contextmanager, suppress
+from typing import Any
 
 import psutil
 import pynvml
@@ -27,7 +26,35 @@ from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import driver_spills, status_bytes
 
 
-class DataSegment:
+class TrialMemory:
+    """A trial's memory in MiB; make it before the trial's model, and before its cap is set."""
+
+    budget_mib: float
+    baseline_mib: float
+    other_programs_mib: float | None = None
+
+    def peak_mib(self) -> float | None:
+        """The peak, in the quantity of the budget; None where it is unknown."""
+        raise NotImplementedError
+
+    def reserved_mib(self) -> float | None:
+        """The most that the caching allocator had reserved; None without one."""
+        return None
+
+    def has_spilled(self) -> bool:
+        """True once the driver has spilled into the host's memory. Any thread may ask."""
+        return False
+
+    def was_refused(self) -> bool:
+        """True once the caching allocator has refused an allocation, even if a library recovered."""
+        return False
+
+    def release(self) -> float:
+        """Frees what is no longer used; returns what is still held over the baseline."""
+        raise NotImplementedError
+
+
+class DataSegment(TrialMemory):
     """The growth of this process's data segment since this was made, just before the cap is set.
 
     Linux refuses an allocation that would take the segment over RLIMIT_DATA, but keeps a peak only of the
@@ -37,8 +64,14 @@ class DataSegment:
 
     def __init__(self, budget_mib: float) -> None:
         self.budget_mib = budget_mib
-        self.other_programs_mib: float | None = None
-        self._filler = _up_to_the_peak()
+        # fills the gap to the past peak, which cannot be reset: glibc reserves 64 MiB more than it keeps when
+        # a thread first allocates; read-only space is not part of the data segment
+        gap = (status_bytes("VmPeak") or 0) - (status_bytes("VmSize") or 0)
+        self._filler: mmap.mmap | None = None
+        if gap > 0 and sys.platform == "linux":
+            self._filler = mmap.mmap(
+                -1, gap, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ
+            )
         self._idle = status_bytes("VmData") or 0
         self.baseline_mib = self._idle / BYTES_PER_MIB
 
@@ -49,34 +82,12 @@ class DataSegment:
             return None
         return max(0, data + peak - whole - self._idle) / BYTES_PER_MIB
 
-    def reserved_mib(self) -> float | None:
-        """None: the memory of a dropped tensor goes back to the system at once."""
-        return None
-
-    def has_spilled(self) -> bool:
-        return False
-
-    def was_refused(self) -> bool:
-        """False: refusals that a library recovers from are not counted."""
-        return False
-
     def release(self) -> float:
         gc.collect()
         if self._filler is not None:
             self._filler.close()
             self._filler = None
         return max(0, (status_bytes("VmData") or 0) - self._idle) / BYTES_PER_MIB
-
-
-def _up_to_the_peak() -> mmap.mmap | None:
-    """Address space that fills the gap to the past peak, which cannot be reset: glibc reserves 64 MiB more
-    than it keeps when a thread first allocates. Read-only space is not part of the data segment."""
-    if sys.platform != "linux":
-        return None
-    gap = (status_bytes("VmPeak") or 0) - (status_bytes("VmSize") or 0)
-    if gap <= 0:
-        return None
-    return mmap.mmap(-1, gap, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
 
 
 # The numbers of glibc's malloc.h; mallopt(3).
@@ -94,7 +105,8 @@ def freed_memory_returned() -> Iterator[None]:
     without such blocks would not fit in one that has them. It costs speed. A process that was started this
     way is left as it is, and so is one without glibc.
     """
-    mallopt = None if "MALLOC_MMAP_THRESHOLD_" in os.environ else _mallopt()
+    is_so = sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ
+    mallopt = None if is_so else getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         yield
         return
@@ -108,41 +120,6 @@ def freed_memory_returned() -> Iterator[None]:
             mallopt(threshold, _AS_GLIBC_GROWS_TO)
 
 
-def _mallopt() -> ctypes._NamedFuncPointer | None:
-    if sys.platform != "linux":
-        return None
-    function: ctypes._NamedFuncPointer | None = getattr(ctypes.CDLL(None), "mallopt", None)
-    return function
-
-
-class TrialMemory(Protocol):
-    """A trial's memory in MiB; make it before the trial's model, and before its cap is set."""
-
-    budget_mib: float
-    baseline_mib: float
-    other_programs_mib: float | None
-
-    def peak_mib(self) -> float | None:
-        """The peak, in the quantity of the budget; None where it is unknown."""
-        ...
-
-    def reserved_mib(self) -> float | None:
-        """The most that the caching allocator had reserved; None without one."""
-        ...
-
-    def has_spilled(self) -> bool:
-        """True once the driver has spilled into the host's memory. Any thread may ask."""
-        ...
-
-    def was_refused(self) -> bool:
-        """True once the caching allocator has refused an allocation, even if a library recovered."""
-        ...
-
-    def release(self) -> float:
-        """Frees what is no longer used; returns what is still held over the baseline."""
-        ...
-
-
 def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
     """The memory of a trial that begins now on the device, under a cap in GiB or without one."""
     cap_mib = None if cap_gib is None else cap_gib * MIB_PER_GIB
@@ -151,7 +128,7 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
     return DataSegment(psutil.virtual_memory().available / BYTES_PER_MIB if cap_mib is None else cap_mib)
 
 
-class AllocatorTrial:
+class AllocatorTrial(TrialMemory):
     """The cap of an accelerator with PyTorch's caching allocator.
 
     The budget is what is free before the trial, so it excludes other programs' memory.
@@ -169,7 +146,9 @@ class AllocatorTrial:
         self._free_mib: float = (self._module.mem_get_info(device)[0] + held) / BYTES_PER_MIB
         self.baseline_mib = self._baseline / BYTES_PER_MIB
         self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
-        self.other_programs_mib = _other_programs_mib(device)
+        if device.type == "cuda":
+            with suppress(pynvml.NVMLError), closing(NvmlReader(device)) as reader:
+                self.other_programs_mib = reader.read().values.get("other_programs_mib")
 
     def peak_mib(self) -> float | None:
         return float(self._module.max_memory_allocated(self._device)) / BYTES_PER_MIB
@@ -201,17 +180,6 @@ class AllocatorTrial:
             # each stream that has multiplied matrices keeps a workspace, which would count as leaked
             torch._C._cuda_clearCublasWorkspaces()
         self._module.empty_cache()
-
-
-def _other_programs_mib(device: torch.device) -> float | None:
-    if device.type == "cuda":
-        with suppress(pynvml.NVMLError):
-            reader = NvmlReader(device)
-            try:
-                return reader.read().values.get("other_programs_mib")
-            finally:
-                reader.close()
-    return None
 
 
 CAPPED_CPU_NOTE = "Under a memory cap the speed of a CPU run is not representative, so it is left out."

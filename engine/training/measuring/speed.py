@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from engine.experiment.experiment import LEAST_BLOCKS, Measure
+from engine.experiment.experiment import LEAST_BLOCKS, Measure, Precision
 from engine.protocol.events import Summary
 from engine.statistics import steadiness
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.measuring.telemetry import Rows
-from engine.training.measuring.validation import Validation
+from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, default_hits
+from engine.training.precision import autocast
 
 MOST_BLOCKS = 2**18
 """With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
@@ -121,17 +126,14 @@ class Tally:
         That is by its accuracy, or by its loss where there is none.
         """
         if validation.accuracy is None:
-            return self._is_least_loss(validation.loss)
+            if self._least_loss is not None and not validation.loss < self._least_loss:
+                return False
+            self._least_loss = validation.loss
+            return True
         self._accuracy = validation.accuracy
         if self._best_accuracy is not None and validation.accuracy <= self._best_accuracy:
             return False
         self._best_accuracy, self._best_epoch = validation.accuracy, epoch
-        return True
-
-    def _is_least_loss(self, loss: float) -> bool:
-        if self._least_loss is not None and not loss < self._least_loss:
-            return False
-        self._least_loss = loss
         return True
 
     def state(self) -> dict[str, float | None]:
@@ -166,13 +168,24 @@ class Tally:
             warmup_steps = max(self.warm_up.steps, self._measure.warmup_steps)
             steps = self.warm_up.steps + self.measured.steps
             return Speed(note=_too_short(steps, self._measure.block_steps, warmup_steps))
-        return _speed_of(self._blocks)
+        samples, seconds = np.asarray(self._blocks.samples), np.asarray(self._blocks.seconds)
+        if not seconds.all():
+            return Speed(note="The steps were too short for this machine's clock.")
+        rates = samples / seconds
+        return Speed(
+            samples_per_second=float(np.median(rates)),
+            interval=steadiness(rates),
+            step_ms=float(np.median(seconds) / self._blocks.steps * 1e3),
+        )
 
     def summary(self, *, steps_per_epoch: int, is_scaled: bool) -> Summary:
         """The figures so far that follow from the steps alone.
 
         The final train loss is the mean over the last epoch, or over its trained part.
         """
+        # of the measured steps' time, or of all steps' if none was measured
+        timed = self.measured if self.measured.steps else self.warm_up
+        waited = min(1.0, timed.wait_seconds / timed.seconds) if timed.seconds else None
         return Summary(
             steps=self.steps,
             epochs=self.steps / steps_per_epoch,
@@ -183,15 +196,10 @@ class Tally:
             best_epoch=self._best_epoch,
             first_nan_step=self.first_nan_step,
             skipped_steps=self.skipped_steps if is_scaled else None,
-            data_wait_fraction=self._wait_fraction(),
+            data_wait_fraction=waited,
             warmup_seconds=self.warm_up.seconds if self.warm_up.steps else None,
             seconds=self.seconds,
         )
-
-    def _wait_fraction(self) -> float | None:
-        """A fraction of the measured steps' time, or of all steps' if none was measured."""
-        steps = self.measured if self.measured.steps else self.warm_up
-        return min(1.0, steps.wait_seconds / steps.seconds) if steps.seconds else None
 
 
 def skipped_steps(rows: Rows) -> tuple[int, ...]:
@@ -214,19 +222,6 @@ class Speed:
     note: str | None = None
 
 
-def _speed_of(blocks: Blocks) -> Speed:
-    """The speed of a run from its blocks of measured steps."""
-    samples, seconds = np.asarray(blocks.samples), np.asarray(blocks.seconds)
-    if not seconds.all():
-        return Speed(note="The steps were too short for this machine's clock.")
-    rates = samples / seconds
-    return Speed(
-        samples_per_second=float(np.median(rates)),
-        interval=steadiness(rates),
-        step_ms=float(np.median(seconds) / blocks.steps * 1e3),
-    )
-
-
 def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
     least = warmup_steps + LEAST_BLOCKS * block_steps
     warm_up = f"{warmup_steps:,} to warm up and " if warmup_steps else ""
@@ -234,3 +229,61 @@ def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
         f"The run was too short to measure: it had {steps:,} step{'' if steps == 1 else 's'}, and a speed "
         f"needs {least:,}, {warm_up}{LEAST_BLOCKS} blocks of {block_steps:,}."
     )
+
+
+HitsFunction = Callable[[Any, Any, int], Hits | None]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The mean loss, and the fraction (0 to 1) of predictions whose most likely class is right (top-1).
+
+    A picture is one prediction, a sequence of text one per token. The accuracy is None where nothing can be
+    right or wrong.
+    """
+
+    loss: float
+    accuracy: float | None
+
+
+def validate(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_function: LossFunction,
+    *,
+    precision: Precision,
+    device: torch.device,
+    must_end: Callable[[], bool],
+    call: Forward = call_model,
+    hits: HitsFunction = default_hits,
+) -> Validation | None:
+    """Validates under the run's autocast, without a scaler: there is no gradient to scale.
+
+    Takes the model itself, neither compiled nor captured, and leaves it in training mode; `call` gives its
+    outputs, and `hits` how many predictions of a batch are right. Returns None when asked to end before the
+    last batch.
+    """
+    loss_sum = torch.zeros((), device=device)
+    correct: Tensor | None = None
+    samples = predictions = 0
+    model.eval()
+    try:
+        with torch.no_grad():
+            for batch in batches:
+                inputs, targets = batch
+                if must_end():
+                    return None
+                with autocast(precision, device):
+                    outputs = call(model, inputs)
+                    loss = loss_function(outputs, targets)
+                count = batch_samples(batch)
+                loss_sum += loss.float() * count
+                samples += count
+                if (found := hits(outputs, targets, count)) is not None:
+                    correct = found[0] if correct is None else correct + found[0]
+                    predictions += found[1]
+    finally:
+        model.train()
+    # The only wait for the device, once per validation.
+    accuracy = None if correct is None else correct.item() / predictions
+    return Validation(loss=loss_sum.item() / samples, accuracy=accuracy)

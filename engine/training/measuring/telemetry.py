@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,12 +19,12 @@ from engine.protocol.events import Samples
 Mark = float | torch.Event
 
 
-class Clock(Protocol):
-    """Marks points of the run, and measures the time between two marks."""
+class HostClock:
+    """Clock for a CPU, whose work is done when the call returns."""
 
     def mark(self) -> Mark:
         """Marks the point after all work given to the device so far; never waits."""
-        ...
+        return time.perf_counter()
 
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
         """Seconds between two marks that the device has passed.
@@ -33,21 +32,11 @@ class Clock(Protocol):
         A device measures milliseconds in float32, which lose a quarter of one after an hour: add up long
         times from short ones.
         """
-        ...
-
-
-class HostClock:
-    """Clock for a CPU, whose work is done when the call returns."""
-
-    def mark(self) -> Mark:
-        return time.perf_counter()
-
-    def seconds_between(self, earlier: Mark, later: Mark) -> float:
         assert isinstance(earlier, float) and isinstance(later, float)
         return later - earlier
 
 
-class DeviceClock:
+class DeviceClock(HostClock):
     """Clock for an accelerator, which runs behind the host: events on its own timeline."""
 
     def __init__(self, device: torch.device) -> None:
@@ -63,7 +52,7 @@ class DeviceClock:
         return float(earlier.elapsed_time(later)) / 1e3
 
 
-def clock_for(device: torch.device) -> Clock:
+def clock_for(device: torch.device) -> HostClock:
     return HostClock() if device.type == "cpu" else DeviceClock(device)
 
 
@@ -201,7 +190,7 @@ class Telemetry:
         )
 
     def _reach(self, span: _Span) -> float:
-        """Seconds from the start of the first step to this step's end, including the gap before it."""
+        # from the start of the first step to this step's end, including the gap before it
         between, reached = self._clock.seconds_between, self._reached
         assert reached is not None, "begin() comes before the first step"
         gap = 0.0 if span.begin is reached else between(reached, span.begin)

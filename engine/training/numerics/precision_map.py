@@ -14,7 +14,7 @@ from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
-from engine.training.measuring.telemetry import Clock, Mark, clock_for
+from engine.training.measuring.telemetry import HostClock, Mark, clock_for
 from engine.training.models.recompute import is_kept_in_float32, own_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
@@ -93,7 +93,7 @@ class _Row:
     moved_bytes: int = 0
     spans: list[tuple[Mark, Mark]] = field(default_factory=list)
 
-    def seconds(self, clock: Clock) -> float:
+    def seconds(self, clock: HostClock) -> float:
         return max(0.0, sum(clock.seconds_between(began, ended) for began, ended in self.spans))
 
 

@@ -164,9 +164,9 @@ def test_the_machine_is_kept_awake_until_the_queue_is_done(
 
 def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
     thread.enqueue_order(order(LINEAR))
-    assert thread.waiting_orders("limit") == 1
+    assert len(thread.waiting_list.waiting()) == 1
     assert thread.stop_order("series") and not thread.stop_order("series")
-    assert thread.waiting_orders("limit") == 0
+    assert len(thread.waiting_list.waiting()) == 0
 
 
 def test_a_setting_that_a_forecast_refuses_is_told(

@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ctypes import c_uint
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 import pytest
 import torch
 
 from engine.protocol.summary import Slowdown
+from engine.training.measuring import card
 from engine.training.measuring import card as nvml
+from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import (
-    CardFigures,
-    NoGauge,
+    ActivityReader,
+    CardGauge,
     NvmlReader,
     Reading,
     ThreadedGauge,
     card_gauge,
     others_bytes,
 )
+from engine.training.measuring.energy import EnergyMeter
+from engine.training.measuring.memory import MemoryMeter
 
 
 class Script:
@@ -76,7 +83,7 @@ def test_it_gives_what_it_heard_last(gauge: ThreadedGauge, script: Script) -> No
 
 def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> None:
     script.tell(power_watts=500.0, temperature_celsius=90.0)
-    assert gauge.figures() == CardFigures()
+    assert gauge.figures() == {}
     gauge.count(True)
     script.tell(power_watts=100.0, gpu_utilization_percent=50.0, temperature_celsius=60.0)
     script.tell(
@@ -88,13 +95,13 @@ def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> 
     script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0)
     gauge.count(False)
     script.tell(Slowdown.HEAT, power_watts=900.0, temperature_celsius=95.0)
-    assert gauge.figures() == CardFigures(
-        gpu_utilization_percent=75.0,
-        tensor_activity_percent=40.0,
-        power_watts=200.0,
-        temperature_celsius=60.0,
-        other_programs_mib=12.0,
-    )
+    assert gauge.figures() == {
+        "gpu_utilization_percent": 75.0,
+        "tensor_activity_percent": 40.0,
+        "power_watts": 200.0,
+        "temperature_celsius": 60.0,
+        "other_programs_mib": 12.0,
+    }
 
 
 def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script) -> None:
@@ -103,7 +110,8 @@ def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script)
     script.tell(Slowdown.HEAT | Slowdown.POWER_LIMIT, clock_mhz=2_000.0)
     assert gauge.sample() == {"clock_mhz": 2_000.0, "slowdown": 5.0}
     # a busy card works at its own power limit
-    assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "the power supply"))
+    assert gauge.figures() == {"clock_mhz": 1_500.0}
+    assert gauge.slowed_by == ("heat", "the power supply")
 
 
 def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -> None:
@@ -115,14 +123,14 @@ def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -
     gauge.close()
     gauge.close()
     assert script.closed == 1 and not any(thread.name == "card" for thread in threading.enumerate())
-    assert gauge.figures().power_watts == 100.0
+    assert gauge.figures() == {"power_watts": 100.0}
 
 
 def test_a_cpu_has_no_card() -> None:
     gauge = card_gauge(torch.device("cpu"))
-    assert isinstance(gauge, NoGauge)
+    assert type(gauge) is CardGauge
     gauge.count(True)
-    assert gauge.sample() == {} and gauge.figures() == CardFigures()
+    assert gauge.sample() == {} and gauge.figures() == {}
     gauge.close()
 
 
@@ -169,3 +177,82 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(lis
     values = NvmlReader(torch.device("cuda:0")).read().values
     # what was not to be had of this driver is left out, and nothing stands for it
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
+
+
+@pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs took 50 % of the processor")])
+def test_only_a_large_share_of_other_programs_is_worth_a_note(share: float, note: str | None) -> None:
+    instruments = Instruments(torch.device("cpu"), MemoryMeter(), CardGauge(), EnergyMeter(None))
+    instruments._others = SimpleNamespace(share=lambda: share)  # type: ignore[assignment]
+    assert (instruments.disturbance() or "").startswith(note or "")
+    assert (instruments.disturbance() is None) == (note is None)
+
+
+class Driver:
+    """A card, or a slice of it, whose samples are numbers in the order taken."""
+
+    def __init__(self, *, is_slice: bool = False, is_supported: bool = True) -> None:
+        self.taken: list[tuple[object, ...]] = []
+        self.freed = 0
+        self.failing: int | None = None
+        self._is_slice, self._is_supported = is_slice, is_supported
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        support = pynvml.c_nvmlGpmSupport_t(isSupportedDevice=self._is_supported)
+        return {
+            "nvmlDeviceIsMigDeviceHandle": lambda handle: c_uint(self._is_slice),
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: "card",
+            "nvmlDeviceGetGpuInstanceId": lambda handle: 3,
+            "nvmlGpmQueryDeviceSupport": lambda device: support,
+            "nvmlGpmSampleAlloc": pynvml.c_nvmlGpmSample_t,
+            "nvmlGpmSampleGet": lambda *asked: self.taken.append(asked[:-1]),
+            "nvmlGpmMigSampleGet": lambda *asked: self.taken.append(asked[:-1]),
+            "nvmlGpmMetricsGet": self._answer,
+            "nvmlGpmSampleFree": self._free,
+        }
+
+    def _answer(self, asked: Any) -> None:
+        assert asked.version == 1
+        for place in range(asked.numMetrics):
+            metric = asked.metrics[place]
+            metric.value = 10.0 * metric.metricId
+            metric.nvmlReturn = pynvml.NVML_ERROR_UNKNOWN if metric.metricId == self.failing else 0
+
+    def _free(self, sample: object) -> None:
+        self.freed += 1
+
+
+def reader_of(driver: Driver, monkeypatch: pytest.MonkeyPatch, least_seconds: float = 0.0) -> ActivityReader:
+    for name, function in driver.functions().items():
+        monkeypatch.setattr(pynvml, name, function)
+    monkeypatch.setattr(card, "_LEAST_SECONDS", least_seconds)
+    return ActivityReader("handle")
+
+
+def test_the_card_tells_what_it_can_in_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    reader = reader_of(driver, monkeypatch)
+    assert reader.read() == {
+        "sm_activity_percent": 20.0,
+        "tensor_activity_percent": 50.0,
+        "memory_activity_percent": 100.0,
+    }
+    driver.failing = pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL
+    assert set(reader.read()) == {"sm_activity_percent", "memory_activity_percent"}
+    assert driver.taken == [("handle",)] * 3
+    reader.close()
+    assert driver.freed == 2
+
+
+def test_a_slice_is_asked_through_its_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(is_slice=True)
+    reader_of(driver, monkeypatch).read()
+    assert driver.taken == [("card", 3)] * 2
+
+
+def test_two_samples_that_are_too_close_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reader_of(Driver(), monkeypatch, least_seconds=1e9).read() == {}
+
+
+def test_an_older_card_has_no_activity(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pynvml.NVMLError):
+        reader_of(Driver(is_supported=False), monkeypatch)
