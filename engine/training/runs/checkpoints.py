@@ -31,16 +31,8 @@ _FORMAT, _VERSION = "ammeter-checkpoint", 1
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
 # a damaged file may fail in torch's reader in any of these ways
 _DAMAGES = (
-    OSError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, RuntimeError, EOFError, ValueError, TypeError, LookupError, AttributeError),
+    *(pickle.UnpicklingError, zipfile.BadZipFile, zlib.error),
 )
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
@@ -186,10 +178,8 @@ def restore_state(
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """Restores only the parameters' state: the settings are this run's own.
-
-    A learning rate that is a tensor must stay the same tensor, which the step holds and a graph reads.
-    """
+    # Only the parameters' state: the settings are this run's own. A learning rate that is a tensor must stay
+    # the same tensor, which the step holds and a graph reads.
     own = [
         {key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups
     ]
@@ -223,7 +213,7 @@ def _restore_random(states: Mapping[str, torch.Tensor], device: torch.device) ->
 
 
 class _Writer:
-    """Remembers why writing failed: torch's own writer says only that it did."""
+    # remembers why writing failed: torch's own writer says only that it did
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -242,7 +232,6 @@ class _Writer:
 
 @contextmanager
 def _keeping_error(file: IO[bytes]) -> Iterator[_Writer]:
-    """A writer to the file; its OSError is raised instead of torch's error."""
     writer = _Writer(file)
     try:
         yield writer

@@ -260,7 +260,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
-    monkeypatch.setattr("gui.show.guided.measurement.GuidedMeasurement.case", own)
+    monkeypatch.setattr("gui.show.measurement.GuidedMeasurement.case", own)
     window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))

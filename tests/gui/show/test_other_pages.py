@@ -11,8 +11,8 @@ from engine.protocol.events import Phase, PhaseName
 from engine.race.race import Race
 from engine.race.showcase import Showcase
 from gui.session.live_run import LiveRun
-from gui.show.guided import pages
-from gui.show.guided.pages import Measuring, Progress
+from gui.show import pages
+from gui.show.pages import Measuring, Progress
 
 CASE = Showcase(
     "Show me",

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QLabel, QMainWindow, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.show.full_screen import FullScreen
+from gui.show.controller import FullScreen
 
 
 class Stage:

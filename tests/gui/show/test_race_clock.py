@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.show.race.clock import RaceClock
+from gui.show.transport import RaceClock
 from gui.theme import theme
 
 
