@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import with_code
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import (
@@ -30,7 +28,7 @@ from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, Evidence, gather
 from engine.training.precision import cuda_precisions
 
-MakeBench = Callable[..., Bench]
+from .conftest import end_of, own_settings
 
 SEARCH = NonfiniteSearch(steps=100, least_scale=64.0, last_scale=65_536.0, sentence="All are finite.")
 OVERFLOW = FirstNonfinite(
@@ -262,26 +260,15 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     mine, full = known.cost.breakdown, known.fp32_cost.breakdown
     assert mine.optimizer_state_mib == pytest.approx(2 * mine.parameters_mib, rel=0.1)
     assert mine.activations_mib and full.activations_mib
-    assert gathered(bench, NumericsResults()).cost is None
+    assert end_of(gather(bench, NumericsResults())).cost is None
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
 
 
 def test_without_room_for_fp32_there_is_still_advice(make_bench, tmp_path):
-    (tmp_path / "net.py").write_text(ONLY_ROOM_FOR_AMP)
-    own = with_code(
-        {"model": str(tmp_path / "net.py"), "dataset": "own", "image_size": None, "num_classes": None},
-        names_model=True,
-        names_dataset=True,
-    )
+    own = own_settings(tmp_path, ONLY_ROOM_FOR_AMP)
     known = gathered(make_bench(**own, precision="bf16"), mapped(operation()))
     assert known.cost is not None and known.fp32_cost is None
 
 
 def gathered(bench: Bench, results: NumericsResults) -> Evidence:
-    gathering = gather(bench, results)
-    while True:
-        try:
-            next(gathering)
-        except StopIteration as end:
-            assert isinstance(end.value, Evidence)
-            return end.value
+    return end_of(gather(bench, results))

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase
+from engine.protocol.events import Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Islands
-from engine.training.numerics.bench import Bench, StoppedError
+from engine.training.numerics.bench import Bench
 from engine.training.numerics.islands import IslandTree, Kept, fewest, find_islands
 
-MakeBench = Callable[..., Bench]
-Result = TypeVar("Result")
+from .conftest import MakeBench, end_of, own_settings, part_of
 
 MODEL = """
 import torch
@@ -67,25 +65,12 @@ def loss(outputs, targets):
 
 
 def bench_of(make_bench: MakeBench, folder: Path, body: str, after: str = "x", **settings: Any) -> Bench:
-    (folder / "net.py").write_text(MODEL.format(body=body, after=after))
-    own = {"model": f"{folder}/net.py:Net", "dataset": "own", "image_size": None, "num_classes": None}
-    coded = with_code(own, names_model=True, names_dataset=True)
-    return make_bench(**coded, **{"steps": 10, "precision": "fp16", **settings})
-
-
-def end_of(making: Generator[Event, None, Result]) -> Result:
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+    own = own_settings(folder, MODEL.format(body=body, after=after), "Net")
+    return make_bench(**own, **{"steps": 10, "precision": "fp16", **settings})
 
 
 def islands_of(bench: Bench) -> Islands:
-    islands = end_of(find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",))))
-    assert islands is not None
-    return islands
+    return part_of(bench, find_islands)
 
 
 def test_the_module_that_overflows_is_found_and_proven(make_bench, tmp_path):
@@ -128,17 +113,6 @@ def test_a_module_that_is_not_there_is_named(make_bench):
         islands_of(make_bench(precision="bf16", step={"fp32_modules": ("layer9",)}))
 
 
-def test_a_stopped_search_has_no_result(make_bench, tmp_path):
-    control = Control()
-    bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
-    search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
-    for _ in range(5):
-        next(search)
-    control.stop_requested.set()
-    with pytest.raises(StoppedError):
-        end_of(search)
-
-
 def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
@@ -148,7 +122,7 @@ def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
             break
     control.stop_requested.set()
     islands = end_of(search)
-    assert islands is not None and islands.modules == ("body.0",) and islands.speed_ratio is None
+    assert islands.modules == ("body.0",) and islands.speed_ratio is None
 
 
 class Own(nn.Module):

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
 
 import pytest
 from torch import Tensor
 
 from engine.experiment.catalog import Precision
-from engine.experiment.own.code import with_code
-from engine.protocol import jobs
-from engine.protocol.events import Event, Phase
-from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.statistics import Band, band_of
 from engine.training.data.batches import Batch
 from engine.training.numerics import band
 from engine.training.numerics.band import Made, first_step, first_steps
-from engine.training.numerics.bench import Bench, Figures, StoppedError, Trainee
+from engine.training.numerics.bench import Figures, Trainee
 from engine.training.numerics.ladder import climb_ladder
 
-MakeBench = Callable[..., Bench]
-Result = TypeVar("Result")
+from .conftest import MakeBench, own_settings, part_of
 
 MODEL = """
 import torch
@@ -61,31 +55,13 @@ OVERFLOWS = "return (x * 300).square().sqrt() / 300 * x.sign()"
 CANCELS = "return (x + 1000.0) - 1000.0"
 
 
-def end_of(making: Generator[Event, None, Result]) -> tuple[Result, list[Event]]:
-    events = []
-    while True:
-        try:
-            events.append(next(making))
-        except StopIteration as end:
-            return end.value, events
-
-
 def losses_of(made: Iterable[Made]) -> list[float]:
     return [step.loss for step in made]
 
 
-def climb(bench: Bench) -> Ladder:
-    ladder, _ = end_of(
-        climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
-    )
-    assert ladder is not None
-    return ladder
-
-
 def ladder_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
-    (folder / "net.py").write_text(MODEL.format(forward=forward, factor=factor))
-    own = {"model": f"{folder}/net.py:Net", "dataset": "own", "image_size": None, "num_classes": None}
-    return climb(make_bench(**with_code(own, names_model=True, names_dataset=True), steps=12))
+    own = own_settings(folder, MODEL.format(forward=forward, factor=factor), "Net")
+    return part_of(make_bench(**own, steps=12), climb_ladder)
 
 
 def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
@@ -149,16 +125,6 @@ def test_a_blip_is_no_parting_and_a_return_is_none_either():
 def test_where_fp32_is_not_finite_nothing_parts():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
     assert band.parts_at([1.0, math.nan]) is None
-
-
-def test_a_stopped_ladder_has_no_result(make_bench):
-    control = Control()
-    bench = make_bench(control)
-    climbing = climb_ladder(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("ladder",)))
-    assert all(isinstance(next(climbing), Phase) for _ in range(3))
-    control.stop_requested.set()
-    with pytest.raises(StoppedError):
-        end_of(climbing)
 
 
 WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25

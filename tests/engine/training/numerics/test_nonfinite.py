@@ -8,11 +8,7 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol import jobs
-from engine.protocol.events import PartMeasured
-from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import Cause
-from engine.training.numerics.parts import study_numerics
 from tests.benchmarks.planted import PLANTED
 
 from .conftest import TINY, searched
@@ -165,10 +161,3 @@ def test_a_step_of_the_files_own_is_searched_too(planted):
     """
     first = searched(planted(text)).first
     assert first is not None and (first.module, first.cause) == ("2", Cause.LOG_OF_ZERO)
-
-
-def test_it_can_be_stopped():
-    control = Control()
-    control.stop_requested.set()
-    job = jobs.StudyNumerics(experiment=of_catalog(), parts=("nan",))
-    assert not any(isinstance(event, PartMeasured) for event in study_numerics(job, control))

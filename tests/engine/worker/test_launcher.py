@@ -1,20 +1,24 @@
-"""Code from elsewhere runs only once it was accepted, by whatever way it would run: there is one gate."""
+"""An engine on trial: what keeps it from training is said in a sentence."""
 
 from __future__ import annotations
 
 import re
+import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import wakepy
 from pydantic import BaseModel
 
 import engine
+from engine.cli import main
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import UntrustedCodeError, is_untrusted
+from engine.experiment.problem import Kind, ProblemError
 from engine.limit.driver import LimitDriver
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Finished
@@ -23,7 +27,102 @@ from engine.runner import Runner
 from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
-from engine.worker.launcher import Launcher, Target
+from engine.worker.launcher import Launcher, Target, kept_awake, try_out
+from tests.installations import put_installation
+
+ANSWERS = """
+import json, os, sys
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+say(event="ready", pid=os.getpid(), python="3", torch="2", ammeter="0")
+sys.stdin.readline()
+status = "ok" if os.environ["AMMETER_ENGINE_PACKAGES"] == "good" else "problem"
+say(event="examined", checks=[dict(name="A step under BF16 AMP", status=status, detail="its loss was nan")])
+sys.stdin.read()
+"""
+
+
+def command(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def refusal(code: str) -> str:
+    with pytest.raises(ProblemError) as refused:
+        try_out(Path("bad"), command(code))
+    assert refused.value.problem.kind is Kind.NO_ENGINE
+    return refused.value.problem.message
+
+
+def test_packages_that_train_are_accepted() -> None:
+    try_out(Path("good"), command(ANSWERS))
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (ANSWERS, "A step under BF16 AMP: its loss was nan."),
+        ("raise ImportError('libcudart.so.13: cannot open it')", "libcudart.so.13: cannot open it."),
+        ("import os; os.kill(os.getpid(), 4)", "The training process ended mid-run by signal 4 (SIGILL)."),
+    ],
+)
+def test_why_packages_do_not_train_is_told(code: str, why: str) -> None:
+    assert refusal(code).endswith(f"does not train here: {why}")
+
+
+def test_the_machine_is_kept_awake_only_while_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "1")
+    with kept_awake() as is_kept:
+        assert is_kept
+        assert len(wakepy.global_modes()) == 1
+    assert wakepy.global_modes() == []
+
+
+def test_a_system_that_refuses_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "1")
+    with kept_awake() as is_kept:
+        assert not is_kept
+
+
+WAITS = (sys.executable, "-c", "import sys; sys.stdin.read()")
+
+
+@pytest.mark.parametrize("target", Target)
+@pytest.mark.usefixtures("no_engine")
+def test_a_job_is_refused_with_a_sentence_on_what_to_do(target: Target) -> None:
+    with Launcher(target) as launcher:
+        launcher.prepare()
+        with pytest.raises(ProblemError) as refused:
+            launcher.start(jobs.ReadCatalog())
+        assert not launcher.idle_worker_pids
+    assert refused.value.problem.kind is Kind.NO_ENGINE
+    assert "ammeter engine install" in refused.value.problem.remedy
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_a_run_that_needs_one_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--preset", "hello-amp"]) == 1
+    assert capsys.readouterr().err.count("PyTorch has to be downloaded first") == 1
+    with Store() as store:
+        assert not store.runs()
+
+
+def test_idle_workers_of_an_earlier_installation_are_ended(no_engine: Path) -> None:
+    put_installation(no_engine)
+    with Launcher(command=WAITS) as launcher:
+        launcher.prepare()
+        (first,) = launcher.idle_worker_pids
+        launcher.prepare()
+        assert launcher.idle_worker_pids == {first}
+        put_installation(no_engine, "second")
+        launcher.prepare()
+        assert first not in launcher.idle_worker_pids
+
+
+def test_a_broken_installation_is_refused_as_an_absent_one_is(no_engine: Path) -> None:
+    put_installation(no_engine, python="2.7")
+    with Launcher() as launcher, pytest.raises(ProblemError, match=r"Python 2\.7"):
+        launcher.start(jobs.ReadCatalog())
+
 
 CODE = Code(file="net.py", folder="/there", text="def model(): ...\n")
 Scripted = Callable[[str], Launcher]
