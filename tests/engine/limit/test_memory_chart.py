@@ -8,10 +8,11 @@ from itertools import combinations
 import pytest
 
 from engine.drawing.chart_parts import Rect, TextPlaces
-from engine.drawing.shapes import Drawing, Fill, Words, text_width
+from engine.drawing.shapes import Fill
 from engine.experiment.catalog import Precision
 from engine.limit.memory_chart import MemoryContent, failed_place, forecast_points, memory_chart, memory_range
 from engine.protocol.trials import MemoryLine
+from tests.drawings import assert_legible, placed_words
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,6 @@ class Side:
     trying: int | None = None
     answer: int | None = None
     lines: tuple[MemoryLine, ...] = ()
-
-
-def written(drawing: Drawing) -> dict[str, Rect]:
-    """The words of a drawing, and where they stand."""
-    places = {}
-    for shape in drawing.shapes:
-        if isinstance(shape, Words):
-            width = text_width(shape.text, shape.size, shape.weight)
-            left = shape.x - {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
-            places[shape.text] = Rect(left, shape.y - 8, left + width, shape.y + 1)
-    return places
 
 
 def test_crosses_at_nearly_one_place_do_not_hide_each_other():
@@ -70,10 +60,9 @@ def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size):
     )
     content = MemoryContent(sides, 24.0, ("24 GiB card", " (simulated)"), (289, 561, "1.94× the batch"))
     drawing = memory_chart(content, size)
-    words = written(drawing)
+    words = dict(placed_words(drawing))
     assert {"289", "561", "9,000 →", "did not fit"} <= set(words)
-    for text, rect in words.items():
-        assert rect.left >= -1 and rect.right <= size[0] + 1 and 0 <= rect.top < rect.bottom <= size[1], text
+    assert_legible(drawing, may_meet=size[0] < 680)
     if size[0] >= 680:
         assert {
             "24 GiB card (simulated)",
@@ -81,8 +70,6 @@ def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size):
             "does not fit",
             "batch size, in samples",
         } <= set(words)
-        for one, other in combinations(words, 2):
-            assert not words[one].meets(words[other]), (one, other)
 
 
 def test_the_batch_in_trial_is_in_view_however_far_it_is():

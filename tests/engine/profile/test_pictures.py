@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import pytest
 
-from engine.drawing.shapes import Drawing, Stroke, Words, text_width
+from engine.drawing.shapes import Stroke
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.profile.bar_picture import bars_drawing, part_places
@@ -16,6 +15,7 @@ from engine.profile.names import part_meaning, part_title, side_names
 from engine.profile.roofline import roofline_drawing, roofline_marks, short_name
 from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles, ProfileSide
+from tests.drawings import assert_legible, texts_of
 
 PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 695.0}
 LIMITS = Limits(
@@ -112,11 +112,7 @@ def test_the_description_of_bars_tells_every_part():
         "FP16 AMP: 10.0 ms a step: Matrix work on Tensor Cores 10.0 ms (99.8\u00a0%), "
         "Waiting for data < 0.1 ms (0.2\u00a0%). FP32 (2): No room."
     )
-    assert "No room." in texts(drawing)
-
-
-def texts(drawing: Drawing) -> list[str]:
-    return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
+    assert "No room." in texts_of(drawing)
 
 
 def roofline_side(precision: str, count: int, limits: Limits | None = LIMITS) -> ProfileSide:
@@ -137,15 +133,7 @@ BOTH = sides(roofline_side("fp32", 12), roofline_side("fp16", 6))
 
 @pytest.mark.parametrize(("width", "height"), [(420.0, 300.0), (1_000.0, 520.0)])
 def test_words_of_the_roofline_neither_leave_the_picture_nor_overlap(width, height):
-    found = {}
-    for shape in roofline_drawing(BOTH, width, height).shapes:
-        if isinstance(shape, Words):
-            wide = text_width(shape.text, shape.size, shape.weight)
-            left = shape.x - {"start": 0.0, "middle": wide / 2, "end": wide}[shape.anchor]
-            found[shape.text, shape.x, shape.y] = (left, shape.y - 8, left + wide, shape.y + 2)
-            assert left >= -0.5 and left + wide <= width + 0.5 and 8 <= shape.y <= height - 2, shape.text
-    for (one, a), (other, b) in combinations(found.items(), 2):
-        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (one[0], other[0])
+    assert_legible(roofline_drawing(BOTH, width, height))
 
 
 def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong():
@@ -161,7 +149,7 @@ def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong():
 
 
 def test_the_roofline_says_what_is_missing():
-    bare = texts(roofline_drawing(sides(roofline_side("fp32", 0, None)), 600.0, 300.0))
+    bare = texts_of(roofline_drawing(sides(roofline_side("fp32", 0, None)), 600.0, 300.0))
     assert {"No limits were measured.", "No kernel's FLOPs and bytes can be counted here."} <= set(bare)
     assert roofline_marks(Profiles(), 600.0, 300.0) == ()
 

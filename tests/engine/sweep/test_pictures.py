@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
-from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
+from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words
 from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
@@ -29,6 +28,7 @@ from engine.sweep.picture import (
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scatter import pareto_front, scatter
 from engine.sweep.words import answers
+from tests.drawings import assert_legible, texts_of
 from tests.sweeps import small_results
 
 RESULTS = small_results()
@@ -44,10 +44,6 @@ PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
 }
 
 
-def words(drawing: Drawing) -> list[str]:
-    return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
-
-
 def upright(drawing: Drawing) -> int:
     """How many upright lines it has: the whiskers."""
     strokes = [shape for shape in drawing.shapes if isinstance(shape, Stroke)]
@@ -57,25 +53,13 @@ def upright(drawing: Drawing) -> int:
 @pytest.mark.parametrize("size", [(420.0, 300.0), (1_200.0, 700.0)])
 @pytest.mark.parametrize("name", PICTURES)
 def test_words_stay_within_the_picture_and_apart(name, size):
-    drawing = PICTURES[name](size).drawing
-    boxes = []
-    for shape in drawing.shapes:
-        if isinstance(shape, Words):
-            width = text_width(shape.text, shape.size, shape.weight)
-            left = shape.x - {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
-            boxes.append((shape.text, left, shape.y - 8, left + width, shape.y + 2))
-    assert boxes
-    for text, left, top, right, bottom in boxes:
-        assert left >= -1 and right <= size[0] + 1 and top >= 0 and bottom <= drawing.height, text
-    for one, other in combinations(boxes, 2):
-        is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
-        assert is_apart, (one[0], other[0])
+    assert_legible(PICTURES[name](size).drawing)
 
 
 def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
     picture = heat_map(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
     assert [spot.cell for spot in picture.spots] == [1, 3, 5, 7, 9, 11]
-    shown = words(picture.drawing)
+    shown = texts_of(picture.drawing)
     assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed", "samples/s, learning rate 0.01"} <= set(
         shown
     )
@@ -88,10 +72,10 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
 
 def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
-    shown = words(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
+    shown = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
     assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not judged (1)" in shown
     assert not any(text.startswith("best: 2,880") for text in shown)
-    memory = words(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
+    memory = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
     assert "disturbed" not in memory
 
 
@@ -129,7 +113,7 @@ def test_the_pareto_front_is_what_no_cell_beats():
     assert [cell.index for cell in front] == [6, 7, 8, 9, 11]
     beaten = replace(RESULTS.cells[6], values={PEAK_MEMORY.name: 9.0, SPEED.name: 1.0})
     assert beaten not in pareto_front((beaten, *RESULTS.cells), (PEAK_MEMORY, SPEED))
-    named = words(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
+    named = texts_of(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
     assert "Pareto front (5 cells)" in named and any("batch size 128" in text for text in named)
 
 
@@ -175,7 +159,7 @@ def test_a_sweep_that_has_just_begun_has_pictures_too():
     ):
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
-    assert words(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
+    assert texts_of(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
 
 
 def test_many_lines_have_neither_bands_nor_whiskers():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,36 +19,32 @@ from engine.training.profile.kernels import (
     units_of,
     verbose_primitives,
 )
+from tests.engine.training.profile.recorded import names_in
 
 UNITS, PLAIN = StepPart.MATRIX_UNITS, StepPart.MATRIX
 
 
-def known_kernels() -> list[dict[str, str]]:
-    lines = Path(__file__).with_name("kernel_names.csv").read_text().splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+KERNELS = names_in("kernel_names.csv")
 
 
 def test_every_known_kernel_has_its_part_and_format():
-    kernels = known_kernels()
     wrong = {
         row["name"]: kernel_class(row["name"])
-        for row in kernels
+        for row in KERNELS
         if kernel_class(row["name"]) != KernelClass(StepPart(row["part"]), row["format"] or None)
     }
     assert not wrong
-    assert len({row["name"] for row in kernels}) >= 150
-    assert {"V100", "A100", "H100"} <= {row["device"] for row in kernels}
+    assert len({row["name"] for row in KERNELS}) >= 150
+    assert {"V100", "A100", "H100"} <= {row["device"] for row in KERNELS}
 
 
 def test_only_communication_among_them_is_of_no_other_part():
-    others = [row["name"] for row in known_kernels() if row["part"] == StepPart.OTHER]
+    others = [row["name"] for row in KERNELS if row["part"] == StepPart.OTHER]
     assert all("nccl" in name for name in others)
 
 
 def test_tensor_cores_hold_no_fp32():
-    formats = {
-        kernel_class(row["name"]).format for row in known_kernels() if row["part"] == StepPart.MATRIX_UNITS
-    }
+    formats = {kernel_class(row["name"]).format for row in KERNELS if row["part"] == StepPart.MATRIX_UNITS}
     assert formats == {"tf32", "fp16", "bf16", "fp8", None}
     assert kernel_class("ampere_sgemm_128x64_nn") == KernelClass(PLAIN, "fp32")
     assert not kernel_class("ampere_sgemm_128x64_nn").uses_matrix_units
