@@ -228,14 +228,10 @@ def test_classes_and_size_of_synthetic_pictures_are_free() -> None:
 @pytest.mark.parametrize(
     ("pattern", "is_broken"),
     [
-        ("layer4.[", True),
-        ("a[b]c[", True),
-        ("[]", True),
-        ("layer[34].*", False),
-        ("[]x]?", False),
+        ("layer4.[", True), ("a[b]c[", True), ("[]", True), ("layer[34].*", False), ("[]x]?", False),
         ("layer[[]x", False),
     ],
-)
+)  # fmt: skip
 def test_a_pattern_with_an_open_bracket_is_refused(pattern: str, is_broken: bool) -> None:
     found = problems(Experiment.model_validate({"step": {"fp32_modules": [pattern]}}), CATALOG)
     assert [one.key for one in found if one.key == "step.fp32_modules"] == ["step.fp32_modules"] * is_broken

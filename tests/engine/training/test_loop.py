@@ -156,16 +156,12 @@ def test_a_nan_fails_a_run_that_says_so(hello: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
-        ({"model": "resnet17"}, "model"),
-        ({"dataset": "fasion"}, "dataset"),
-        ({"precision": "tf32"}, "precision"),
-        ({"device": "cuda:99"}, "device"),
-        ({"batch_size": 6_001}, "batch_size"),
-        ({"model": "resnet18", "num_classes": 3}, "num_classes"),
-        ({"model": "linear"}, "dataset"),
-        ({"model": "vgg11"}, "image_size"),
+        ({"model": "resnet17"}, "model"), ({"dataset": "fasion"}, "dataset"),
+        ({"precision": "tf32"}, "precision"), ({"device": "cuda:99"}, "device"),
+        ({"batch_size": 6_001}, "batch_size"), ({"model": "resnet18", "num_classes": 3}, "num_classes"),
+        ({"model": "linear"}, "dataset"), ({"model": "vgg11"}, "image_size"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_run_is_refused_before_any_event(settings: dict[str, Any], key: str) -> None:
     experiment = Experiment.model_validate(layered({"device": "cpu"}, settings))
     with pytest.raises(ProblemError) as raised:

@@ -148,22 +148,16 @@ def test_cards_differ_by_generation(capability: tuple[int, int], tf32: bool, not
 @pytest.mark.parametrize(
     ("name", "capability", "there"),
     [
-        ("Tesla T4", (7, 5), True),
-        ("T4G", (7, 5), True),
-        ("Quadro RTX 4000", (7, 5), True),
-        ("TITAN RTX", (7, 5), True),
-        ("NVIDIA GeForce RTX 2060 SUPER", (7, 5), True),
-        ("NVIDIA GeForce RTX 2050", (8, 6), True),
-        ("Tesla V100-SXM2-16GB", (7, 0), True),
+        ("Tesla T4", (7, 5), True), ("T4G", (7, 5), True), ("Quadro RTX 4000", (7, 5), True),
+        ("TITAN RTX", (7, 5), True), ("NVIDIA GeForce RTX 2060 SUPER", (7, 5), True),
+        ("NVIDIA GeForce RTX 2050", (8, 6), True), ("Tesla V100-SXM2-16GB", (7, 0), True),
         ("NVIDIA GeForce GTX 1650", (7, 5), False),
         ("NVIDIA GeForce GTX 1660 Ti with Max-Q Design", (7, 5), False),
-        ("NVIDIA GeForce MX450", (7, 5), False),
-        ("NVIDIA T400 4GB", (7, 5), False),
-        ("NVIDIA T600 Laptop GPU", (7, 5), False),
-        ("Quadro T2000", (7, 5), False),
+        ("NVIDIA GeForce MX450", (7, 5), False), ("NVIDIA T400 4GB", (7, 5), False),
+        ("NVIDIA T600 Laptop GPU", (7, 5), False), ("Quadro T2000", (7, 5), False),
         ("NVIDIA GeForce GTX 1080", (6, 1), False),
     ],
-)
+)  # fmt: skip
 def test_some_turing_cards_lack_tensor_cores(name: str, capability: tuple[int, int], there: bool) -> None:
     assert has_tensor_cores(name, capability) is there
     entry = by_name(cuda_precisions(capability, name))[Precision.FP16]

@@ -22,32 +22,13 @@ from engine.words.numbers import (
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (5.7, "5.70"),
-        (5.6818, "5.68"),
-        (1.03, "1.03"),
-        (1.0, "1.00"),
-        (1.996, "2.00"),
-        (12.34, "12.34"),
-        (99.96, "99.96"),
-        (120, "120"),
-        (1_200, "1,200"),
-        (1e12, "over 1,000,000,000"),
-        (0.8, "0.80"),
-        (0.996, "0.996"),
-        (0.9996, "0.9996"),
-        (0.99999, "0.9999"),
-        (1 - 1e-12, "1.00"),
-        (0.0996, "0.10"),
-        (0.05, "0.05"),
-        (0.004, "0.004"),
-        (0.0021, "0.0021"),
-        (1e-9, "under 0.000001"),
-        (0, "0"),
-        (math.nan, "–"),
-        (math.inf, "–"),
-        (-1, "–"),
+        (5.7, "5.70"), (5.6818, "5.68"), (1.03, "1.03"), (1.0, "1.00"), (1.996, "2.00"), (12.34, "12.34"),
+        (99.96, "99.96"), (120, "120"), (1_200, "1,200"), (1e12, "over 1,000,000,000"), (0.8, "0.80"),
+        (0.996, "0.996"), (0.9996, "0.9996"), (0.99999, "0.9999"), (1 - 1e-12, "1.00"), (0.0996, "0.10"),
+        (0.05, "0.05"), (0.004, "0.004"), (0.0021, "0.0021"), (1e-9, "under 0.000001"), (0, "0"),
+        (math.nan, "–"), (math.inf, "–"), (-1, "–"),
     ],
-)
+)  # fmt: skip
 def test_a_ratio_as_text(value: float, text: str) -> None:
     assert number_text(value) == text
 
@@ -55,19 +36,11 @@ def test_a_ratio_as_text(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("mib", "text"),
     [
-        (10_444.8, "10.2 GiB"),
-        (1_023.7, "1.0 GiB"),
-        (1_000, "1,000 MiB"),
-        (940, "940 MiB"),
-        (3.24, "3.2 MiB"),
-        (0.1, "0.1 MiB"),
-        (0.04, "41.0 KiB"),
-        (0.00016, "0.2 KiB"),
-        (1e-9, "0.1 KiB"),
-        (0, "0 MiB"),
-        (math.nan, "–"),
+        (10_444.8, "10.2 GiB"), (1_023.7, "1.0 GiB"), (1_000, "1,000 MiB"), (940, "940 MiB"),
+        (3.24, "3.2 MiB"), (0.1, "0.1 MiB"), (0.04, "41.0 KiB"), (0.00016, "0.2 KiB"), (1e-9, "0.1 KiB"),
+        (0, "0 MiB"), (math.nan, "–"),
     ],
-)
+)  # fmt: skip
 def test_memory_as_text(mib: float, text: str) -> None:
     assert memory_text(mib) == text
 
@@ -75,16 +48,10 @@ def test_memory_as_text(mib: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (2.56, "2.6 seconds"),
-        (0.0256, "0.026 seconds"),
-        (119, "119 seconds"),
-        (400, "6.7 minutes"),
-        (9_000, "2.5 hours"),
-        (864_000, "10.0 days"),
-        (1e300, "over 1,000,000,000 days"),
-        (0, "0 seconds"),
+        (2.56, "2.6 seconds"), (0.0256, "0.026 seconds"), (119, "119 seconds"), (400, "6.7 minutes"),
+        (9_000, "2.5 hours"), (864_000, "10.0 days"), (1e300, "over 1,000,000,000 days"), (0, "0 seconds"),
     ],
-)
+)  # fmt: skip
 def test_a_time_in_words(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
 

@@ -71,18 +71,13 @@ def test_only_settings_that_mean_something_are_shown(
     [
         ("precision", "fp16", "FP16 AMP"),
         ("step.recipe", "channels_last+compile", "channels last + compiled"),
-        ("optimizer.fused", None, "auto"),
-        ("memory_cap_gib", None, "none"),
-        ("step.fp32_modules", [], "none"),
-        ("step.fp32_modules", ["fc", "layer4.*"], "fc, layer4.*"),
-        ("data.augment", True, "on"),
-        ("batch_size", 12_800, "12,800"),
-        ("seed", 12_800, "12800"),
-        ("optimizer.learning_rate", 1e-3, "0.001"),
-        ("dataset", "own", "its own data"),
+        ("optimizer.fused", None, "auto"), ("memory_cap_gib", None, "none"),
+        ("step.fp32_modules", [], "none"), ("step.fp32_modules", ["fc", "layer4.*"], "fc, layer4.*"),
+        ("data.augment", True, "on"), ("batch_size", 12_800, "12,800"), ("seed", 12_800, "12800"),
+        ("optimizer.learning_rate", 1e-3, "0.001"), ("dataset", "own", "its own data"),
         ("dataset", "fashion", "fashion"),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_written_in_one_way(key: str, value: object, text: str) -> None:
     assert setting_text(key, value) == text
 

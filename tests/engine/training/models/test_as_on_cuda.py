@@ -14,17 +14,13 @@ HALF = torch.ones(4, 8, dtype=torch.bfloat16)
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: functional.softmax(HALF, dim=-1),
-        lambda: HALF.softmax(dim=-1),
-        lambda: torch.softmax(HALF, dim=-1),
-        lambda: functional.log_softmax(HALF, dim=-1),
-        lambda: functional.layer_norm(HALF, (8,)),
-        lambda: functional.group_norm(HALF, 2),
-        lambda: functional.cross_entropy(HALF, torch.zeros(4, dtype=torch.int64)),
-        lambda: HALF.pow(2),
+        lambda: functional.softmax(HALF, dim=-1), lambda: HALF.softmax(dim=-1),
+        lambda: torch.softmax(HALF, dim=-1), lambda: functional.log_softmax(HALF, dim=-1),
+        lambda: functional.layer_norm(HALF, (8,)), lambda: functional.group_norm(HALF, 2),
+        lambda: functional.cross_entropy(HALF, torch.zeros(4, dtype=torch.int64)), lambda: HALF.pow(2),
         lambda: HALF.sum(),
     ],
-)
+)  # fmt: skip
 def test_under_autocast_these_are_float32_on_cuda(made):
     with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
         assert made().dtype is torch.float32

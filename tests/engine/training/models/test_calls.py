@@ -52,21 +52,15 @@ class Keywords(nn.Module):
 @pytest.mark.parametrize(
     ("model", "inputs", "expected"),
     [
-        (Whole(), {"x": X, "labels": LABELS}, {"x": X, "labels": LABELS}),
-        (Whole(), {"batch": X}, X),
-        (Whole(), (X,), X),
-        (Two(), {"x": X}, (X, None)),
-        (Two(), {"mask": MASK, "x": X}, (X, MASK)),
-        (Two(), {"x": X, "labels": LABELS}, (X, None)),
-        (Hidden(), {"x": X}, ({"x": X}, {})),
+        (Whole(), {"x": X, "labels": LABELS}, {"x": X, "labels": LABELS}), (Whole(), {"batch": X}, X),
+        (Whole(), (X,), X), (Two(), {"x": X}, (X, None)), (Two(), {"mask": MASK, "x": X}, (X, MASK)),
+        (Two(), {"x": X, "labels": LABELS}, (X, None)), (Hidden(), {"x": X}, ({"x": X}, {})),
         (Hidden(), {"batch": X, "more": MASK}, (X, {"more": MASK})),
-        (Anything(), {"x": X}, ((), {"x": X})),
-        (Keywords(), {"x": X, "labels": LABELS}, (X, LABELS)),
-        (Places(), {"x": X}, ({"x": X},)),
-        (nn.Identity(), {"x": X}, {"x": X}),
+        (Anything(), {"x": X}, ((), {"x": X})), (Keywords(), {"x": X, "labels": LABELS}, (X, LABELS)),
+        (Places(), {"x": X}, ({"x": X},)), (nn.Identity(), {"x": X}, {"x": X}),
         (nn.Sequential(Whole()), {"x": X}, {"x": X}),
     ],
-)
+)  # fmt: skip
 def test_a_mapping_is_passed_as_the_model_takes_it(model: nn.Module, inputs: Any, expected: Any) -> None:
     assert call_model(model, inputs) == expected
 
