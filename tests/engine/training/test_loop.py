@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
+import weakref
 from itertools import groupby
 from typing import Any
 
@@ -10,13 +14,14 @@ import torch
 
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Epoch, Finished, Log, Phase, Samples, Started
+from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.precision import processor
 from engine.training.runs.loop import train
+from engine.training.steps.captured import no_collection
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
 DIVERGING = {"optimizer": {"learning_rate": 1_000}}
@@ -204,3 +209,108 @@ def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(pictures, m
     monkeypatch.setattr("engine.training.runs.workload.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
     pictures(samples=40, step={"recipe": "channels_last"})
     assert seen == [(16, True), (16, True), (8, False)]
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_is_garbage_goes_before_and_nothing_while_it_lasts() -> None:
+    before = weakref.ref(Cycle())
+    with no_collection():
+        assert before() is None and not gc.isenabled()
+        inside = weakref.ref(Cycle())
+        junk = [[] for _ in range(100_000)]  # far past the threshold of a collection
+        assert inside() is not None and len(junk) == 100_000
+    assert gc.isenabled()
+
+
+def test_it_is_as_before_after_an_error_too() -> None:
+    with pytest.raises(ValueError, match="broken"), no_collection():
+        raise ValueError("broken")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with no_collection():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+SETTINGS: dict[str, Any] = {
+    "model": "linear",
+    "dataset": "synthetic-regression",
+    "samples": 20,
+    "batch_size": 20,
+    "device": "cpu",
+    "epochs": 60,
+    "measure": {"warmup_steps": 5, "block_steps": 1},
+}
+
+
+def phases(events: list[Event]) -> list[PhaseName]:
+    return [event.name for event in events if isinstance(event, Phase)]
+
+
+def losses(events: list[Event]) -> tuple[float, ...]:
+    return sum((event.loss for event in events if isinstance(event, Samples)), ())
+
+
+def trained(control: Control, **settings: Any) -> list[Event]:
+    """The events of a run that is paused from the first phase on, and told to go on when it waits."""
+    events = []
+    for event in train(Experiment.model_validate(layered(SETTINGS, settings)), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            threading.Timer(0.2, control.pause_requested.clear).start()
+    return events
+
+
+def test_a_paused_run_goes_on_as_if_nothing_had_been() -> None:
+    control = Control()
+    control.pause_requested.set()
+    paused, straight = trained(control), trained(Control())
+    assert phases(paused) == ["building", "warming up", "paused", "warming up", "measuring"]
+    assert losses(paused) == losses(straight) and len(losses(paused)) == 60
+
+
+def test_a_pause_is_counted_apart() -> None:
+    control = Control()
+    control.pause_requested.set()
+    began, events = 0.0, []
+    for event in train(Experiment.model_validate(SETTINGS), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.WARMING_UP:
+            began = began or time.monotonic()
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            threading.Timer(0.2, control.pause_requested.clear).start()
+    took, last = time.monotonic() - began, events[-1]
+    assert isinstance(last, Finished) and last.summary.seconds is not None
+    paused = last.summary.paused_seconds or 0.0
+    assert paused > 0.1
+    assert last.summary.seconds + paused <= took
+    *_, never = trained(Control())
+    assert isinstance(never, Finished) and never.summary.paused_seconds is None
+
+
+def test_a_paused_run_can_be_stopped() -> None:
+    control = Control()
+    control.pause_requested.set()
+    for event in train(Experiment.model_validate(SETTINGS), control):
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            control.stop_requested.set()
+    assert isinstance(event, Finished) and event.stopped and event.summary.steps == 1
+
+
+def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:
+    control, events = Control(), []
+    control.pause_requested.set()
+    for event in train(Experiment.model_validate(SETTINGS), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            control.stop_requested.set()
+    last = events[-1]
+    assert isinstance(last, Finished) and last.stopped
+    assert last.summary.steps == len(losses(events)) == 1

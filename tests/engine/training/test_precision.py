@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from engine.experiment.checks import PrecisionEntry
+from engine.experiment.checks import Catalog, PrecisionEntry
 from engine.experiment.experiment import Precision
+from engine.training.doctor import examine_torch, read_catalog
 from engine.training.precision import (
     Processor,
     autocast,
@@ -194,3 +195,24 @@ def test_a_processor_is_read_from_cpuinfo() -> None:
     arm = from_cpuinfo("processor\t: 0\nFeatures\t: fp asimd\n", 1_024)
     assert (x86.title, x86.computes_bf16, x86.computes_fp16) == ("A CPU 9000", True, False)
     assert arm.computes_bf16 is False
+
+
+def test_the_catalog_survives_the_trip() -> None:
+    catalog = read_catalog()
+    assert Catalog.model_validate_json(catalog.model_dump_json()) == catalog
+
+
+def test_the_cpu_is_the_last_device_and_names_are_unique() -> None:
+    catalog = read_catalog()
+    assert catalog.devices[-1].name == "cpu" and catalog.devices[-1].title
+    for entries in (catalog.devices, catalog.models, catalog.datasets):
+        names = [entry.name for entry in entries]
+        assert len(names) == len(set(names))
+
+
+def test_the_doctor_runs_a_real_step() -> None:
+    checks = {check.name: check for check in examine_torch()}
+    assert {"Device", "Tensor Cores", "BF16"} < set(checks)
+    (step,) = [check for name, check in checks.items() if name.startswith("A step under")]
+    assert step.status == "ok"
+    assert all(check.status != "problem" for check in checks.values())
