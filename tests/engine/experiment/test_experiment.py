@@ -136,9 +136,10 @@ def test_every_setting_has_a_dotted_name() -> None:
     assert "optimizer.learning_rate" in all_settings()
 
 
-def test_without_a_length_it_is_one_epoch() -> None:
+def test_without_a_length_it_is_one_epoch_of_whole_batches() -> None:
     assert Experiment().epochs == 1
     assert Experiment(steps=5).epochs is None
+    assert Experiment(batch_size=16, step=Step(gradient_accumulation=4)).step_samples == 64
 
 
 def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
@@ -147,10 +148,6 @@ def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
     assert Experiment(precision=Precision.BF16, scaler=Scaler(mode="on")).uses_scaler
     assert not Experiment(precision=Precision.FP16, scaler=Scaler(mode="off")).uses_scaler
     assert not Experiment(precision=Precision.FP16_UNSCALED).uses_scaler
-
-
-def test_a_step_trains_on_as_many_samples_as_its_batches_hold() -> None:
-    assert Experiment(batch_size=16, step=Step(gradient_accumulation=4)).step_samples == 64
 
 
 @pytest.mark.parametrize(
@@ -177,7 +174,7 @@ def test_names_of_modules_are_a_list_or_apart_by_commas() -> None:
     assert experiment_from({"step": {"fp32_modules": ""}}).step.fp32_modules == ()
 
 
-def test_the_later_layer_holds_and_tables_are_merged() -> None:
+def test_the_later_layer_holds_also_of_the_two_lengths_and_tables_are_merged() -> None:
     below = {"model": "linear", "optimizer": {"name": "sgd", "learning_rate": 0.1}}
     over = {"optimizer": {"learning_rate": 0.2}, "batch_size": 8}
     assert layered(below, over) == {
@@ -185,14 +182,8 @@ def test_the_later_layer_holds_and_tables_are_merged() -> None:
         "optimizer": {"name": "sgd", "learning_rate": 0.2},
         "batch_size": 8,
     }
-
-
-def test_of_epochs_and_steps_the_one_in_the_later_layer_holds() -> None:
     assert layered({"epochs": 3}, {"steps": 10}) == {"steps": 10}
     assert layered({"steps": 10}, {"epochs": 3}) == {"epochs": 3}
-
-
-def test_a_length_that_is_emptied_in_words_leaves_the_other_one() -> None:
     assert layered({"steps": 10}, {"epochs": "none"})["steps"] == 10
     assert experiment_from(layered({"epochs": 3}, {"epochs": "none", "steps": "5"})).steps == 5
 
@@ -257,9 +248,6 @@ def test_every_setting_has_a_short_title_and_a_line_of_help(key: str) -> None:
 def test_no_two_settings_or_facts_have_one_title() -> None:
     titles = [setting_title(key) for key in (*all_settings(), *FACTS)]
     assert len(set(titles)) == len(titles)
-
-
-def test_a_title_stands_in_a_sentence_too() -> None:
     assert named("optimizer.learning_rate") == "learning rate"
     assert named("step.autocast_tf32") == "TF32 within AMP"
     assert (all_settings()["memory_cap_gib"].unit, all_settings()["seed"].unit) == ("GiB", "")

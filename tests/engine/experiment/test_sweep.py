@@ -126,9 +126,6 @@ def test_a_cell_is_compared_with_the_first_precision_at_its_other_values() -> No
 def test_a_cell_is_named_by_its_values() -> None:
     grid = small_grid()
     assert grid.name(grid.cells[-1].places) == "BF16 AMP, batch size 128, learning rate 0.01"
-
-
-def test_values_given_as_text_become_the_settings_own() -> None:
     grid = grid_of({}, [Axis(key="batch_size", values=("32", "64"))])
     assert grid.axes[0].values == (32, 64)
 
@@ -138,9 +135,6 @@ def test_variants_bring_several_settings_each() -> None:
     grid = grid_of({}, [Axis(key=VARIANT, values=("FP32", "BF16 at 128"), overrides=overrides)])
     assert grid.cells[1].experiment.batch_size == 128
     assert grid.name((1,)) == "BF16 at 128"
-
-
-def test_a_grid_survives_json() -> None:
     grid = small_grid()
     assert Grid.model_validate_json(grid.model_dump_json()) == grid
 
@@ -174,9 +168,6 @@ def test_each_repeat_goes_the_other_way_round_with_the_next_seed() -> None:
     assert [turn.experiment.seed for turn in turns] == [7, 7, 9, 10, 8, 8, 9, 9, 11]
     assert [(turn.repeat, turn.repeats) for turn in turns[::3]] == [(1, 3), (2, 3), (3, 3)]
     assert turns[4].experiment == B[1].model_copy(update={"seed": 8})
-
-
-def test_one_of_each_is_what_was_asked_for() -> None:
     assert [(turn.label, turn.experiment) for turn in in_turns((A, B))] == [A, B]
 
 

@@ -89,16 +89,13 @@ def test_a_learning_rate_that_is_a_tensor_stays_the_one_that_the_step_holds(tmp_
     assert second.optimizer.param_groups[0]["lr"] is rates[1]
 
 
-def test_a_checkpoint_is_an_ordinary_file_of_state_dicts(tmp_path: Path) -> None:
+def test_a_checkpoint_is_an_ordinary_file_for_each_kind_and_the_newest_holds(tmp_path: Path) -> None:
     one = training("sgd", seed=1)
     one.steps(1)
     Checkpoints(tmp_path).save("best", one.captured())
     loaded = torch.load(tmp_path / "best.pt", weights_only=True)
     assert set(loaded["model"]) == set(one.model.state_dict())
     assert [entry.name for entry in tmp_path.iterdir()] == ["best.pt"]
-
-
-def test_the_kinds_do_not_touch_each_other_and_the_newest_holds(tmp_path: Path) -> None:
     one, kept = training("sgd", seed=1), Checkpoints(tmp_path)
     for step in range(3):
         kept.save("last", one.captured(step=step))
@@ -116,15 +113,8 @@ def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> No
     torch.save({"model": 1}, foreign)
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
-    for content in (
-        whole[: len(whole) // 2],
-        b"",
-        b"no archive",
-        b"a.",
-        whole[:-10],
-        bytes(flipped),
-        foreign.read_bytes(),
-    ):
+    half, cut = whole[: len(whole) // 2], whole[:-10]
+    for content in (half, b"", b"no archive", b"a.", cut, bytes(flipped), foreign.read_bytes()):
         checkpoint_path(tmp_path, "last").write_bytes(content)
         with pytest.raises(ProblemError, match=r"last\.pt is not a checkpoint") as raised:
             kept.load("last")
@@ -140,13 +130,9 @@ def test_a_checkpoint_of_another_version_says_so(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_run_is_refused() -> None:
-    state = training("sgd", seed=1).captured()
-    for other in (training("sgd", seed=1, width=8),):
+    for changed in ({"width": 8}, {"is_scaled": False}):
         with pytest.raises(ProblemError, match="does not fit this run"):
-            other.restore(state)
-    unscaled = training("sgd", seed=1, is_scaled=False).captured()
-    with pytest.raises(ProblemError, match="does not fit this run"):
-        training("sgd", seed=1).restore(unscaled)
+            training("sgd", seed=1).restore(training("sgd", seed=1, **changed).captured())
 
 
 @contextmanager

@@ -32,9 +32,6 @@ def test_a_problem_stays_itself() -> None:
     problem = request_problem("No.", "Ask otherwise.")
     assert problem_of(ProblemError(problem)) is problem
     assert summary_so_far(ProblemError(problem)) is None
-
-
-def test_one_sample_in_batch_normalisation_names_the_setting() -> None:
     with pytest.raises(ValueError, match="more than 1 value") as raised:
         nn.BatchNorm1d(4)(torch.zeros(1, 4))
     assert problem_of(raised.value).key == "batch_size"

@@ -14,7 +14,7 @@ import torch
 
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started
+from engine.protocol.events import Event, Finished, Log, Phase, PhaseName, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
@@ -77,13 +77,10 @@ def test_started_tells_what_will_run(pictures: Any) -> None:
     assert started.environment.cuda is None and started.environment.device_memory_mib > 0
 
 
-def test_a_slow_format_is_noted(hello: Any) -> None:
+def test_the_rest_of_an_epoch_is_trained_too_and_a_slow_format_noted(hello: Any) -> None:
     notes = hello(precision="fp16").started.notes
     assert bool(notes) is not bool(processor().computes_fp16)
     assert all("slow here" in note for note in notes)
-
-
-def test_the_rest_of_an_epoch_is_trained_too(hello: Any) -> None:
     run = hello(samples=50, epochs=2)
     per_second, seconds = run.samples.samples_per_second, (0.0, *run.samples.seconds)
     assert run.summary.steps == 6
@@ -97,10 +94,7 @@ def test_a_run_by_steps_ends_within_an_epoch_and_validates_there(fashion: Any) -
     (epoch,) = run.epochs
     assert epoch.step == 3 and epoch.validation_accuracy == run.summary.final_validation_accuracy
     assert epoch.train_loss == pytest.approx(sum(run.samples.loss) / 3)
-
-
-def test_accuracy_is_a_fraction_of_the_samples_asked_for(fashion: Any) -> None:
-    accuracy = fashion().summary.final_validation_accuracy
+    accuracy = run.summary.final_validation_accuracy
     assert 0 <= accuracy <= 1 and (accuracy * 100) % 1 == pytest.approx(0)
 
 
@@ -112,7 +106,10 @@ def test_without_validation_its_figures_are_none(fashion: Any) -> None:
 
 
 def test_figures_that_do_not_apply_are_none(hello: Any) -> None:
-    summary = hello(epochs=3).summary
+    run = hello(epochs=3)
+    assert [epoch.epoch for epoch in run.epochs] == [1, 2, 3]
+    summary = run.summary
+    assert summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]
     assert summary.final_grad_scale is None and summary.skipped_steps is None
     assert summary.peak_allocated_mib is None and summary.whole_run_peak_mib is None
     assert summary.peak_resident_mib is not None and summary.samples_per_second is None
@@ -146,12 +143,9 @@ def test_a_nan_is_told_once_and_training_goes_on(hello: Any) -> None:
     assert "NaN" in warning.message
 
 
-def test_a_nan_stops_a_run_that_says_so(hello: Any) -> None:
+def test_a_nan_stops_or_fails_a_run_that_says_so(hello: Any) -> None:
     run = hello(**DIVERGING, epochs=60, on_nan="stop")
     assert run.finished.stopped and run.summary.steps < 60
-
-
-def test_a_nan_fails_a_run_that_says_so(hello: Any) -> None:
     with pytest.raises(TrainingError) as raised:
         hello(**DIVERGING, epochs=60, on_nan="fail")
     assert raised.value.problem.kind is Kind.NOT_A_NUMBER
@@ -181,12 +175,6 @@ def test_an_abandoned_run_leaves_torch_as_it_was() -> None:
     assert torch.backends.cuda.matmul.fp32_precision == "ieee"
     events.close()  # type: ignore[attr-defined]
     assert torch.backends.cuda.matmul.fp32_precision == before
-
-
-def test_epochs_count_from_one(hello: Any) -> None:
-    run = hello(epochs=3)
-    assert [event.epoch for event in run.events if isinstance(event, Epoch)] == [1, 2, 3]
-    assert run.summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]
 
 
 def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,15 +281,6 @@ def test_a_pause_is_counted_apart() -> None:
     assert last.summary.seconds + paused <= took
     *_, never = trained(Control())
     assert isinstance(never, Finished) and never.summary.paused_seconds is None
-
-
-def test_a_paused_run_can_be_stopped() -> None:
-    control = Control()
-    control.pause_requested.set()
-    for event in train(Experiment.model_validate(SETTINGS), control):
-        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
-            control.stop_requested.set()
-    assert isinstance(event, Finished) and event.stopped and event.summary.steps == 1
 
 
 def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:

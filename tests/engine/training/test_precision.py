@@ -197,12 +197,9 @@ def test_a_processor_is_read_from_cpuinfo() -> None:
     assert arm.computes_bf16 is False
 
 
-def test_the_catalog_survives_the_trip() -> None:
+def test_the_catalog_survives_the_trip_with_unique_names_and_the_cpu_last() -> None:
     catalog = read_catalog()
     assert Catalog.model_validate_json(catalog.model_dump_json()) == catalog
-
-
-def test_the_cpu_is_the_last_device_and_names_are_unique() -> None:
     catalog = read_catalog()
     assert catalog.devices[-1].name == "cpu" and catalog.devices[-1].title
     for entries in (catalog.devices, catalog.models, catalog.datasets):

@@ -131,9 +131,6 @@ def test_the_best_is_that_of_the_best_epoch(tmp_path: Path) -> None:
     assert best["progress"]["tally"]["best_accuracy"] == summary(events).best_validation_accuracy
     assert best["progress"]["tally"]["best_epoch"] == summary(events).best_epoch
     assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
-
-
-def test_nothing_to_resume_from_is_refused_before_any_event(tmp_path: Path) -> None:
     with pytest.raises(ProblemError):
         trained(tmp_path, resume=True)
 
@@ -247,27 +244,25 @@ def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_pa
     assert search.first is not None and search.first.step == 18
 
 
-def test_while_steps_are_skipped_no_state_is_kept(tmp_path: Path) -> None:
+def test_no_state_is_kept_while_steps_are_skipped_nor_in_a_healthy_run_whose_losses_stay(
+    tmp_path: Path,
+) -> None:
     experiment = keeping(STEEP.experiment(tmp_path), 1)
     events_of(experiment, tmp_path / "checkpoints")
     assert not (tmp_path / "checkpoints").exists()  # every step was skipped
-
-
-def test_keeping_states_changes_no_loss_and_saves_nothing_in_a_healthy_run(tmp_path: Path) -> None:
     experiment = Experiment.model_validate(layered(TINY, {"steps": 6}))
     plain = all_losses(events_of(experiment, None))
-    kept = all_losses(events_of(keeping(experiment, 2), tmp_path))
-    assert kept == plain and not any(tmp_path.iterdir())
+    kept = all_losses(events_of(keeping(experiment, 2), tmp_path / "healthy"))
+    assert kept == plain and not (tmp_path / "healthy").exists()
 
 
-def test_without_a_kept_state_the_search_begins_at_the_first_step(tmp_path: Path) -> None:
+def test_without_a_kept_state_the_search_begins_at_the_first_step_and_a_damaged_one_is_refused(
+    tmp_path: Path,
+) -> None:
     experiment = LARGE_RATE.experiment(tmp_path)
     search = searched(experiment, tmp_path / "gone", 18)
     assert search.from_step == 0 and LARGE_RATE.is_named_by(search)
     assert "began at step 0" in search.sentence
-
-
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     checkpoint_path(tmp_path, "rewind").write_bytes(b"nothing")
     with pytest.raises(ProblemError, match="damaged"):
         searched(LARGE_RATE.experiment(tmp_path), tmp_path, 18)

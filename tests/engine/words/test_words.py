@@ -164,6 +164,12 @@ def test_a_time_in_words(seconds: float, text: str) -> None:
 def test_the_ends_of_an_interval_differ_where_they_can() -> None:
     assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.50 and 5.90", "5.68 and 5.72"]
     assert range_text(2.0, 2.0) == "2.0000 and 2.0000"
+    assert [pace_text(ratio) for ratio in (2.5, 1.0, 0.4, 0.0)] == [
+        "2.50 times as fast",
+        "1.00 times as fast",
+        "2.50 times as long",
+        "– times as long",
+    ]
 
 
 def test_the_difference_of_two_amounts_is_that_of_what_is_shown_of_them() -> None:
@@ -175,21 +181,9 @@ def test_the_difference_of_two_amounts_is_that_of_what_is_shown_of_them() -> Non
     )
     assert memory_apart_text(10_240, 10_245) == memory_apart_text(900.0, 900.2) == ""
     assert memory_apart_text(1_100, 900) == "200 MiB"
-
-
-def test_the_unit_of_an_amount_is_told_in_one_that_everybody_knows() -> None:
     assert memory_unit_text(80.0, 86.0) == "1 MiB is about 1 MB"
     assert memory_unit_text(None, 2_000.0) == "1 GiB is about 1 GB"
     assert memory_unit_text(None, None) == ""
-
-
-def test_what_is_slower_is_told_by_how_much_longer_it_took() -> None:
-    assert [pace_text(ratio) for ratio in (2.5, 1.0, 0.4, 0.0)] == [
-        "2.50 times as fast",
-        "1.00 times as fast",
-        "2.50 times as long",
-        "– times as long",
-    ]
 
 
 @pytest.mark.parametrize(

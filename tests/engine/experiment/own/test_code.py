@@ -117,13 +117,10 @@ def test_code_is_known_by_its_text_and_its_folder() -> None:
     assert raised.value.code == changed
 
 
-def test_trust_outlives_the_program() -> None:
+def test_trust_outlives_the_program_however_the_system_ends_lines() -> None:
     TrustedCode().name(CODE)
     assert TrustedCode().has(CODE) and TrustedCode().is_named(CODE.place)
     assert len(trust_path().read_text(encoding="ascii").splitlines()) == 2
-
-
-def test_trust_is_read_however_the_system_ends_lines() -> None:
     TrustedCode().add(CODE)
     kept = trust_path().read_bytes()
     trust_path().write_bytes(kept.replace(b"\n", b"\r\n"))

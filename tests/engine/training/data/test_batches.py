@@ -43,6 +43,9 @@ def test_an_epoch_has_each_sample_once_and_ends_with_what_is_left() -> None:
     batches = drawn(resident(), 1)
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(itertools.chain(*batches)) == list(range(10))
+    source = resident()
+    assert drawn(source, 3, skip=2) == drawn(source, 3)[2:]
+    assert drawn(source, 3, skip=3) == []
 
 
 def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
@@ -50,12 +53,6 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
     source = resident()
     assert drawn(source, 1) != drawn(source, 2)
     assert drawn(source, 1) == drawn(source, 1) != drawn(resident(seed=1), 1)
-
-
-def test_skipped_batches_are_left_out_and_the_others_stay_as_they_were() -> None:
-    source = resident()
-    assert drawn(source, 3, skip=2) == drawn(source, 3)[2:]
-    assert drawn(source, 3, skip=3) == []
 
 
 def test_validation_keeps_its_order_and_its_limit() -> None:
@@ -106,12 +103,9 @@ def test_each_place_has_a_seed_of_its_own() -> None:
     assert torch.equal(epoch_order(50, 3, 4), epoch_order(50, 3, 4))
 
 
-def test_preparing_keeps_black_black() -> None:
+def test_preparing_normalises_each_channel_by_its_own_and_keeps_black_black() -> None:
     prepare = PreparePictures(GREY, image_size=16, channels=1, device=CPU)
     assert torch.equal(prepare(torch.zeros(1, 1, 8, 8, dtype=torch.uint8)), torch.full((1, 1, 16, 16), -2.0))
-
-
-def test_preparing_normalises_each_channel_by_its_own() -> None:
     colours = Colours((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = torch.full((2, 3, 4, 4), 255, dtype=torch.uint8)
     prepared = PreparePictures(colours, image_size=4, channels=3, device=CPU)(white)
@@ -156,9 +150,6 @@ def test_each_picture_is_shifted_and_mirrored_as_a_whole() -> None:
     changed = ShiftAndFlip(0, CPU)(original, 1, 0)
     assert changed.dtype == torch.uint8 and changed.shape == original.shape
     assert all(any(torch.equal(picture, one) for one in possible) for picture in changed)
-
-
-def test_pictures_of_a_batch_differ_from_one_another() -> None:
     changed = ShiftAndFlip(0, CPU)(pictures(), 1, 0)
     assert len({bytes(picture.numpy().tobytes()) for picture in changed}) > 30
 
@@ -185,12 +176,9 @@ def test_what_is_drawn_depends_on_seed_epoch_and_batch_alone() -> None:
         assert not torch.equal(ShiftAndFlip(other[0], CPU)(pictures(), *other[1:]), once)
 
 
-def test_the_global_generator_is_left_alone() -> None:
+def test_floats_are_taken_too_and_the_global_generator_is_left_alone() -> None:
     before = torch.get_rng_state()
     ShiftAndFlip(0, CPU)(pictures(), 1, 0)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_floating_point_pictures_are_taken_too() -> None:
     changed = ShiftAndFlip(0, CPU)(pictures().float(), 1, 0)
     assert torch.equal(changed, ShiftAndFlip(0, CPU)(pictures(), 1, 0).float())

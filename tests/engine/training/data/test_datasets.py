@@ -58,12 +58,9 @@ def test_the_order_is_the_same_for_every_precision() -> None:
     assert orders[0] == orders[1] == orders[2]
 
 
-def test_pictures_are_normalised() -> None:
+def test_pictures_are_normalised_resized_and_given_three_channels_on_the_device() -> None:
     inputs = torch.cat([inputs for inputs, _ in source().epoch(1)])
     assert abs(inputs.mean().item()) < 0.02 and abs(inputs.std().item() - 1) < 0.02
-
-
-def test_pictures_are_resized_and_given_three_channels_on_the_device() -> None:
     inputs, _ = next(source(channels=3, model="resnet18", image_size=40, batch_size=8).epoch(1))
     assert inputs.shape == (8, 3, 40, 40)
     assert torch.equal(inputs[:, 0], inputs[:, 2])
@@ -123,12 +120,9 @@ def test_fake_pictures_are_counted_as_the_guides_have_them() -> None:
     assert not torch.equal(validation, torch.cat(train)[:500])
 
 
-def test_a_text_is_as_long_as_its_samples() -> None:
+def test_each_dataset_has_a_size() -> None:
     facts = facts_of(Experiment(dataset="synthetic-tokens", samples=300))
     assert facts.train_samples == 300 and facts.num_classes == 32_000 and facts.image_size == 0
-
-
-def test_each_dataset_that_can_be_loaded_has_a_size_and_colours() -> None:
     loading = [entry for entry in dataset_entries() if entry.loads]
     assert {entry.name for entry in loading} >= {"fashion", "cifar10", "mnist", "fakedata", "image-folder"}
     # only the file itself shows what arrays are

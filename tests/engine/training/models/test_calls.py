@@ -99,13 +99,9 @@ def test_a_model_that_is_compiled_or_has_parts_in_float32_is_called_alike() -> N
     assert call_model(inner.whole, {"x": X}) == {"x": X}
 
 
-def test_without_smoothing_it_is_the_cross_entropy_of_every_guide() -> None:
+def test_it_is_the_cross_entropy_and_smoothing_spreads_its_share_over_all_classes() -> None:
     logits, labels = torch.randn(8, 5), torch.arange(8) % 5
     assert torch.equal(loss_for("classification")(logits, labels), cross_entropy(logits, labels))
-
-
-def test_smoothing_spreads_its_share_over_all_classes() -> None:
-    logits, labels = torch.randn(8, 5), torch.arange(8) % 5
     spread = -log_softmax(logits, dim=1).mean()
     expected = 0.9 * cross_entropy(logits, labels) + 0.1 * spread
     torch.testing.assert_close(loss_for("classification", 0.1)(logits, labels), expected)
@@ -125,8 +121,5 @@ def test_a_sequence_is_as_many_predictions_as_it_has_tokens(smoothing: float) ->
 def test_a_regression_has_the_mean_squared_error() -> None:
     loss = loss_for("regression")(torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [1.0]]))
     assert loss.item() == 2.5
-
-
-def test_losses_have_a_name_and_those_of_classes_a_unit() -> None:
     assert (loss_name("language"), loss_unit("language")) == ("cross-entropy", "nats")
     assert (loss_name("regression"), loss_unit("regression")) == ("mean squared error", "")

@@ -109,9 +109,6 @@ def test_hidden_sizes_are_warnings_and_pictures_channels_and_classes_are_notes()
         ("warning", "The layer 0, like 1 more,", 2),
         ("warning", "The layer 1, like 1 more,", 2),
     ]
-
-
-def test_a_large_vocabulary_is_a_warning_though_it_is_the_last_layer() -> None:
     assert told(nn.Sequential(nn.Linear(64, 50_257))) == [("warning", "The layer 0", 1)]
 
 

@@ -236,9 +236,6 @@ def test_patterns_name_many() -> None:
     assert {"layer4.0", "layer4.1.conv2", "layer1.0.bn1"} <= set(names) and "layer1.0.bn2" not in names
     assert formats["layer4.1.conv2"] is torch.float32 and formats["layer3.0.conv2"] is torch.bfloat16
     assert formats["layer1.0.bn1"] is torch.float32 and formats["layer1.0.bn2"] is torch.bfloat16
-
-
-def test_a_list_of_modules_stands_for_what_it_holds() -> None:
     model = Blocks()
     assert keep_in_float32(model, ["blocks"], CPU) == ("blocks",)
     formats = output_formats(model, torch.randn(2, 8))
@@ -320,9 +317,6 @@ def test_a_pattern_that_matches_nothing_is_a_problem() -> None:
     assert first.kind is Kind.REQUEST and first.key == "step.fp32_modules" and first.value == "layer7"
     assert "'layer7'" in first.message and "layer4" in first.remedy
     assert second.value == "classifier.*" and "fc" in second.remedy
-
-
-def test_a_model_without_parts_has_nothing_to_keep() -> None:
     with pytest.raises(ProblemError) as raised:
         keep_in_float32(nn.Linear(2, 1), ["linear"], CPU)
     assert raised.value.problem.remedy == "Leave it empty."

@@ -312,12 +312,9 @@ def test_an_overflow_is_skipped_and_counted_in_an_own_step(own):
     assert summary.skipped_steps == 6 and summary.final_grad_scale < 2.0**100
 
 
-def test_memory_is_forecast_for_a_model_and_batches_of_the_files_own(own):
+def test_memory_is_forecast_for_a_file_and_one_without_its_text_is_refused(own):
     made = forecast(own.experiment(own.write(LINES.replace("8", "512"))))
     assert made.per_sample_mib > 0 and made.parameters_mib == pytest.approx(4 * 4_099 / 2**20, rel=0.01)
-
-
-def test_code_without_its_text_is_refused(own):
     with pytest.raises(ProblemError) as raised:
         own.events(Experiment(model="net.py", device="cpu"))
     assert raised.value.problem.kind is Kind.REQUEST and "missing" in raised.value.problem.message
