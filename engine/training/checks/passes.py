@@ -127,11 +127,7 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
-
-    `counts`: the experiment is trained in this precision, so that an error of this pass ends it. Without
-    `goes_back` there is no backward pass, except in a step of the file's.
-    """
+    """A pass in one precision; `counts`: an error ends the run; `goes_back`: it has a backward pass."""
 
     def __init__(
         self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, goes_back: bool

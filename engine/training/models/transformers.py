@@ -222,12 +222,7 @@ def build_transformers_model(
     overrides: Sequence[str],
     seed: int,
 ) -> nn.Module:
-    """The model with random float32 weights, on the CPU; reseeds torch's global generator.
-
-    For text `num_classes` is the vocabulary; for batches drawn for the model it may be 0. A small batch is
-    tried on the model. Raises ProblemError where the machine has too little memory, or the architecture does
-    not take what is asked of it.
-    """
+    """The model with random float32 weights, on the CPU, tried on a small batch. Raises ProblemError."""
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
     longest = architecture.longest
     if longest is not None and sequence_length > longest:
@@ -263,11 +258,7 @@ def build_transformers_model(
 def drawn_batch(
     name: str, samples: int, *, num_classes: int, sequence_length: int, overrides: Sequence[str], seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random inputs and classes (samples,), on the host, for a classifier of text or sound without a dataset.
-
-    Text is tokens (samples, sequence_length), sound a waveform of a second, or frames of features if the
-    model takes these. Raises ProblemError for overrides that the model does not take.
-    """
+    """Random tokens, waveforms or frames, and classes (samples,), on the host. Raises ProblemError."""
     architecture = architecture_of(name, 0, 0, num_classes, overrides)
     generator = torch.Generator().manual_seed(seed)
     inputs = _drawn_inputs(architecture, samples, sequence_length, generator)

@@ -230,7 +230,6 @@ def test_a_deleted_preset_comes_back_as_it_was_unless_its_name_is_taken() -> Non
     assert preset("mine") == mine
     with pytest.raises(ProblemError, match="already a preset named 'mine'"):
         restore_own(mine, text)
-    mine = save_own("Mine", Experiment())
     mine.origin.unlink()
     with pytest.raises(ProblemError, match="could not be deleted"):
         delete_own(mine)
