@@ -61,14 +61,11 @@ def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
     """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
-    library, head = (
-        libraries.imported(TRANSFORMERS.package),
-        libraries.heads_by_type()[name.partition(":")[2]],
-    )
-    classes = num_classes or OWN_CLASSES
+    library, kind = libraries.imported(TRANSFORMERS.package), name.partition(":")[2]
+    head, classes = libraries.heads_by_type()[kind], num_classes or OWN_CLASSES
     try:
         with quiet():
-            default = library.CONFIG_MAPPING[name.partition(":")[2]]()
+            default = library.CONFIG_MAPPING[kind]()
             settings = dict(_settings_here(head, default, image_size, channels, classes))
             settings |= dict(_typed(name, default, override) for override in overrides)
             config = type(default)(**_nested(settings))
@@ -148,24 +145,19 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
         config = None if config is None else dict(_parts(config)).get(part)
     if config is None or last not in _own_keys(config):
         raise ProblemError(_unknown(name, default, override, key))
-    if last in _ALSO_TAKEN and "/" in text:
-        message = "but code from the Hugging Face Hub is not run."
-        raise ProblemError(
-            libraries.override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager.")
-        )
-    now = getattr(config, last, None)
-    if isinstance(now, str):
-        return key, text
-    value = override_value(text)
+    now, message, wanted = getattr(config, last, None), "", ""
+    value = text if isinstance(now, str) else override_value(text)
     if isinstance(now, float) and type(value) is int:
-        return key, float(value)
-    if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
-        message = f"but {last} of {name} is a list."
-        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={list(now)}."))
+        value = float(value)
     kind, words = next((known for known in _KINDS if isinstance(now, known[0])), (type(value), ""))
-    if value is not None and type(value) is not kind:
-        message = f"but {last} of {name} is {words}."
-        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={now}."))
+    if last in _ALSO_TAKEN and "/" in text:
+        message, wanted = "but code from the Hugging Face Hub is not run.", f"{key}=sdpa or {key}=eager"
+    elif isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
+        message, wanted = f"but {last} of {name} is a list.", f"{key}={list(now)}"
+    elif value is not None and type(value) is not kind:
+        message, wanted = f"but {last} of {name} is {words}.", f"{key}={now}"
+    if message:
+        raise ProblemError(libraries.override_problem(override, message, f"Write it as {wanted}."))
     return key, value
 
 
