@@ -146,8 +146,8 @@ class Pass:
                 self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
-        watches = (self._waits, self._losses, *self._formats)
-        self.findings = [*(found for watch in watches for found in watch.findings()), *self.findings]
+        noting = (self._waits, self._losses, *self._formats)
+        self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
 
     def _make(self) -> None:
         if self._subject.workload.body is not None:
