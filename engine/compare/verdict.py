@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.evidence import (
-    LITTLE_GAIN,
-    Doubt,
-    Evidence,
-    first_begun,
-    is_disturbed,
-    likely_reason,
-)
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, is_disturbed, likely_reason
 from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
 from engine.compare.sides import Side, differing_axes, differing_work
 from engine.compare.split import Split

@@ -32,12 +32,7 @@ def energy(joules: float, *, seconds: float = 20.0, idle_watts: float | None = 6
 
 
 def comparison(
-    record: Record,
-    base: Energy | None,
-    other: Energy | None,
-    *,
-    gpu: str = "a GPU",
-    **figures: Any,
+    record: Record, base: Energy | None, other: Energy | None, *, gpu: str = "a GPU", **figures: Any
 ) -> Comparison:
     """Of FP32 and FP16 AMP, twice as fast, in half the memory."""
     runs = [

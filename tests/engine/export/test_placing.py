@@ -132,8 +132,5 @@ def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_too_long_is_answered(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ProblemError, match="is too long"),
-        place(tmp_path / f"{'n' * 300}.csv") as temporary,
-    ):
+    with pytest.raises(ProblemError, match="is too long"), place(tmp_path / f"{'n' * 300}.csv") as temporary:
         temporary.write_text("new")

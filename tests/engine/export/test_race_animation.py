@@ -17,16 +17,7 @@ from engine.drawing.shapes import colour
 from engine.experiment.paths import store_path
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
-from engine.export.race import (
-    FIRST_MS,
-    FRAME_MS,
-    GIF_SCALE,
-    LAST_MS,
-    Film,
-    card_of,
-    gif_colors,
-    race_source,
-)
+from engine.export.race import FIRST_MS, FRAME_MS, GIF_SCALE, LAST_MS, Film, card_of, gif_colors, race_source
 from engine.export.report.report import report_of
 from engine.protocol.pictures import sheet_of
 from engine.store.store import Store

@@ -334,11 +334,7 @@ def test_it_runs_where_ammeter_is_not(
     assert path.read_text(encoding="utf-8") == text
     path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-P", str(path)],
-        cwd=tmp_path.parent,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-P", str(path)], cwd=tmp_path.parent, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"step 1: loss 2\.\d+\nepoch 1: validation loss \S+, accuracy 0\.\d+\n", done.stdout)

@@ -39,11 +39,7 @@ def test_a_run_that_failed_at_once_is_refused_with_its_own_remedy(racers: Any) -
         (Status.QUEUED, "has not been trained yet", "Let it train first."),
         (Status.RUNNING, "is still warming up", "Wait until its warm-up is over."),
         (Status.FINISHED, "ended before any of its steps was counted", "Train it for at least 60 steps."),
-        (
-            Status.INTERRUPTED,
-            "was interrupted before its first counted step",
-            "Train it again to the end.",
-        ),
+        (Status.INTERRUPTED, "was interrupted before its first counted step", "Train it again to the end."),
     ],
 )
 def test_a_run_with_nothing_to_replay_says_what_to_do(

@@ -48,10 +48,7 @@ def test_memory_of_a_card_and_of_a_processor_is_not_compared(racers: Any) -> Non
         ([0.880, 0.800, 0.881, 0.801], "about half the memory, lower accuracy"),
         ([0.800, 0.880, 0.801, 0.881], "about half the memory, higher accuracy"),
         ([0.880, 0.879], "about half the memory, about the same accuracy"),
-        (
-            [0.880, 0.881, 0.879, 0.100],
-            "about half the memory, accuracy no further apart than repeats are",
-        ),
+        ([0.880, 0.881, 0.879, 0.100], "about half the memory, accuracy no further apart than repeats are"),
         ([0.880, 0.800], "about half the memory"),
     ],
 )

@@ -71,10 +71,7 @@ def test_on_a_processor_the_reason_is_the_processors(racers: Any) -> None:
 
 def test_a_slower_mixed_precision_without_a_known_reason(racers: Any) -> None:
     race = racers.of_two(
-        1_000,
-        710,
-        figures={"peak_allocated_mib": 1_000.0},
-        mine={"figures": {"peak_allocated_mib": 600.0}},
+        1_000, 710, figures={"peak_allocated_mib": 1_000.0}, mine={"figures": {"peak_allocated_mib": 600.0}}
     )
     assert headline.sentence(race) == (
         "For this training full precision is the better choice on this card: mixed precision took longer. "
