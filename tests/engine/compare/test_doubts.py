@@ -34,8 +34,18 @@ def only(found: list[Doubt]) -> tuple[str, str]:
     return found[0].kind, found[0].sentence
 
 
-def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
+def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:
     assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED)) == []
+    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED, other_programs_mib=300.0)) == []
+    other = FP16.model_copy(
+        update={
+            "step": Step(recipe="fast", autocast_tf32=True),
+            "batch_size": 128,
+            "scaler": Scaler(init_scale=1.0),
+            "on_nan": "stop",
+        }
+    )
+    assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
 
 
 @pytest.mark.parametrize(
@@ -67,13 +77,16 @@ def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(rec
         )
 
 
-def test_a_doubt_about_the_baseline_is_one_about_what_is_measured_against_it(record: Record) -> None:
+def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
     base = record(1, FP32, **SPEED, first_nan_step=3)
     assert only(doubts(base, record(2, FP16, **SPEED)))[0] == "nan"
-
-
-def test_a_desktops_own_windows_are_no_other_program(record: Record) -> None:
-    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED, other_programs_mib=300.0)) == []
+    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
+    found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
+    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
+    fast = {"step": Step(recipe="fast")}
+    base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
+    other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
+    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
 
 
 @pytest.mark.parametrize(
@@ -117,31 +130,6 @@ def test_other_machines_and_versions_are_told(
     other = record(2, FP16, environment=base.environment.model_copy(update=change), **SPEED)
     found, sentence = only(doubts(base, other))
     assert found == kind and sentence.endswith(words)
-
-
-def test_settings_that_matter_are_told(record: Record) -> None:
-    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
-    found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
-    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
-
-
-def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:
-    other = FP16.model_copy(
-        update={
-            "step": Step(recipe="fast", autocast_tf32=True),
-            "batch_size": 128,
-            "scaler": Scaler(init_scale=1.0),
-            "on_nan": "stop",
-        }
-    )
-    assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
-
-
-def test_parts_of_the_same_recipe_that_one_side_went_without_are_told(record: Record) -> None:
-    fast = {"step": Step(recipe="fast")}
-    base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
-    other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
-    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
 
 
 def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:

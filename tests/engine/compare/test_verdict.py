@@ -79,37 +79,28 @@ def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -
     assert (base.speedup, base.speedup_ci) == (1.0, None)
 
 
-def test_with_one_run_each_no_interval_and_no_spread_is_claimed(record: Record) -> None:
+def test_no_more_is_claimed_than_the_repeats_allow(record: Record) -> None:
     other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
     assert other.speedup_ci is None
     assert other.sentence == (
         "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval), in 91 % of the memory, "
         "with 84.1 % against 84.3 % accuracy (no spread known)."
     )
-
-
-def test_repeats_of_one_side_alone_give_no_interval(record: Record) -> None:
     other = verdicts(record, [figures(1_000)], [figures(1_400), figures(1_410)])[1]
     assert "(too few repeats for an interval)" in other.sentence
-
-
-def test_an_interval_around_one_is_said_to_show_no_difference(record: Record) -> None:
     other = verdicts(record, [figures(1_000), figures(1_010)], [figures(1_008), figures(1_001)])[1]
     assert other.sentence.startswith(
         "No difference in speed is shown between FP16 AMP and FP32 (1.00 times as fast, 95 % interval 0.90"
     )
 
 
-def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
+def test_the_accuracy_or_else_the_loss_is_told_with_its_spread(record: Record) -> None:
     other = verdicts(
         record,
         [figures(1, None, 0.88), figures(1, None, 0.881)],
         [figures(2, None, 0.80), figures(2, None, 0.801)],
     )[1]
     assert other.accuracy == "with 80.1 % against 88.0 % accuracy (further apart than repeats are)"
-
-
-def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
     other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
         1
     ]
@@ -156,30 +147,18 @@ def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
     assert other.sentence.endswith(f" It was slower here, likely because {other.reason}.")
 
 
-def test_what_the_device_lacks_is_the_reason(record: Record) -> None:
+def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) -> None:
     reason = "without Tensor Cores FP16 saves memory but hardly any time"
     slower = verdicts(record, [figures(1_000)], [figures(900)], hardly_faster=reason)[1]
     assert slower.reason == reason
     assert verdicts(record, [figures(1_000)], [figures(900)])[1].reason is None
-
-
-def test_little_gain_over_tf32_is_no_wonder(record: Record) -> None:
     tf32 = Precision.TF32
     other = verdicts(record, [figures(1_000)], [figures(1_050)], base_precision=tf32)[1]
     assert other.reason == "TF32 computes on Tensor Cores too"
     assert other.sentence.endswith("It gained little here, likely because TF32 computes on Tensor Cores too.")
-
-
-def test_a_good_gain_needs_no_reason(record: Record) -> None:
     assert verdicts(record, [figures(1_000)], [figures(1_900, data_wait_fraction=0.5)])[1].reason is None
-
-
-def test_an_unknown_reason_is_not_made_up(record: Record) -> None:
     other = verdicts(record, [figures(1_000)], [figures(900)])[1]
     assert other.reason is None and "likely" not in other.sentence
-
-
-def test_a_disturbed_measurement_has_no_reason(record: Record) -> None:
     note = "other programs took 69 % of the processor meanwhile"
     waited = figures(700, data_wait_fraction=0.4)
     for base, side in (
@@ -204,18 +183,12 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
             f"Not a clean measurement. {name} was disturbed: {note}. "
             "The speeds as measured (0.12 times as fast) allow no conclusion: measure again."
         )
-
-
-def test_memory_and_accuracy_stand_though_the_speed_does_not(record: Record) -> None:
     heat = "the card's clocks were held down by heat"
     disturbed = figures(1_200, 50, 0.8, speed_note=heat)
     found = verdicts(record, [figures(1_000, 100, 0.8)], [disturbed])[1]
     assert found.notes[-1] == (
         "FP16 AMP trained in 50 % of the memory, with 80.0 % against 80.0 % accuracy (no spread known)."
     )
-
-
-def test_a_disturbed_run_alone_is_not_clean_either(record: Record) -> None:
     run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs took 40 %")
     found = compare([Evidence(run, np.ones(9), ())]).reports[0].verdict
     assert found.outcome == "spoiled" and found.notes[-1] == "As measured, it trained 43.8 samples a second."

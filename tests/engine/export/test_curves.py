@@ -26,15 +26,12 @@ def test_the_band_holds_the_highest_and_the_lowest_of_a_long_run(
     assert curve.line.steps[-1] > 19_900
 
 
-def test_the_line_goes_through_a_straight_fall_from_end_to_end(
+def test_the_line_goes_from_end_to_end_but_where_the_loss_is_no_number(
     exports_store: Store, trained: Trained
 ) -> None:
     run_id = trained(steps=1_000, losses=np.linspace(5.0, 1.0, 1_000))
     (curve,) = loss_curves(content_of(exports_store, [run_id]))
     np.testing.assert_allclose(curve.line.values[[0, -1]], [5.0, 1.0], atol=0.01)
-
-
-def test_where_a_loss_is_no_number_there_is_no_line(exports_store: Store, trained: Trained) -> None:
     losses = np.concatenate([np.linspace(2, 1, 60), np.full(40, np.nan)])
     (curve,) = loss_curves(content_of(exports_store, [trained(losses=losses)]))
     assert np.isfinite(curve.line.values[curve.line.steps <= 60]).all()

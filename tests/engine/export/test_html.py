@@ -70,14 +70,13 @@ def test_names_are_text_and_nothing_is_fetched(hostile: Content) -> None:
     assert "default-src 'none'" in unescape(page(hostile))
 
 
-def test_published_figures_stand_in_it_when_chosen(pair: Content) -> None:
+def test_tables_name_their_rows_and_columns_and_published_figures_stand_in_it_when_chosen(
+    pair: Content,
+) -> None:
     source = sources()[0]
     chosen = replace(pair, published=(PublishedRow(source, source.figures[0], None, None),))
     assert "Published figures" not in page(pair)
     assert all(text in page(chosen) for text in ("Published figures", "A100 80 GB", source.address, "938"))
-
-
-def test_tables_name_their_rows_and_columns(pair: Content) -> None:
     text = page(pair)
     assert text.count('scope="row"') > 8 and text.count('scope="col"') > 8
     pictures = re.findall(r"<svg[^>]*>", text)

@@ -16,7 +16,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_a_file_and_what_lies_beside_it_appear_together(tmp_path: Path) -> None:
+def test_files_beside_each_other_and_folders_appear_whole(tmp_path: Path) -> None:
     target = tmp_path / "report.csv"
     with place(target) as temporary:
         temporary.write_text("all")
@@ -24,9 +24,6 @@ def test_a_file_and_what_lies_beside_it_appear_together(tmp_path: Path) -> None:
         assert names_in(tmp_path) == [temporary.parent.name]
     assert names_in(tmp_path) == ["report-summary.csv", "report.csv"]
     assert target.read_text() == "all"
-
-
-def test_a_folder_appears_with_all_that_is_in_it(tmp_path: Path) -> None:
     with place(tmp_path / "board") as temporary:
         (temporary / "run").mkdir(parents=True)
         (temporary / "run" / "events").write_text("e")
@@ -103,9 +100,11 @@ def test_what_the_system_says_becomes_a_plain_sentence(
     assert names_in(tmp_path) == []
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_answered(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="There is no folder"), place(tmp_path / "none" / "report.pdf"):
         pytest.fail("it was let in")
+    with pytest.raises(ProblemError, match="is too long"), place(tmp_path / f"{'n' * 300}.csv") as temporary:
+        temporary.write_text("new")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
@@ -129,8 +128,3 @@ def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="already there"):
         race()
     assert target.is_symlink() and not (tmp_path / "a.csv").exists()
-
-
-def test_a_name_that_is_too_long_is_answered(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="is too long"), place(tmp_path / f"{'n' * 300}.csv") as temporary:
-        temporary.write_text("new")

@@ -43,14 +43,13 @@ def export(folder: Path) -> None:
         temporary.write_text("whole")
 
 
-def test_what_a_killed_export_left_goes_with_the_next(tmp_path: Path, left: Callable[..., Path]) -> None:
+def test_what_a_killed_export_left_goes_with_the_next_but_not_what_is_alive_or_fresh(
+    tmp_path: Path, left: Callable[..., Path]
+) -> None:
     first, second = left(), left()
     export(tmp_path)
     assert not first.exists() and not second.exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_one_whose_process_lives_and_a_fresh_one_stay(tmp_path: Path, left: Callable[..., Path]) -> None:
     living, fresh = left(pid=os.getpid()), left(hours=0.5)
     export(tmp_path)
     assert living.exists() and fresh.exists()

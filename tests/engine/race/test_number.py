@@ -66,16 +66,14 @@ def test_repeats_end_at_the_ratio_of_all_of_them(racers: Any) -> None:
     assert_true_at_every_moment(race)
 
 
-def test_the_first_moments_have_none(racers: Any) -> None:
+def test_only_the_first_moments_have_none(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
     assert race.seconds == pytest.approx(8.0)
     assert race.at(0).number is None and race.at(0.79).number is None
     assert race.at(0.81).number == pytest.approx(2.5, rel=0.01)
     assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.50"]
     assert words.caption(race, race.at(0.7)) == ("Just begun", "")
-
-
-def test_a_single_batch_each_has_it_too(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(64, 128, steps=1)
     assert race.at(race.seconds / 2).number == race.figure == 2.0
 
@@ -134,15 +132,13 @@ def test_a_run_that_did_not_keep_its_pace_is_a_reason_for_caution(racers: Any) -
     assert words.sure_words(race).startswith("With caution: ")
 
 
-def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
+def test_a_loss_is_told_as_times_as_long_and_a_gain_as_times_as_many(racers: Any) -> None:
     race = racers.of_two(1_000, 400)
     end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
     assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
     assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
     assert words.spoken(race, end) == "2.50 times as long with mixed precision"
-
-
-def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(640, 1_600)
     assert words.spoken(race, race.at(race.seconds / 2)) == "2.50 times as many images so far"
     assert words.spoken(race, race.at(race.seconds)) == "2.50 times as many images in the same 8.0 seconds"
@@ -159,13 +155,10 @@ def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[s
     assert "leaves open" not in words.certainty(race)
 
 
-def test_the_sign_stands_still_while_figures_count() -> None:
+def test_the_sign_stands_still_and_figures_begin_at_their_outline() -> None:
     counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
     assert len({number.sign for number in counted}) == 1
     assert all(number.figures[0][1] >= -0.1 and number.width > number.sign for number in counted)
-
-
-def test_a_drawn_figure_begins_at_its_outline_and_not_before_it() -> None:
     figures = dict(laid_out("5.7", "5.7").figures)
     # the outline of the first is at the left edge, so that its origin is left of it
     assert -0.1 < figures["5"] < 0 < figures["."] < figures["7"]

@@ -23,13 +23,21 @@ OUT_OF_MEMORY = Problem(
 )
 
 
-def test_each_lane_takes_as_long_as_its_run_did_after_warm_up(racers: Any) -> None:
+def test_each_lane_takes_as_long_as_its_run_did_from_start_to_end(racers: Any) -> None:
     race = racers.of_two(640, 1_600, steps=100)
     assert (race.samples, race.blocks, race.block_samples) == (6_400, 100, 64)
     assert race.full.seconds_to(6_400) == pytest.approx(10.0)
     assert race.mixed.seconds_to(6_400) == pytest.approx(4.0)
     # the first one to be through ends it
     assert [race.seconds, race.playback_rate] == pytest.approx([4.0, 1.0])
+    racers.runs.clear()
+    race = racers.of_two(640, 1_600, steps=100)
+    start, halfway, over = race.at(-1), race.at(2.0), race.at(math.inf)
+    assert (start.full.state, start.mixed.state, start.full.blocks) == ("waiting", "waiting", 0)
+    assert (halfway.full.state, halfway.full.samples, halfway.mixed.blocks) == ("running", 1_280, 50)
+    assert over.is_over and not halfway.is_over and (over.full.state, over.mixed.state) == ("over", "over")
+    assert (over.full.blocks, over.mixed.blocks, over.mixed.fraction) == (40, 100, 1.0)
+    assert race.at(math.nan).seconds == 0.0 and race.passed(2.0) == pytest.approx(0.5)
 
 
 def test_a_race_of_very_long_runs_is_that_of_all_their_steps(racers: Any) -> None:
@@ -50,16 +58,6 @@ def test_samples_come_evenly_within_a_step_and_are_held_at_the_end(racers: Any) 
     lane = racers.of_two(64, 64, steps=10).full
     assert [lane.samples_at(seconds) for seconds in (0, 0.5, 1.0, 2.5, 99)] == [0, 32, 64, 160, 640]
     assert (lane.seconds_to(0), lane.seconds_to(96), lane.seconds_to(641)) == (0.0, 1.5, None)
-
-
-def test_the_state_of_a_race_from_start_to_end(racers: Any) -> None:
-    race = racers.of_two(640, 1_600, steps=100)
-    start, halfway, over = race.at(-1), race.at(2.0), race.at(math.inf)
-    assert (start.full.state, start.mixed.state, start.full.blocks) == ("waiting", "waiting", 0)
-    assert (halfway.full.state, halfway.full.samples, halfway.mixed.blocks) == ("running", 1_280, 50)
-    assert over.is_over and not halfway.is_over and (over.full.state, over.mixed.state) == ("over", "over")
-    assert (over.full.blocks, over.mixed.blocks, over.mixed.fraction) == (40, 100, 1.0)
-    assert race.at(math.nan).seconds == 0.0 and race.passed(2.0) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 39, 41, 200, 201, 317, 400, 1_999])
@@ -239,9 +237,7 @@ def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Any
     card = race_card(scene_of(racers.race(), patterns(racers.race().blocks)))
     words = [shape.text for shape in card.drawing(card.scene.at(0)).shapes if isinstance(shape, Words)]
     assert "Tensor Cores busy" in words and "12\u00a0%" in words and "42\u00a0%" in words
-
-
-def test_a_lane_without_that_figure_leaves_the_picture_as_it_was(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(100.0, 200.0, mine={"figures": {"tensor_activity_percent": 40.0}})
     assert race.tensor_percent is None
 
@@ -252,7 +248,7 @@ def refusal(racers: Any, **how: Any) -> Problem:
     return raised.value.problem
 
 
-def test_a_run_that_failed_at_once_is_refused_with_its_own_remedy(racers: Any) -> None:
+def test_what_cannot_race_is_refused_with_a_remedy(racers: Any) -> None:
     racers.add(FP32, None, steps=0, status=Status.FAILED, problem=OUT_OF_MEMORY)
     racers.add(FP16, 2_500)
     problem = refusal(racers)
@@ -260,6 +256,19 @@ def test_a_run_that_failed_at_once_is_refused_with_its_own_remedy(racers: Any) -
         "“Run 1” (FP32) ran out of memory before its first counted step, so there is nothing to replay."
     )
     assert problem.remedy == OUT_OF_MEMORY.remedy
+    racers.runs.clear()
+    racers.add(FP32, None, speeds=[math.nan] * 9)
+    racers.add(FP16, 1_280)
+    assert "“Run 1” (FP32) ended before any of its steps was counted" in refusal(racers).message
+    racers.runs.clear()
+    racers.add(FP32, 1_000)
+    assert "only one side" in refusal(racers).message
+    racers.runs.clear()
+    base = racers.add(FP32, 1_000)
+    racers.add(FP16, 2_500)
+    problem = refusal(racers, side_id=base.id)
+    assert "race against itself" in problem.message and problem.remedy == "Choose one of: FP16 AMP."
+    assert "is not among those" in refusal(racers, side_id="beef").message
 
 
 @pytest.mark.parametrize(
@@ -281,13 +290,7 @@ def test_a_run_with_nothing_to_replay_says_what_to_do(
     assert words in problem.message and problem.remedy == remedy
 
 
-def test_a_run_whose_every_speed_is_nan_has_nothing_to_replay(racers: Any) -> None:
-    racers.add(FP32, None, speeds=[math.nan] * 9)
-    racers.add(FP16, 1_280)
-    assert "“Run 1” (FP32) ended before any of its steps was counted" in refusal(racers).message
-
-
-def test_of_repeats_the_most_typical_pair_is_shown(racers: Any) -> None:
+def test_of_repeats_the_most_typical_whole_pair_is_shown(racers: Any) -> None:
     for seed, (full, mixed) in enumerate([(900, 3_000), (1_000, 2_500), (1_010, 1_000)]):
         racers.add(FP32, full, seed=seed, comparison="c")
         racers.add(FP16, mixed, seed=seed, comparison="c")
@@ -295,9 +298,7 @@ def test_of_repeats_the_most_typical_pair_is_shown(racers: Any) -> None:
     assert race.repeats == (3, 3) and race.ratio_interval is not None
     assert (race.full.run.experiment.seed, race.mixed.run.experiment.seed) == (1, 1)
     assert race.pictured[:2] == (race.full.run.id, race.mixed.run.id) and len(race.pictured) == 6
-
-
-def test_a_repeat_that_failed_gives_way_to_whole_ones(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(FP32, None, steps=30, status=Status.FAILED, problem=OUT_OF_MEMORY)
     whole = racers.add(FP32, 1_000, seed=1)
     racers.add(FP16, 2_500)
@@ -305,37 +306,20 @@ def test_a_repeat_that_failed_gives_way_to_whole_ones(racers: Any) -> None:
     assert race.full.run is whole and race.full.stopped == ""
 
 
-def test_of_three_sides_the_first_under_autocast_races_unless_another_is_chosen(racers: Any) -> None:
+def test_the_first_side_under_autocast_with_a_curve_races_unless_another_is_chosen(racers: Any) -> None:
     racers.add(FP32, 1_000)
     tf32 = racers.add(Precision.TF32, 1_400)
     fp16 = racers.add(FP16, 2_500)
     racers.add(Precision.BF16, 2_400)
     assert racers.race().mixed.run is fp16
     assert racers.race(side_id=tf32.id).ratio == pytest.approx(1.4)
-
-
-def test_a_side_without_a_curve_gives_way_to_one_that_has(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(FP32, 1_000)
     del racers.curves[racers.add(FP16, 2_500).id]
     bf16 = racers.add(Precision.BF16, 2_400)
     assert racers.race().mixed.run is bf16
-
-
-def test_mixed_precision_may_be_the_baseline(racers: Any) -> None:
+    racers.runs.clear()
     full = racers.add(FP32, 1_000)
     mixed = racers.add(FP16, 2_500)
     race = racers.race(baseline=mixed)
     assert (race.full.run, race.mixed.run, race.ratio) == (mixed, full, pytest.approx(0.4))
-
-
-def test_one_side_alone_has_nothing_to_race_against(racers: Any) -> None:
-    racers.add(FP32, 1_000)
-    assert "only one side" in refusal(racers).message
-
-
-def test_a_side_that_is_the_baseline_or_not_there_is_refused(racers: Any) -> None:
-    base = racers.add(FP32, 1_000)
-    racers.add(FP16, 2_500)
-    problem = refusal(racers, side_id=base.id)
-    assert "race against itself" in problem.message and problem.remedy == "Choose one of: FP16 AMP."
-    assert "is not among those" in refusal(racers, side_id="beef").message

@@ -29,29 +29,25 @@ def contains(outer: Rect, inner: Rect) -> bool:
     )
 
 
-def test_levels_stand_on_one_scale() -> None:
+def test_levels_stand_on_one_scale_and_rise_together() -> None:
     shown = plan(10_240, 5_120)
     tank = shown.rects[0]
     assert tank.bottom - shown.level(0) == pytest.approx(0.894 * tank.height, abs=1)
     assert tank.bottom - shown.level(1) == pytest.approx(0.447 * tank.height, abs=1)
-
-
-def test_both_rise_together() -> None:
     assert plan(10_240, 5_120, 0.0).level(0) == plan(10_240, 5_120, 0.0).rects[0].bottom
     half = plan(10_240, 5_120, 0.5)
     assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
     assert half.level(1) == pytest.approx(plan(10_240, 2_560).level(1), abs=1)
+    assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
+    assert plan(None, 3.0).spared_text == ""
 
 
-def test_what_is_spared_is_told_at_the_end_and_where_there_is_room() -> None:
+def test_what_is_spared_is_hatched_and_told_at_the_end_where_there_is_room() -> None:
     assert plan(10_240, 3_200).note_rect() is not None
     assert plan(10_240, 3_200, 0.9).note_rect() is None
     assert replace(plan(10_240, 3_200), is_final=False).note_rect() is None
     assert plan(10_240, 10_000).note_rect() is None
     assert plan(10_240, 3_200, size=(110, 140)).note_rect() is None
-
-
-def test_the_one_that_needs_less_has_the_hatch() -> None:
     assert (plan(10_240, 3_200).lower, plan(3_200, 10_240).lower) == (1, 0)
     spared = plan(3_200, 10_240).spared_rect()
     assert spared is not None
@@ -73,11 +69,6 @@ def test_amounts_stay_inside_their_tanks(size: tuple[int, int], fill: float) -> 
     for which in (0, 1):
         assert contains(shown.rects[which], shown.label_rect(which))
         assert shown.name_rect(which).bottom <= size[1]
-
-
-def test_the_difference_is_that_of_the_amounts_shown() -> None:
-    assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
-    assert plan(None, 3.0).spared_text == ""
 
 
 def test_a_long_name_stands_on_two_lines_one_for_each_piece() -> None:

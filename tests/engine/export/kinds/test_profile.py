@@ -22,7 +22,7 @@ def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
     return {section.title: section for section in sections(profiles, brief=brief)}
 
 
-def test_the_sections_hold_the_sides_against_each_other(profiles: Profiles) -> None:
+def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(profiles: Profiles) -> None:
     parts = by_title(profiles)
     assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
     assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
@@ -32,15 +32,9 @@ def test_the_sections_hold_the_sides_against_each_other(profiles: Profiles) -> N
     norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
     assert norm[-1] == "1.68×" and len(norm) == len(parts["Operations"].headings)
     assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
-
-
-def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(profiles: Profiles) -> None:
     alone, both = (by_title(Profiles(sides=profiles.sides[:count]))["Kernels"].headings for count in (1, 2))
     assert {"Share", "Calls"} < set(alone)
     assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
-
-
-def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(profiles: Profiles) -> None:
     whole, brief = (by_title(profiles, brief=is_brief)["Kernels"] for is_brief in (False, True))
     assert whole.first_rows(2) == (whole.rows[:2], 1) and len(whole.rows) == len(brief.rows) == 3
     assert set(brief.headings) < set(whole.headings) and "FP16 AMP TC" in brief.headings
@@ -61,7 +55,7 @@ def test_what_a_cpu_reaches_is_in_gflops_and_nothing_launches_its_kernels(
 
 
 def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
-    fp32_profile: StepProfile, profiles: Profiles
+    fp32_profile: StepProfile, profiles: Profiles, tmp_path: Path
 ) -> None:
     alone = Profiles(sides=profiles.sides[:1])
     parts = by_title(alone)
@@ -69,9 +63,6 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
     failed = alone.with_side(0, profile=None, problem=PROBLEM)
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")
-
-
-def test_a_timing_without_a_profile_is_a_page_all_the_same(profiles: Profiles, tmp_path: Path) -> None:
     failed = profiles.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
     assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 

@@ -13,7 +13,7 @@ from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 
 
-def test_the_table_has_a_row_for_every_cell(swept: SweepRecord, tmp_path: Path) -> None:
+def test_a_sweep_is_a_table_data_and_a_report_with_pictures(swept: SweepRecord, tmp_path: Path) -> None:
     path = SWEEP.export(swept, tmp_path / "x.csv")
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -21,17 +21,11 @@ def test_the_table_has_a_row_for_every_cell(swept: SweepRecord, tmp_path: Path) 
     assert rows[2]["precision"] == "bf16" and rows[2]["batch_size"] == "32"
     assert float(rows[2]["samples_per_second"]) == 1_500.0 and float(rows[2]["ratio"]) == 1.5
     assert rows[3]["why"] == "It will not fit." and rows[3]["ratio"] == ""
-
-
-def test_json_has_the_grid_and_the_cells(swept: SweepRecord, tmp_path: Path) -> None:
     value = json.loads(SWEEP.export(swept, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert value["axes"][1] == {"key": "batch_size", "values": [32, 64]} and value["plan"]["repeats"] == 1
     best = value["cells"][2]
     assert best["values"] == {"precision": "bf16", "batch_size": 32} and best["ratio"] == 1.5
     assert value["cells"][0]["figures"]["final_train_loss"] == "NaN" and len(best["runs"]) == 1
-
-
-def test_the_report_has_all_pictures_and_the_cells(swept: SweepRecord, tmp_path: Path) -> None:
     text = SWEEP.export(swept, tmp_path / "x.html").read_text(encoding="utf-8")
     assert text.count("<svg ") == 3 * 3
     assert all(words in text for words in ("Heat map", "Pareto", "Trade-offs"))
