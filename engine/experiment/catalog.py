@@ -14,11 +14,7 @@ from engine.experiment.value import MOST_ENTRIES, Line, Mib, Positive, Whole
 
 
 class Precision(StrEnum):
-    """The number formats a run can train in.
-
-    `FP32` is strict: TF32 is off everywhere. `DEFAULT` leaves PyTorch's own flags alone: float32, with
-    convolutions in TF32 where the device has it. `FP16_UNSCALED` is autocast without a loss scaler.
-    """
+    """A run's number formats; `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags."""
 
     FP32 = "fp32"
     TF32 = "tf32"

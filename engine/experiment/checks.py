@@ -61,10 +61,7 @@ def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
 
 
 def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Problems of the experiment on this machine; empty if it can run. At most one per setting.
-
-    What `look` does not know of its data yet is no problem.
-    """
+    """Problems of the experiment on this machine, at most one per setting; empty if it can run."""
     by_key: dict[str | None, Problem] = {}
     for problem in _all_problems(experiment, catalog, look):
         by_key.setdefault(problem.key, problem)

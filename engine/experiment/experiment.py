@@ -227,12 +227,9 @@ class Experiment(Part):
             return data
         table = data[OVERRIDES_TABLE]
         if not isinstance(table, Mapping):
-            raise contradiction(
-                OVERRIDES_TABLE,
-                f"is {shortened(table) or 'empty'}, but it must be a table of settings.",
-                f"Give its settings by their names, such as {OVERRIDES_TABLE}.hidden_size = 256.",
-                table,
-            )
+            why = f"is {shortened(table) or 'empty'}, but it must be a table of settings."
+            remedy = f"Give its settings by their names, such as {OVERRIDES_TABLE}.hidden_size = 256."
+            raise contradiction(OVERRIDES_TABLE, why, remedy, table)
         others = {key: value for key, value in data.items() if key != OVERRIDES_TABLE}
         given = split_overrides(others.get("overrides", ()))
         if isinstance(given, list | tuple):
@@ -244,12 +241,9 @@ class Experiment(Part):
         if self.epochs is not None and self.steps is not None:
             raise contradiction("steps", "and epochs are both given.", "Give only one of them.", self.steps)
         if self.precision is Precision.FP16_UNSCALED and self.scaler.mode == "on":
-            raise contradiction(
-                "scaler.mode",
-                "is 'on', but fp16-unscaled is the precision that trains without a scaler.",
-                "Choose the precision fp16, or set it to auto.",
-                self.scaler.mode,
-            )
+            why = "is 'on', but fp16-unscaled is the precision that trains without a scaler."
+            remedy = "Choose the precision fp16, or set it to auto."
+            raise contradiction("scaler.mode", why, remedy, self.scaler.mode)
         try:
             _ = self.own_code
         except ValueError as error:
@@ -303,10 +297,7 @@ def _validated(read: Callable[[], Experiment]) -> Experiment:
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings merged key by key; later layers win.
-
-    Their `epochs` replace `steps` and vice versa, and another model drops the last one's code and overrides.
-    """
+    """Nested settings merged by key; epochs replace steps, and another model drops the last one's code."""
     result: dict[str, Any] = {}
     for layer in layers:
         steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))
@@ -328,11 +319,10 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_dotted(key: str, value: Any) -> dict[str, Any]:
     """`"optimizer.learning_rate", 0.1` as the nested settings `{"optimizer": {"learning_rate": 0.1}}`."""
-    nested: Any = value
     # tables are one level deep: a key with more dots is unknown however it is nested
     for part in reversed(key.split(".", 2)):
-        nested = {part: nested}
-    return dict(nested)
+        value = {part: value}
+    return dict(value)
 
 
 @cache

@@ -180,11 +180,7 @@ def save_own(
     about: str = "",
     replace: bool = False,
 ) -> Preset:
-    """Saves a preset of the user's own; its name is made from the title.
-
-    Raises ProblemError for a title that makes no name or a built-in preset's, for a name already taken
-    unless `replace` is set, and where the file cannot be written.
-    """
+    """Saves a preset of the user's own, named by its title. Raises ProblemError where it cannot be."""
     path = own_presets_folder() / f"{_name_from(title)}.toml"
     if path.stem in BUILT_IN:
         raise _taken(title, "Choose another title.")
@@ -204,11 +200,7 @@ def save_own(
 
 
 def rename_own(own: Preset, title: str) -> Preset:
-    """Gives a preset of the user's own another title, and the name made from it.
-
-    Raises ProblemError for a title that makes no name or another preset's, for a built-in preset, and where
-    the file cannot be read or written.
-    """
+    """Gives a preset of the user's own another title and name. Raises ProblemError where it cannot."""
     _refuse_built_in(own, "renamed")
     path = own.origin.with_name(f"{_name_from(title)}.toml")
     is_free = not path.exists() or path.samefile(own.origin)

@@ -86,10 +86,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 
 def contradiction(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """A validator's error where settings contradict one another; `key` is relative to its part.
-
-    `message` continues a sentence that begins with the setting's title.
-    """
+    """A validator's error about a `key` of its part; `message` continues the setting's title."""
     context = {"message": message, "key": key, "remedy": remedy, "value": shortened(value)}
     return PydanticCustomError("setting", "{message}", context)
 

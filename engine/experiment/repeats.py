@@ -26,10 +26,7 @@ class Turn:
     repeats: int
 
     def name(self, common: str | None, *, is_alone: bool = False) -> str | None:
-        """The run's name where the user named all of them `common`; None where they are numbered.
-
-        `is_alone`: there is only one side.
-        """
+        """The run's name where the user named all of them `common`; None where they are numbered."""
         if not common:
             return None
         label = [] if is_alone else [self.label]
@@ -77,11 +74,7 @@ class Plan(Message):
 
 
 class Pilot(Message):
-    """A few steps of a cell in a fresh worker, from which the time and memory of its runs are foretold.
-
-    `start_seconds` pass beside steps and validations (worker, data, model, compiling); `validation_seconds`
-    is one validation, None without any. What was not measured is None.
-    """
+    """A few steps of a cell in a fresh worker, which foretell its time and memory; None: not measured."""
 
     steps: Annotated[int, Field(ge=1)]
     seconds: Seconds

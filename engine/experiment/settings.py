@@ -40,7 +40,6 @@ class Measure(Part):
     """The measurement of speed."""
 
     group = Group.MACHINE
-
     warmup_steps: SmallCountOrZero = setting(
         10,
         "Warm-up before measuring",
@@ -63,7 +62,6 @@ class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
     group = Group.OPTIMIZATION
-
     name: Literal["adamw", "adam", "sgd"] = setting(
         "adamw",
         "Optimizer",
@@ -106,14 +104,10 @@ class Optimizer(Part):
         return self
 
 
-_RISE_TITLE = "One-cycle rise"
-
-
 class Schedule(Part):
     """The learning rate over the optimizer steps; `optimizer.learning_rate` is its peak."""
 
     group = Group.SCHEDULE
-
     name: Literal["constant", "cosine", "one-cycle", "step"] = setting(
         "constant",
         "Learning rate schedule",
@@ -138,7 +132,7 @@ class Schedule(Part):
     )
     rise_fraction: Annotated[float, Field(gt=0, lt=1)] = setting(
         0.3,
-        _RISE_TITLE,
+        "One-cycle rise",
         "Fraction of the run in which the learning rate rises to its peak; then it falls.",
         unit="of run",
         when=has("schedule.name", "one-cycle"),
@@ -161,12 +155,9 @@ class Schedule(Part):
     @model_validator(mode="after")
     def _one_cycle_has_its_own_rise(self) -> Self:
         if self.name == "one-cycle" and self.warmup_steps:
-            raise contradiction(
-                "warmup_steps",
-                f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
-                f"Set it to 0. {_RISE_TITLE} sets for how long.",
-                self.warmup_steps,
-            )
+            why = f"is {self.warmup_steps:,}, but one-cycle warms up by itself."
+            remedy = "Set it to 0. One-cycle rise sets for how long."
+            raise contradiction("warmup_steps", why, remedy, self.warmup_steps)
         return self
 
 
@@ -174,7 +165,6 @@ class Scaler(Part):
     """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
 
     group = Group.SCALER
-
     mode: Literal["auto", "on", "off"] = setting(
         "auto",
         "Loss scaler",
@@ -303,7 +293,6 @@ class Data(Part):
     """Loading of samples; the loader's settings matter only if the dataset is not kept on the device."""
 
     group = Group.DATA
-
     on_device: Annotated[bool | None, NoneFromText] = setting(
         None,
         "Dataset on device",
@@ -368,7 +357,6 @@ class Validation(Part):
     """The interval of validations, and their samples."""
 
     group = Group.SAVING
-
     every: SmallCountOrZero = setting(
         1, "Validation interval", "Epochs from one validation to the next. 0: never.", unit="epochs"
     )
@@ -385,7 +373,6 @@ class Checkpoint(Part):
     """The states of a run to save."""
 
     group = Group.SAVING
-
     best: bool = setting(
         False,
         "Save best checkpoint",

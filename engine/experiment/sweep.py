@@ -38,10 +38,7 @@ MOST_CELLS = 10_000
 
 
 class Axis(Message):
-    """A setting by its dotted key, and its values in the order given.
-
-    `overrides` has each value's nested settings, where a variant or the code of a file makes these more.
-    """
+    """A setting by its dotted key, its values, and the nested settings of each if these are more."""
 
     key: str
     values: Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
@@ -78,10 +75,7 @@ class Cell:
 
 
 class Grid(Message):
-    """The settings that all cells share, nested, and the axes; the last axis varies fastest.
-
-    `grid_of` makes it, and makes sure that every cell is an experiment.
-    """
+    """The settings that all cells share, nested, and the axes, of which the last varies fastest."""
 
     base: dict[str, Any]
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=100)]
@@ -145,11 +139,7 @@ class Grid(Message):
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
-    """The grid of these axes over nested settings; values may be text, and become the settings' own.
-
-    Raises ProblemError for an unknown setting, a value given twice, too many cells, and a cell that is no
-    experiment.
-    """
+    """The grid of these axes over nested settings, whose values may be text. Raises ProblemError."""
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
             raise ProblemError(unknown_name_of_key(axis.key, all_settings()))
@@ -196,10 +186,7 @@ def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Val
 
 
 def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
-    """The setting and the values that "batch_size=32,64" gives. Raises ProblemError.
-
-    Where there are semicolons they part the values, which may then contain commas.
-    """
+    """The setting and values of "batch_size=32,64", or with semicolons. Raises ProblemError."""
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not key:
         message = f"--sweep is '{shortened(text)}', but it must be KEY=VALUES."

@@ -1,4 +1,4 @@
-"""The doctor, which checks whether this machine is ready, and the catalog of what it offers."""
+"""This machine: its devices, the catalog of what it offers, a run's environment, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from engine import __version__
-from engine.experiment.checks import Catalog, DeviceEntry
+from engine.experiment.checks import Catalog, DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.value import BYTES_PER_MIB
-from engine.installation.hardware import Gpu, Vendor, hardware_here
+from engine.installation.hardware import Vendor, hardware_here
 from engine.installation.installed import operating_system
 from engine.protocol.events import Check, Environment
 from engine.training.data.datasets import dataset_entries
@@ -62,60 +62,29 @@ def nvidia_driver() -> str | None:
 
 def device_entries() -> tuple[DeviceEntry, ...]:
     """Every device, accelerators first and the CPU last; the first is what `auto` means."""
-    return (*_cuda_entries(), *_xpu_entries(), *_mps_entries(), _cpu_entry())
-
-
-def _cuda_entries() -> tuple[DeviceEntry, ...]:
-    if not torch.cuda.is_available():
-        return ()
-    return tuple(_cuda_entry(index) for index in range(torch.cuda.device_count()))
-
-
-def _cuda_entry(index: int) -> DeviceEntry:
-    properties = torch.cuda.get_device_properties(index)
-    name, capability = properties.name, (properties.major, properties.minor)
-    is_nvidia = torch.version.hip is None
-    return DeviceEntry(
-        name=f"cuda:{index}",
-        title=name,
-        memory_mib=properties.total_memory / BYTES_PER_MIB,
-        tensor_cores=is_nvidia and has_tensor_cores(name, capability),
-        precisions=cuda_precisions(capability, name) if is_nvidia else other_accelerator_precisions(),
-    )
-
-
-def _xpu_entries() -> tuple[DeviceEntry, ...]:
-    if not torch.xpu.is_available():
-        return ()
-    devices = [(index, torch.xpu.get_device_properties(index)) for index in range(torch.xpu.device_count())]
-    return tuple(
-        DeviceEntry(
-            name=f"xpu:{index}",
-            title=properties.name,
-            memory_mib=properties.total_memory / BYTES_PER_MIB,
-            precisions=other_accelerator_precisions(),
+    machine, others = processor(), other_accelerator_precisions()
+    entries = []
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        card = torch.cuda.get_device_properties(index)
+        capability, is_nvidia = (card.major, card.minor), torch.version.hip is None
+        cores = is_nvidia and has_tensor_cores(card.name, capability)
+        precisions = cuda_precisions(capability, card.name) if is_nvidia else others
+        entries.append(
+            _entry(f"cuda:{index}", card.name, card.total_memory / BYTES_PER_MIB, precisions, cores)
         )
-        for index, properties in devices
-    )
+    for index in range(torch.xpu.device_count() if torch.xpu.is_available() else 0):
+        unit = torch.xpu.get_device_properties(index)
+        entries.append(_entry(f"xpu:{index}", unit.name, unit.total_memory / BYTES_PER_MIB, others))
+    if torch.backends.mps.is_available():
+        entries.append(_entry("mps", f"{machine.title} GPU", machine.memory_mib, others))
+    return (*entries, _entry("cpu", machine.title, machine.memory_mib, cpu_precisions(machine)))
 
 
-def _mps_entries() -> tuple[DeviceEntry, ...]:
-    if not torch.backends.mps.is_available():
-        return ()
-    machine = processor()
-    entry = DeviceEntry(
-        name="mps",
-        title=f"{machine.title} GPU",
-        memory_mib=machine.memory_mib,
-        precisions=other_accelerator_precisions(),
-    )
-    return (entry,)
-
-
-def _cpu_entry() -> DeviceEntry:
-    machine = processor()
+def _entry(
+    name: str, title: str, memory_mib: float, precisions: tuple[PrecisionEntry, ...], cores: bool = False
+) -> DeviceEntry:
     return DeviceEntry(
-        name="cpu", title=machine.title, memory_mib=machine.memory_mib, precisions=cpu_precisions(machine)
+        name=name, title=title, memory_mib=memory_mib, precisions=precisions, tensor_cores=cores
     )
 
 
@@ -132,10 +101,16 @@ def read_catalog() -> Catalog:
 def examine_torch() -> tuple[Check, ...]:
     """The checks that need torch: the device, its Tensor Cores, BF16, and a step under AMP."""
     device = device_entries()[0]
+    bf16 = device.precision(Precision.BF16)
+    remark = bf16.reason or bf16.note
+    cores = Check(name="Tensor Cores", status="note", detail="none: expect less from mixed precision")
+    if device.tensor_cores:
+        cores = Check(name="Tensor Cores", status="ok", detail="available: 16-bit products run on them")
+    in_bf16 = remark or f"{device.title} computes in it"
     return (
         _device_check(device),
-        _tensor_core_check(device),
-        _precision_check(device, Precision.BF16),
+        cores,
+        Check(name="BF16", status="note" if remark else "ok", detail=in_bf16),
         _step_check(device),
     )
 
@@ -145,41 +120,20 @@ def _device_check(device: DeviceEntry) -> Check:
     if device.is_gpu:
         driver = nvidia_driver()
         return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
-    if (card := _unseen_card()) is not None:
+    # a card of the vendor that this build of torch is for
+    version = torch.version
+    builds = {Vendor.NVIDIA: version.cuda, Vendor.AMD: version.hip, Vendor.INTEL: version.xpu}
+    unseen = next((gpu for gpu in hardware_here().gpus if builds.get(gpu.vendor)), None)
+    if unseen is None:
         return Check(
-            name="Device",
-            status="note",
-            detail=f"{memory}; PyTorch does not see the {card.name}, so training runs on the CPU",
-            remedy="Restart the computer if its driver was updated; unset CUDA_VISIBLE_DEVICES; start a "
-            "container with its graphics cards (--gpus all).",
+            name="Device", status="ok", detail=f"{memory}; no GPU found, so training runs on the CPU"
         )
-    return Check(name="Device", status="ok", detail=f"{memory}; no GPU found, so training runs on the CPU")
-
-
-def _unseen_card() -> Gpu | None:
-    """A card of the vendor that this build of torch is for."""
-    builds = {
-        Vendor.NVIDIA: torch.version.cuda,
-        Vendor.AMD: torch.version.hip,
-        Vendor.INTEL: torch.version.xpu,
-    }
-    return next((gpu for gpu in hardware_here().gpus if builds.get(gpu.vendor)), None)
-
-
-def _tensor_core_check(device: DeviceEntry) -> Check:
-    if device.tensor_cores:
-        return Check(name="Tensor Cores", status="ok", detail="available: 16-bit products run on them")
-    return Check(name="Tensor Cores", status="note", detail="none: expect less from mixed precision")
-
-
-def _precision_check(device: DeviceEntry, precision: Precision) -> Check:
-    entry = device.precision(precision)
-    remark = entry.reason or entry.note
-    return Check(
-        name=precision.value.upper(),
-        status="note" if remark else "ok",
-        detail=remark or f"{device.title} computes in it",
+    detail = f"{memory}; PyTorch does not see the {unseen.name}, so training runs on the CPU"
+    remedy = (
+        "Restart the computer if its driver was updated; unset CUDA_VISIBLE_DEVICES; start a "
+        "container with its graphics cards (--gpus all)."
     )
+    return Check(name="Device", status="note", detail=detail, remedy=remedy)
 
 
 def _step_check(entry: DeviceEntry) -> Check:

@@ -6,7 +6,7 @@ import re
 import traceback
 
 from engine.experiment.experiment import named
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Summary
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
@@ -34,32 +34,26 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, ProblemError):
         return error.problem
     if _is_of_ended_loader(error):
-        return Problem(
-            kind=Kind.WORKER_DIED,
-            message="A loader process ended in the middle of the run.",
-            remedy=f"Lower {named('data.workers')} or {named('data.prefetch')}: memory may have run "
-            "out, or in a container the shared memory.",
-            key="data.workers",
+        message = "A loader process ended in the middle of the run."
+        remedy = (
+            f"Lower {named('data.workers')} or {named('data.prefetch')}: memory may have run out, or in a "
+            "container the shared memory."
         )
+        return Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy, key="data.workers")
     if is_out_of_memory(error):
-        return Problem(
-            kind=Kind.OUT_OF_MEMORY,
-            message="The device ran out of memory.",
-            remedy=f"Lower {named('batch_size')} or {named('image_size')}, choose a smaller model or a "
-            f"16-bit precision, or raise {named('memory_cap_gib')} if it is set.",
+        remedy = (
+            f"Lower {named('batch_size')} or {named('image_size')}, choose a smaller model or a 16-bit "
+            f"precision, or raise {named('memory_cap_gib')} if it is set."
         )
+        return Problem(kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy=remedy)
     if isinstance(error, ValueError) and _ONE_VALUE.search(str(error)):
-        return Problem(
-            kind=Kind.REQUEST,
-            message="A batch of a single sample is too small for this model's batch normalisation.",
-            remedy=f"Choose a {named('batch_size')} that does not leave one sample over at the end of an "
-            f"epoch, or a larger {named('image_size')}.",
-            key="batch_size",
+        message = "A batch of a single sample is too small for this model's batch normalisation."
+        remedy = (
+            f"Choose a {named('batch_size')} that does not leave one sample over at the end of an epoch, "
+            f"or a larger {named('image_size')}."
         )
-    own = own_problem(error)
-    if own is not None:
-        return own
-    return Problem(
+        return request_problem(message, remedy, key="batch_size")
+    return own_problem(error) or Problem(
         kind=Kind.INTERNAL,
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
         remedy="The details show where. Try another model or precision; report it if it happens again.",
@@ -76,7 +70,7 @@ def check_normalised(error: ValueError, samples: int) -> None:
         f"({found[1]}), though the batch has {samples:,} samples."
     )
     remedy = "Keep the samples in the first dimension of its input, or normalise by nn.LayerNorm there."
-    problem = own_problem(error) or Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key="model")
+    problem = own_problem(error) or request_problem(message, remedy, key="model")
     raise ProblemError(problem.model_copy(update={"remedy": remedy})) from error
 
 
@@ -93,13 +87,8 @@ def not_a_number(step: int) -> Problem:
         if step == 1
         else f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 or fp32."
     )
-    return Problem(
-        kind=Kind.NOT_A_NUMBER,
-        message=f"The loss is not a number (NaN) from step {step:,} on.",
-        remedy=remedy,
-        key="on_nan",
-        value="fail",
-    )
+    message = f"The loss is not a number (NaN) from step {step:,} on."
+    return Problem(kind=Kind.NOT_A_NUMBER, message=message, remedy=remedy, key="on_nan", value="fail")
 
 
 def _is_of_ended_loader(error: BaseException) -> bool:

@@ -31,51 +31,39 @@ from engine.training.steps.captured import no_collection
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
+# workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200
 LIBRARIES_MIB = 88.0
-"""Workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200."""
-
+# Memory beside tensors that the first training takes on a CPU: 25 to 31 MiB of libraries' code, loaded at
+# first use, 17 to 37 of code that oneDNN generates, and threads' stacks (x86, torch 2.15).
 CPU_LIBRARIES_MIB = 55.0
-"""Memory beside tensors that the first training takes on a CPU: 25 to 31 MiB of libraries' code, loaded at
-first use, 17 to 37 of code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
-
 _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
 _SIZES = (64, 128)  # a fake batch costs the same at any size; these fill an allocator's blocks evenly
 _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
+_COMPILED = "Compiled, it will need less: the forecast is for the uncompiled step."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """The experiment's memory at any batch size. Touches no device and takes hardly any memory.
-
-    That is the peak over a whole optimizer step, not the first, with the run's own settings: two such steps
-    with different batches give the memory of each moment as a straight line. Raises ProblemError where the
-    experiment cannot run here (or on the machine of `catalog`), or where no forecast can be made.
-    """
+    """The experiment's memory at any batch size, on hardly any device or memory. Raises ProblemError."""
     began = time.perf_counter()
     plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:
         raise ProblemError(_unknown(experiment.model, "its step is its own"))
-    failure: Exception | None = None
     try:
         small, large, parts = _imagined_steps(plan)
-    except Exception as error:  # noqa: BLE001 - a model that reads its own numbers fails in any way
-        failure = error
-    if isinstance(failure, ProblemError):
-        raise failure
-    if failure is not None:
-        raise ProblemError(_unknown(plan.experiment.model, failure)) from failure
+    except ProblemError:
+        raise
+    except Exception as error:  # a model that reads its own numbers fails in any way
+        raise ProblemError(_unknown(plan.experiment.model, error)) from error
     return _forecast_from(plan, small, large, parts, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
 class _Imagined:
-    """One step of fake tensors: the bytes alive after each operation of its passes, what each operation of
-    its update adds, and what its forward passes keep."""
-
-    passes: Sequence[int]
-    update: Sequence[int]
-    activations: int
+    passes: Sequence[int]  # the bytes alive after each operation
+    update: Sequence[int]  # what each of its operations adds
+    activations: int  # what the forward passes keep
 
     @property
     def timeline(self) -> list[int]:
@@ -83,7 +71,6 @@ class _Imagined:
 
 
 def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
-    """A step with each of the two batches, and the memory of the model's parts."""
     is_cuda = plan.device.type == "cuda"
     template = plan.workload.few_samples()
     model = _model(plan)
@@ -109,8 +96,8 @@ def _imagined(
     template: Batch | None,
     like: _Imagined | None = None,
 ) -> _Imagined:
-    """A step with the batch; its update is that of `like`, since no batch changes what an update takes."""
     live = watch.live
+    # an update is that of `like`, since no batch changes what it takes
     # garbage collected at different moments of the two steps would look like an effect of the batch
     with no_collection():
         data = (
@@ -159,7 +146,7 @@ def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
 
 
 def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
-    """Creates the optimizer's state, which a first step would create."""
+    # as a first step would create it
     for group in optimizer.param_groups:
         if is_cuda and not group.get("fused"):
             # PyTorch's choice for parameters on CUDA; for a moment it takes copies as large as all of them
@@ -172,10 +159,8 @@ def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
 
 
 class _ForwardWatch:
-    """The most bytes that a forward pass has left alive for its backward pass."""
-
     def __init__(self, model: nn.Module, live: LiveBytes) -> None:
-        self.most = 0
+        self.most = 0  # bytes that a forward pass has left alive for its backward pass
         self.live = live
         self._before = 0
         model.register_forward_pre_hook(self._begin)
@@ -211,7 +196,7 @@ def _forecast_from(
         needed_mib=decisive.at(batch_size),
         lines=lines,
         seconds=seconds,
-        note=_note(plan.experiment),
+        note=_COMPILED if "compile" in plan.experiment.step.parts else None,
     )
 
 
@@ -230,18 +215,8 @@ def _line(small: int, large: int) -> MemoryLine:
     )
 
 
-def _note(experiment: Experiment) -> str | None:
-    if "compile" in experiment.step.parts:
-        return "Compiled, it will need less: the forecast is for the uncompiled step."
-    return None
-
-
 def _unknown(model: str, failure: object) -> Problem:
     lines = str(failure).strip().splitlines()
-    return Problem(
-        kind=Kind.INTERNAL,
-        message=f"The memory of {model} cannot be forecast: {lines[0] if lines else 'no reason is known'}",
-        remedy="Find the largest batch by trials, which need no forecast.",
-        key="model",
-        value=model,
-    )
+    message = f"The memory of {model} cannot be forecast: {lines[0] if lines else 'no reason is known'}"
+    remedy = "Find the largest batch by trials, which need no forecast."
+    return Problem(kind=Kind.INTERNAL, message=message, remedy=remedy, key="model", value=model)

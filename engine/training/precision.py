@@ -6,12 +6,12 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import psutil
 import torch
@@ -45,7 +45,7 @@ def processor() -> Processor:
 
 
 def _name_told_by_system() -> str:
-    """The processor's name on Windows and macOS, where Python knows only its family; else ""."""
+    # on Windows and macOS, where Python knows only its family
     if sys.platform == "win32":
         import winreg
 
@@ -123,7 +123,8 @@ def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[
     if mode == "default":
         yield
         return
-    before = _read_flags()
+    newer = tuple(backend.fp32_precision for backend in _backends())
+    before = _Flags(torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, newer)
     _write_flags(_TF32 if mode == "tf32" else _STRICT)
     try:
         yield
@@ -131,8 +132,7 @@ def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[
         _write_flags(before)
 
 
-@dataclass(frozen=True)
-class _Flags:
+class _Flags(NamedTuple):
     """PyTorch's flags for float32 products: the older two, and the newer one of each of `_backends()`."""
 
     matmul: str
@@ -140,22 +140,12 @@ class _Flags:
     backends: tuple[str, ...]
 
 
-_STRICT = _Flags("highest", cudnn_allows_tf32=False, backends=("ieee",) * 4)
-_TF32 = _Flags("high", cudnn_allows_tf32=True, backends=("tf32",) * 4)
+_STRICT, _TF32 = _Flags("highest", False, ("ieee",) * 4), _Flags("high", True, ("tf32",) * 4)
 
 
 def _backends() -> tuple[Any, ...]:
-    cudnn: Any = torch.backends.cudnn
-    mkldnn: Any = torch.backends.mkldnn
-    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul)
-
-
-def _read_flags() -> _Flags:
-    return _Flags(
-        torch.get_float32_matmul_precision(),
-        torch.backends.cudnn.allow_tf32,
-        tuple(backend.fp32_precision for backend in _backends()),
-    )
+    every: Any = torch.backends
+    return (every.cuda.matmul, every.cudnn.conv, every.cudnn.rnn, every.mkldnn.matmul)
 
 
 def _write_flags(flags: _Flags) -> None:
@@ -167,84 +157,65 @@ def _write_flags(flags: _Flags) -> None:
         backend.fp32_precision = value
 
 
-def _entry(
-    precision: Precision,
-    *,
-    reason: str | None = None,
-    note: str | None = None,
-    hardly_faster: str | None = None,
-) -> PrecisionEntry:
-    return PrecisionEntry(
-        precision=precision, available=reason is None, reason=reason, note=note, hardly_faster=hardly_faster
-    )
-
-
-_TURING_WITHOUT_TENSOR_CORES = re.compile(
-    r"GTX 16\d\d|MX[45]50|\bT(400|500|550|600|1000|1200|2000)\b|CMP 30HX"
-)
-"""Cards with the chips TU116 and TU117 report compute capability 7.5 as a T4 does; only their names differ:
-https://github.com/pytorch/pytorch/issues/195716, https://www.techpowerup.com/gpu-specs/nvidia-tu117.g881."""
+# Cards with the chips TU116 and TU117 report compute capability 7.5 as a T4 does; only their names differ:
+# https://github.com/pytorch/pytorch/issues/195716, https://www.techpowerup.com/gpu-specs/nvidia-tu117.g881.
+_WITHOUT_TENSOR_CORES = r"GTX 16\d\d|MX[45]50|\bT(400|500|550|600|1000|1200|2000)\b|CMP 30HX"
 
 
 def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
     """True if the NVIDIA card of that name and compute capability has Tensor Cores."""
-    lacks = capability == _TURING and _TURING_WITHOUT_TENSOR_CORES.search(name) is not None
+    lacks = capability == _TURING and re.search(_WITHOUT_TENSOR_CORES, name) is not None
     return capability >= _VOLTA and not lacks
 
 
 def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
     """The precisions of a CUDA card of that compute capability; by its `name` some lack Tensor Cores."""
+    fp16 = "without Tensor Cores FP16 saves memory but hardly any time"
+    if has_tensor_cores(name, capability):
+        fp16 = ""
+    if capability >= _AMPERE:
+        return _entries(fp16=fp16)
     shown = ".".join(map(str, capability))
-    ampere = capability >= _AMPERE
-    tf32 = None if ampere else f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
-    tensor_cores = has_tensor_cores(name, capability)
-    fp16 = None if tensor_cores else "without Tensor Cores FP16 saves memory but hardly any time"
-    bf16 = None if ampere else "before Ampere BF16 is emulated and slow"
-    return (
-        _entry(Precision.FP32),
-        _entry(Precision.TF32, reason=tf32),
-        _entry(Precision.DEFAULT, note=None if ampere else _SAME_AS_FP32),
-        _entry(Precision.FP16, note=fp16, hardly_faster=fp16),
-        _entry(Precision.BF16, note=bf16, hardly_faster=bf16),
-        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16), hardly_faster=fp16),
-    )
+    tf32 = f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
+    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere BF16 is emulated and slow")
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
     """The precisions of an accelerator other than an NVIDIA card."""
-    return (
-        _entry(Precision.FP32),
-        _entry(Precision.TF32, reason=_NOT_NVIDIA),
-        _entry(Precision.DEFAULT, note=_SAME_AS_FP32),
-        _entry(Precision.FP16),
-        _entry(Precision.BF16),
-        _entry(Precision.FP16_UNSCALED, note=_UNSCALED),
-    )
+    return _entries(_NOT_NVIDIA, _SAME_AS_FP32)
 
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
     """The precisions of a CPU: all but TF32, though not all of them fast."""
-    fp16 = None if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
-    bf16 = None if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
+    fp16 = "" if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
+    bf16 = "" if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
     if processor.computes_bf16 is None:
         bf16 = "saves time only where the CPU computes in BF16"
-    return (
-        _entry(Precision.FP32),
-        _entry(Precision.TF32, reason=_NOT_NVIDIA),
-        _entry(Precision.DEFAULT, note=_SAME_AS_FP32),
-        _entry(Precision.FP16, note=fp16, hardly_faster=_clause(Precision.FP16, "is", fp16)),
-        _entry(Precision.BF16, note=bf16, hardly_faster=_clause(Precision.BF16, bf16)),
-        _entry(
-            Precision.FP16_UNSCALED,
-            note=_joined(_UNSCALED, fp16),
-            hardly_faster=_clause(Precision.FP16_UNSCALED, "is", fp16),
-        ),
+
+    def clause(precision: Precision, note: str) -> str:
+        return f"{precision.label} {'is ' if note is fp16 else ''}{note}"
+
+    return _entries(_NOT_NVIDIA, _SAME_AS_FP32, fp16, bf16, clause)
+
+
+def _entries(
+    tf32: str = "",
+    default: str = "",
+    fp16: str = "",
+    bf16: str = "",
+    clause: Callable[[Precision, str], str] = lambda precision, note: note,
+) -> tuple[PrecisionEntry, ...]:
+    """An entry for each precision: the reason against TF32, notes on others, and the clauses from these."""
+    notes = {Precision.DEFAULT: default, Precision.FP16: fp16, Precision.BF16: bf16}
+    notes[Precision.FP16_UNSCALED] = "; ".join(filter(None, (_UNSCALED, fp16)))
+    slow = {Precision.FP16: fp16, Precision.BF16: bf16, Precision.FP16_UNSCALED: fp16}
+    return tuple(
+        PrecisionEntry(
+            precision=precision,
+            available=precision is not Precision.TF32 or not tf32,
+            reason=(precision is Precision.TF32 and tf32) or None,
+            note=notes.get(precision) or None,
+            hardly_faster=clause(precision, slow[precision]) if slow.get(precision) else None,
+        )
+        for precision in Precision
     )
-
-
-def _clause(precision: Precision, *words: str | None) -> str | None:
-    return " ".join([precision.label, *filter(None, words)]) if words[-1] else None
-
-
-def _joined(*notes: str | None) -> str:
-    return "; ".join(note for note in notes if note)

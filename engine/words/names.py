@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from engine.experiment.catalog import OWN, DataRef
@@ -34,12 +33,7 @@ def dataset_words(dataset: str) -> str:
     return "its own data" if dataset == OWN else dataset
 
 
-_PART_NOUNS = {
-    "channels_last": "channels last",
-    "fused": "fused optimizer",
-    "compile": "compiling",
-    "capture": "capturing",
-}
+_PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing"}
 
 
 def recipe_title(recipe: str) -> str:
@@ -50,9 +44,7 @@ def recipe_title(recipe: str) -> str:
 
 def left_out_words(left_out: Mapping[str, str]) -> str:
     """The requested parts that were left out, one per line with its reason."""
-    return "\n".join(
-        f"{_PART_NOUNS.get(part, part)}: {reason.rstrip('.')}" for part, reason in left_out.items()
-    )
+    return "\n".join(f"{_PART_NOUNS.get(part, part)}: {why.rstrip('.')}" for part, why in left_out.items())
 
 
 def listed(names: Sequence[str]) -> str:
@@ -60,24 +52,22 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-GLOSSARY: Mapping[str, str] = MappingProxyType(
-    {
-        "full precision": "Every number in the training keeps its full length of 32 bits.",
-        "mixed precision": "Most calculations use 16-bit numbers, the delicate ones still 32 bits.",
-        "FP32": "32-bit numbers with about 7 digits: what training uses by default.",
-        "TF32": "32-bit numbers that the card shortens to about 3 digits when it multiplies.",
-        "FP16": "16-bit numbers with about 3 digits and a small range: tiny values can become zero.",
-        "BF16": "16-bit numbers with about 2 digits and the same range as FP32.",
-        "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
-        "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
-        "peak memory": "The most memory that the training held at any moment.",
-        "95 % interval": "Where the true figure lies with 95 % confidence, judged by repeated measurements.",
-        "fast recipe": "Settings besides the precision that speed up training, such as compiling the model.",
-        "plain recipe": "PyTorch's own settings: nothing but the precision is changed.",
-        "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",
-    }
-)
-"""Each term and what it means, for people who do not code."""
+# each term and what it means, for people who do not code
+GLOSSARY: Mapping[str, str] = {
+    "full precision": "Every number in the training keeps its full length of 32 bits.",
+    "mixed precision": "Most calculations use 16-bit numbers, the delicate ones still 32 bits.",
+    "FP32": "32-bit numbers with about 7 digits: what training uses by default.",
+    "TF32": "32-bit numbers that the card shortens to about 3 digits when it multiplies.",
+    "FP16": "16-bit numbers with about 3 digits and a small range: tiny values can become zero.",
+    "BF16": "16-bit numbers with about 2 digits and the same range as FP32.",
+    "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
+    "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
+    "peak memory": "The most memory that the training held at any moment.",
+    "95 % interval": "Where the true figure lies with 95 % confidence, judged by repeated measurements.",
+    "fast recipe": "Settings besides the precision that speed up training, such as compiling the model.",
+    "plain recipe": "PyTorch's own settings: nothing but the precision is changed.",
+    "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",
+}
 
 
 def applies(key: str, chosen: Chosen) -> bool:
@@ -86,10 +76,7 @@ def applies(key: str, chosen: Chosen) -> bool:
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:
-    """Every setting by its dotted key, as plain JSON values.
-
-    The code of a file is its name and hash, "net.py, 3f2a1c9d": equal for the same code in another folder.
-    """
+    """Every setting by its dotted key; code as its name and hash, equal in every folder."""
     values = flattened(experiment)
     if experiment.own_code is not None:
         values["code"] = experiment.own_code.short

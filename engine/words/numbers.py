@@ -52,10 +52,7 @@ NONE = "–"
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A number with `digits` decimals, or with three significant figures: "0.438", "43.8", "1,663".
-
-    Diverged values are NaN, ∞ or a power of ten; None is a dash.
-    """
+    """A number with `digits` decimals or three figures: "0.438", "1,663", "NaN", "∞"; None: a dash."""
     if value is None:
         return NONE
     if math.isnan(value):

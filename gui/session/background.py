@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, QThread
 
@@ -16,8 +16,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(NamedTuple):
     work: Callable[[], Any]
     done: Callable[[Any], object]
     failed: Callable[[Problem], object]
@@ -68,10 +67,9 @@ class Background(QObject):
             self._thread.start(QThread.Priority.LowPriority)
 
     def _end(self) -> None:
-        thread = self._thread
+        thread, self._thread = self._thread, None
         if thread is None:
             return
-        self._thread = None
         # `finished` is emitted just before the thread has ended
         thread.wait()
         try:
@@ -85,20 +83,13 @@ class _Worker(QThread):
         super().__init__()
         self.setObjectName("background")
         self._task = task
-        self._result: Any = None
-        self._problem: Problem | None = None
+        self.report: Callable[[], object]
 
     def run(self) -> None:
         try:
-            self._result = self._task.work()
+            self.report = partial(self._task.done, self._task.work())
         except ProblemError as error:
-            self._problem = error.problem
+            self.report = partial(self._task.failed, error.problem)
         except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
             _log.exception("Work in the background failed.")
-            self._problem = own_error(error)
-
-    def report(self) -> None:
-        if self._problem is not None:
-            self._task.failed(self._problem)
-        else:
-            self._task.done(self._result)
+            self.report = partial(self._task.failed, own_error(error))

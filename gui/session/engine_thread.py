@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal
 
+from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import is_untrusted
@@ -19,7 +21,7 @@ from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
-from gui.session.order import CanPause, CanStop, Order, WaitingList, Work, key_of
+from gui.session.order import CanPause, Order, WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
 _GOES_ON = "The queue continues."
@@ -28,32 +30,25 @@ _GOES_ON = "The queue continues."
 class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
 
-    Without an engine, which `engine_missed` tells, everything waits until `renew_engine` is called.
-
-    Only signals leave this thread. `run_event` carries (run id, engine event), `order_event` (key of the
-    order, what it tells), `order_ended` (key, Problem or None); after `order_gave_way` (key) the order waits
-    again. Forecasts are made while nothing in the queue can begin:
-    `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
-    if a setting prevents it. So are checks, and before them: `check_ended` carries (Experiment, Checked or
-    Problem). `queue_changed` when something was added or taken out. An idle thread readies a spare
-    worker, so that the next run starts at once.
+    Only signals leave this thread. Checks and then forecasts are made while nothing in the queue can begin;
+    an idle thread readies a spare worker, so that the next run starts at once.
     """
 
-    catalog_read = Signal(object)
-    run_began = Signal(str)
-    run_event = Signal(str, object)
-    run_ended = Signal(str, object)
-    order_began = Signal(str)
-    order_event = Signal(str, object)
-    order_ended = Signal(str, object)
-    order_gave_way = Signal(str)
-    forecast_made = Signal(object, object)
-    forecast_refused = Signal(object, object)
-    check_ended = Signal(object, object)
-    queue_changed = Signal()
-    problem = Signal(object)
+    catalog_read = Signal(object)  # Catalog
+    run_began = Signal(str)  # run id
+    run_event = Signal(str, object)  # run id, the engine's event
+    run_ended = Signal(str, object)  # run id, Finished, Failed or None
+    order_began = Signal(str)  # key
+    order_event = Signal(str, object)  # key, what the order tells
+    order_ended = Signal(str, object)  # key, Problem or None
+    order_gave_way = Signal(str)  # key: it waits again
+    forecast_made = Signal(object, object)  # Experiment, ForecastMade or None
+    forecast_refused = Signal(object, object)  # Experiment, Problem: a setting prevents a forecast
+    check_ended = Signal(object, object)  # Experiment, Checked or Problem
+    queue_changed = Signal()  # something was added or taken out
+    problem = Signal(object)  # Problem
     idle = Signal()
-    engine_missed = Signal()
+    engine_missed = Signal()  # everything waits until `renew_engine` is called
 
     def __init__(self, store_path: Path, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -71,7 +66,7 @@ class EngineThread(QThread):
         self._stop_asked = False
         self._pause_asked = False
         self._runner: Runner | None = None
-        self._tool: CanStop | None = None
+        self._tool: Driver[Any] | Sweeper | None = None
         self._catalog: Catalog | None = None
 
     def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
@@ -117,10 +112,6 @@ class EngineThread(QThread):
         self.queue_changed.emit()
         return is_removed
 
-    def waiting_orders(self, kind: str) -> int:
-        """The number of waiting orders of a kind."""
-        return sum(isinstance(work, Order) and work.kind == kind for work in self.waiting_list.waiting())
-
     def waiting(self) -> tuple[str, ...]:
         """The ids of the waiting runs, next first."""
         return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
@@ -132,19 +123,12 @@ class EngineThread(QThread):
                 self._stop_asked = True
                 self._stop_job()
 
-    def pause_run(self) -> None:
-        """Asks the run in progress to pause after the current step."""
+    def pause_run(self, pauses: bool) -> None:
+        """Asks the run in progress to pause after the current step, or to continue."""
         with self._changed:
-            self._pause_asked = True
+            self._pause_asked = pauses
             for job in self._pausable():
-                job.pause()
-
-    def continue_run(self) -> None:
-        """Asks the paused run to continue."""
-        with self._changed:
-            self._pause_asked = False
-            for job in self._pausable():
-                job.go_on()
+                (job.pause if pauses else job.go_on)()
 
     def skip_turn(self) -> bool:
         """Asks the turn in progress of a sweep to end; False where no sweep is in progress."""
@@ -207,51 +191,38 @@ class EngineThread(QThread):
         while not self._closing:
             if self._engine_is_new:
                 self._look_for_engine(runner)
-            if not self._has_work():
+            with self._changed:
+                has_work = self._is_something_asked()
+            if not has_work:
                 self._launcher.prepare()
                 self.idle.emit()
             work = self._next()
             if isinstance(work, Experiment):
-                self._look_at(runner, work)
+                look = self._check if work is self._to_check else self._forecast
+                look(runner, work)
             elif work is not None:
+                # and all that can begin after it
                 with kept_awake():
-                    self._work_through(runner, store, work)
-
-    def _work_through(self, runner: Runner, store: Store, work: Work | None) -> None:
-        """Carries out work, and all that can begin after it."""
-        while work is not None:
-            if isinstance(work, str):
-                self._train(runner, store, work)
-            else:
-                self._carry_out(store, work)
-            work = self._take()
-
-    def _look_at(self, runner: Runner, experiment: Experiment) -> None:
-        if experiment is self._to_check:
-            self._check(runner, experiment)
-        else:
-            self._forecast(runner, experiment)
+                    while work is not None:
+                        if isinstance(work, str):
+                            self._train(runner, store, work)
+                        else:
+                            self._carry_out(store, work)
+                        work = self._take()
 
     def _look_for_engine(self, runner: Runner) -> None:
         with self._changed:
             self._engine_is_new = False
             self._has_engine = engine_here().is_usable
-        if self._has_engine:
-            self._read_catalog(runner)
-        else:
+        if not self._has_engine:
             self.engine_missed.emit()
-
-    def _read_catalog(self, runner: Runner) -> None:
+            return
         try:
             self._catalog = runner.catalog()
             self.catalog_read.emit(self._catalog)
         except ProblemError as error:
             if not self._closing:
                 self.problem.emit(error.problem)
-
-    def _has_work(self) -> bool:
-        with self._changed:
-            return self._is_something_asked()
 
     def _is_something_asked(self) -> bool:
         asked = self.waiting_list.has_next() or self._to_forecast or self._to_check

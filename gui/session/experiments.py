@@ -29,7 +29,7 @@ from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
-from gui.session.live_run import run_lines
+from gui.session.live_run import LiveRun, run_lines
 from gui.session.queue import Queue
 from gui.session.request import CodeTrust
 from gui.session.saved_runs import SavedRuns
@@ -52,24 +52,18 @@ _BUSY = {
 class Experiments(QObject):
     """Sends experiments to the engine, and keeps `runs` up to date with the store and the worker's events.
 
-    Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
-    None); `problem` (Problem), for the user; `event_taken` (run id, engine event), after the run's curves
-    have it; `pause_asked` (True to pause, False to continue, None for neither); `checked` (Experiment, and
-    Checked or Problem); `busy_changed`, when `busy_words` are others; `idle`, when nothing runs;
-    `engine_changed` (Engine), when the engine was set up, updated, removed or found broken.
+    `checked` carries (Experiment, Checked or Problem), and `idle` tells that nothing runs.
     """
 
-    catalog_known = Signal(object)
-    began = Signal(str)
+    catalog_known = Signal(object)  # Catalog
+    began = Signal(str)  # run id
     ended = Signal(str)
-    logged = Signal(str, str, object)
-    problem = Signal(object)
-    event_taken = Signal(str, object)
-    pause_asked = Signal(object)
-    checked = Signal(object, object)
-    busy_changed = Signal()
-    idle = Signal()
-    engine_changed = Signal(object)
+    logged = Signal(str, str, object)  # level, message, the run's name or None
+    problem = Signal(object)  # Problem, for the user
+    event_taken = Signal(str, object)  # run id, the event, which the run's curves have
+    pause_asked = Signal(object)  # True to pause, False to continue, None for neither
+    busy_changed = Signal()  # `busy_words` are others
+    engine_changed = Signal(object)  # Engine: set up, updated, removed or found broken
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -89,9 +83,8 @@ class Experiments(QObject):
         self._thread.run_event.connect(self._take)
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
-        self._thread.idle.connect(self.idle)
         self._thread.engine_missed.connect(self._take_engine)
-        self._thread.check_ended.connect(self.checked)
+        self.checked, self.idle = self._thread.check_ended, self._thread.idle
         self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
         self.numerics: Studies[Numerics] = Studies("numerics", store, self._thread, self)
         self.profiles: Studies[Profiles] = Studies("profile", store, self._thread, self)
@@ -122,17 +115,13 @@ class Experiments(QObject):
 
     def start(self) -> None:
         """Starts the engine's thread, once; never after `shut_down`."""
-        if self._has_started:
-            return
-        self._has_started = True
-        self._thread.start()
-        self.runs.watch(True)
+        if not self._has_started:
+            self._has_started = True
+            self._thread.start()
+            self.runs.watch(True)
 
     def start_engine(self) -> None:
-        """Takes the engine that is here now, and reads the catalog with it; a run in progress keeps its own.
-
-        Without a usable engine, what is queued waits for one.
-        """
+        """Takes the engine that is here now; a run in progress keeps its own, and what is queued waits."""
         self.catalog_problem = None
         self._take_engine()
         self._thread.renew_engine()
@@ -176,16 +165,20 @@ class Experiments(QObject):
         """The work in progress and the way to queue more, in a sentence; None while idle."""
         return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
+    @property
+    def live(self) -> LiveRun | None:
+        """The run in progress, as it trains."""
+        return self.runs.opened(self._running or "")
+
     def progress(self) -> float:
-        """The progress of the run in progress, 0 to 1."""
-        live = self.runs.opened(self._running or "")
+        """Returns the progress of the run in progress, 0 to 1."""
+        live = self.live
         return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
     @property
     def is_paused(self) -> bool:
         """True if the run in progress is paused."""
-        live = self.runs.opened(self._running or "")
-        return live is not None and live.is_paused
+        return self.live is not None and self.live.is_paused
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -203,8 +196,8 @@ class Experiments(QObject):
     ) -> tuple[str, ...]:
         """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
 
-        They go to the end of the queue, or to its front with `goes_first`. Several runs are one comparison.
-        Raises ProblemError if the store refuses, a repeat's seed would be too large, or code may not run.
+        Several runs are one comparison. Raises ProblemError if the store refuses, a seed would be too large,
+        or code may not run.
         """
         self.trust.check(experiment for _, experiment in experiments)
         turns = in_turns(experiments, repeats)
@@ -270,15 +263,10 @@ class Experiments(QObject):
 
     def toggle_pause(self) -> None:
         """Asks the run in progress to pause after the current step, or to continue."""
-        live = self.runs.opened(self._running or "")
-        if live is None:
-            return
-        is_paused = live.is_paused if self._wants_pause is None else self._wants_pause
-        if is_paused:
-            self._thread.continue_run()
-        else:
-            self._thread.pause_run()
-        self._set_pause_asked(not is_paused)
+        if self.live is not None:
+            pauses = not (self.live.is_paused if self._wants_pause is None else self._wants_pause)
+            self._thread.pause_run(pauses)
+            self._set_pause_asked(pauses)
 
     def resume(self, run_id: str) -> None:
         """Queues a stopped run, to continue from its last checkpoint."""
@@ -394,9 +382,7 @@ class Experiments(QObject):
         self._set_pause_asked(None)
         self.runs.watch(True)
         if isinstance(last, Failed):
-            text = f"{last.problem.message} {last.problem.remedy}"
-            self.logged.emit("problem", text, self.runs.name(run_id))
-            self.problem.emit(last.problem)
+            self._tell(last.problem, self.runs.name(run_id))
         try:
             self.runs.refresh(run_id)
         except ProblemError as error:
@@ -410,6 +396,6 @@ class Experiments(QObject):
             self._wants_pause = asked
             self.pause_asked.emit(asked)
 
-    def _tell(self, problem: Problem) -> None:
-        self.logged.emit("problem", f"{problem.message} {problem.remedy}", None)
+    def _tell(self, problem: Problem, run: str | None = None) -> None:
+        self.logged.emit("problem", f"{problem.message} {problem.remedy}", run)
         self.problem.emit(problem)

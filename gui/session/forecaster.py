@@ -24,12 +24,10 @@ class Need:
 
 
 class Forecaster(QObject):
-    """`need_changed` carries a `Need`, or None if there is no forecast; `refused` (Experiment, Problem) if a
-    setting is the reason; `made` when there is another forecast. It asks only while the engine is idle."""
+    """Asks for forecasts, only while the engine is idle."""
 
-    need_changed = Signal(object)
-    made = Signal()
-    refused = Signal(object, object)
+    need_changed = Signal(object)  # `Need`, or None if there is no forecast
+    made = Signal()  # there is another forecast
 
     def __init__(self, thread: EngineThread, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -40,7 +38,7 @@ class Forecaster(QObject):
         self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._timer.timeout.connect(self._ask)
         thread.forecast_made.connect(self._take)
-        thread.forecast_refused.connect(self.refused)
+        self.refused = thread.forecast_refused
 
     def want(self, experiments: Sequence[Experiment]) -> None:
         """Asks for forecasts of these, in place of those asked for before."""
@@ -73,8 +71,7 @@ class Forecaster(QObject):
         return tuple(wanted for wanted in self._wanted if forecast_key(wanted) not in self._known)
 
     def _ask(self) -> None:
-        missing = self._missing()
-        if missing:
+        if missing := self._missing():
             self._thread.ask_forecasts(missing)
 
     def _take(self, experiment: Experiment, made: ForecastMade | None) -> None:
@@ -85,14 +82,11 @@ class Forecaster(QObject):
             self.made.emit()
 
     def _tell(self) -> None:
-        forecasts = [self._known.get(forecast_key(wanted)) for wanted in self._wanted]
-        if not forecasts:
-            self.need_changed.emit(None)
-        elif self._missing():
+        pairs = [(self._known.get(forecast_key(wanted)), wanted) for wanted in self._wanted]
+        needs = [needed_mib(made.lines, wanted.batch_size) for made, wanted in pairs if made is not None]
+        if self._missing():
             self.need_changed.emit(None if self._is_busy else Need(None))
-        elif any(forecast is None for forecast in forecasts):
-            self.need_changed.emit(None)
         else:
-            pairs = zip(forecasts, self._wanted, strict=True)
-            needs = [needed_mib(made.lines, wanted.batch_size) for made, wanted in pairs if made is not None]
-            self.need_changed.emit(Need(max(needs)))
+            # of all of them, or there is none to tell
+            is_known = bool(needs) and len(needs) == len(self._wanted)
+            self.need_changed.emit(Need(max(needs)) if is_known else None)

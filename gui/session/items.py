@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -53,13 +53,8 @@ def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
 def counted_work(kinds: Iterable[str]) -> str:
     """Work by its kinds, within a sentence: "12 runs and a sweep"."""
     counts = Counter(kinds)
-    return listed(
-        [
-            f"a {one}" if counts[kind] == 1 else f"{counts[kind]:,} {many}"
-            for kind, (one, many) in NOUNS.items()
-            if counts[kind]
-        ]
-    )
+    known = [(counts[kind], one, many) for kind, (one, many) in NOUNS.items() if counts[kind]]
+    return listed([f"a {one}" if count == 1 else f"{count:,} {many}" for count, one, many in known])
 
 
 class Items:
@@ -74,39 +69,23 @@ class Items:
 
     def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
         """Work as it is shown."""
+        state = {"is_held": is_held, "is_running": is_running}
         if isinstance(work, Order):
             known = self._orders[work.kind]
             progress, seconds = known.progress(work.key), known.seconds_left(work)
-            return QueueItem(
-                work.key,
-                work.kind,
-                work.title,
-                work.detail,
-                is_running=is_running,
-                is_held=is_held,
-                progress=progress,
-                seconds_left=seconds,
-            )
+            item = QueueItem(work.key, work.kind, work.title, work.detail, **state)
+            return replace(item, progress=progress, seconds_left=seconds)
         record = self._runs.record(work)
         if record is None:
-            return QueueItem(work, RUN, "", "", is_running=is_running, is_held=is_held)
+            return QueueItem(work, RUN, "", "", **state)
         experiment, live = record.experiment, self._runs.opened(work)
-        detail = (
-            f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}, "
-            f"batch {experiment.batch_size:,}"
-        )
+        data, precision = dataset_words(experiment.dataset), experiment.precision.label
+        detail = f"{experiment.model} on {data}, {precision}, batch {experiment.batch_size:,}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
-        return QueueItem(
-            work,
-            RUN,
-            record.name,
-            detail,
-            is_running=is_running,
-            is_held=is_held,
-            progress=progress,
-            seconds_left=self._expected(experiment) if seconds is None else seconds,
-        )
+        seconds = self._expected(experiment) if seconds is None else seconds
+        item = QueueItem(work, RUN, record.name, detail, **state)
+        return replace(item, progress=progress, seconds_left=seconds)
 
     def _expected(self, experiment: Experiment) -> float | None:
         device = None if self.catalog is None else self.catalog.device(experiment.device)

@@ -107,7 +107,7 @@ class LiveRun:
         return max(0.0, self.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None
 
     def column(self, name: str) -> Values:
-        """The samples' column of that name, as `curves` have it; empty if there is none."""
+        """Returns the samples' column of that name; empty if there is none."""
         return self.curves.column(name)
 
     def rows_until(self, step: int) -> int:

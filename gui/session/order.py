@@ -40,12 +40,6 @@ _DETAILS = {
 }
 
 
-class CanStop(Protocol):
-    """Work that any thread may stop."""
-
-    def stop(self) -> None: ...
-
-
 @runtime_checkable
 class CanPause(Protocol):
     """Work that can pause after the step in flight, and go on; any thread may ask."""

@@ -26,15 +26,11 @@ Undo = Callable[[], None]
 
 
 class Queue(QObject):
-    """This window's queue, which is saved as it changes.
+    """This window's queue, which is saved as it changes."""
 
-    `changed` when other work waits or is in progress; `finished` carries a sentence on what was done, when
-    nothing is left that can begin; `problem` a Problem with the store.
-    """
-
-    changed = Signal()
-    finished = Signal(str)
-    problem = Signal(object)
+    changed = Signal()  # other work waits or is in progress
+    finished = Signal(str)  # a sentence on what was done, when nothing is left that can begin
+    problem = Signal(object)  # Problem with the store
 
     def __init__(
         self,
@@ -54,10 +50,9 @@ class Queue(QObject):
         self._items = Items(runs, orders)
         self._has_engine = True
         thread.catalog_read.connect(self._take_catalog)
-        thread.queue_changed.connect(self.changed)
-        thread.run_began.connect(self.changed)
+        for told in (thread.queue_changed, thread.run_began, thread.order_gave_way):
+            told.connect(self.changed)
         thread.order_began.connect(self._begin_order)
-        thread.order_gave_way.connect(self.changed)
         thread.run_ended.connect(self._end_run)
         thread.order_ended.connect(self._end_order)
 
@@ -263,12 +258,12 @@ class Queue(QObject):
         self._items.catalog = catalog
         self.changed.emit()
 
-    def _end_run(self, _run_id: str, last: object) -> None:
-        self._end(RUN, has_failed=isinstance(last, Failed))
-
     def _begin_order(self, key: str) -> None:
         self._kind = next((kind for kind, work in self._orders.items() if work.running == key), None)
         self.changed.emit()
+
+    def _end_run(self, _run_id: str, last: object) -> None:
+        self._end(RUN, has_failed=isinstance(last, Failed))
 
     def _end_order(self, _key: str, problem: Problem | None) -> None:
         self._end(self._kind, has_failed=problem is not None)

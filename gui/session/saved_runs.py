@@ -18,12 +18,11 @@ _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """`list_changed` when runs were added or removed; `run_changed` (run id) when a run's figures or status
-    changed; `problem` (Problem) when the store refuses."""
+    """The records of the store, and the curves of the runs that were opened."""
 
-    list_changed = Signal()
-    run_changed = Signal(str)
-    problem = Signal(object)
+    list_changed = Signal()  # runs were added or removed
+    run_changed = Signal(str)  # run id: its figures or status
+    problem = Signal(object)  # Problem: the store refuses
 
     def __init__(self, store: Store, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -129,39 +128,31 @@ class SavedRuns(QObject):
         return next(iter(self._read(lambda: self._store.ranges(run_id, number)) or ()), None)
 
     def rename(self, run_id: str, name: str) -> None:
-        self._changed_store(lambda: self._store.rename(run_id, name))
-        self.refresh(run_id)
+        self._change([run_id], lambda: self._store.rename(run_id, name))
 
     def set_tags(self, tags: Mapping[str, Sequence[str]]) -> None:
         """Replaces the tags of runs, by id."""
-        self._changed_store(lambda: self._store.set_all_tags(tags))
-        self.reload()
+        self._change(None, lambda: self._store.set_all_tags(tags))
 
     def set_note(self, run_id: str, note: str) -> None:
         """Sets a run's note; empty for none."""
-        self._changed_store(lambda: self._store.set_note(run_id, note))
-        self.refresh(run_id)
+        self._change([run_id], lambda: self._store.set_note(run_id, note))
 
     def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
         """Pins or unpins runs."""
-        self._changed_store(lambda: self._store.set_pinned(run_ids, is_pinned))
-        self._read_again(run_ids)
+        self._change(run_ids, lambda: self._store.set_pinned(run_ids, is_pinned))
 
     def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
         """Gives runs a colour of their own; None for their precisions' colours."""
-        self._changed_store(lambda: self._store.set_colour(run_ids, colour))
-        self._read_again(run_ids)
+        self._change(run_ids, lambda: self._store.set_colour(run_ids, colour))
 
     def set_folders(self, folders: Mapping[str, str]) -> bool:
-        """Puts runs, by id, into folders; whether the store could."""
-        is_done = self._changed_store(lambda: self._store.set_folders(folders))
-        self._read_again(tuple(folders))
-        return is_done
+        """Puts runs, by id, into folders; False where the store refuses."""
+        return self._change(tuple(folders), lambda: self._store.set_folders(folders))
 
     def delete(self, run_ids: Sequence[str]) -> bool:
-        """Deletes runs with their curves until they are restored or purged; whether the store could."""
-        is_done = self._changed_store(lambda: self._store.delete(run_ids))
-        if is_done:
+        """Deletes runs with their curves until they are restored or purged; False where the store refuses."""
+        if is_done := self._changed_store(lambda: self._store.delete(run_ids)):
             self._deleted.update(run_ids)
             for run_id in run_ids:
                 self._live.pop(run_id, None)
@@ -169,9 +160,8 @@ class SavedRuns(QObject):
         return is_done
 
     def restore(self, run_ids: Sequence[str]) -> bool:
-        """Restores deleted runs; whether the store could."""
-        is_done = self._changed_store(lambda: self._store.restore(run_ids))
-        if is_done:
+        """Restores deleted runs; False where the store refuses."""
+        if is_done := self._changed_store(lambda: self._store.restore(run_ids)):
             self._deleted.difference_update(run_ids)
         self.reload()
         return is_done
@@ -214,13 +204,6 @@ class SavedRuns(QObject):
         self._recolour()
         self.list_changed.emit()
 
-    def _read_again(self, run_ids: Sequence[str]) -> None:
-        # reading thousands of runs for the sake of a single one would be felt
-        if len(run_ids) == 1:
-            self.refresh(run_ids[0])
-        else:
-            self.reload()
-
     def _recolour(self) -> None:
         for run_id, live in self._live.items():
             record = self._records.get(run_id)
@@ -243,6 +226,15 @@ class SavedRuns(QObject):
             self.problem.emit(error.problem)
             return False
         return True
+
+    def _change(self, run_ids: Sequence[str] | None, do: Callable[[], object]) -> bool:
+        is_done = self._changed_store(do)
+        # reading thousands of runs for the sake of a single one would be felt
+        if run_ids is not None and len(run_ids) == 1:
+            self.refresh(run_ids[0])
+        else:
+            self.reload()
+        return is_done
 
     def _replayed(self, run_id: str) -> LiveRun:
         record = self._records[run_id]

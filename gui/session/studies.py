@@ -34,16 +34,9 @@ class StudyView(OrderView, Generic[A]):
 
     @classmethod
     def of(cls, study: Study[A], *, is_waiting: bool = False) -> StudyView[A]:
-        """A saved study, or one that was just queued."""
-        problem = None if is_waiting else study.problem
-        return cls(
-            key=study.id,
-            created=study.created,
-            device_name=study.device_name,
-            problem=problem,
-            is_waiting=is_waiting,
-            study=study,
-        )
+        """Makes the view of a saved study, or of one that was just queued."""
+        view = cls(key=study.id, created=study.created, device_name=study.device_name, study=study)
+        return replace(view, is_waiting=is_waiting, problem=None if is_waiting else study.problem)
 
     @property
     def answer(self) -> A:
@@ -115,12 +108,8 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
     def restore(self, study: Study[A]) -> None:
         """Brings back a study that was deleted."""
-        try:
-            self._store.studies.restore(study)
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return
-        self.ended.emit(study.id)
+        if self._try(lambda: self._store.studies.restore(study)):
+            self.ended.emit(study.id)
 
     def _delete_saved(self, key: str) -> None:
         self._store.studies.delete(key, keeps_traces=True)

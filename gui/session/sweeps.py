@@ -49,19 +49,11 @@ class SweepView(OrderView):
 
     @classmethod
     def of_record(cls, record: SweepRecord) -> SweepView:
-        """A saved sweep."""
-        return cls(
-            key=record.id,
-            created=record.created,
-            device_name=record.device_name,
-            problem=record.problem,
-            title=record.name,
-            grid=record.grid,
-            plan=record.plan,
-            spent_seconds=record.spent_seconds,
-            is_over=record.ended is not None,
-            is_elsewhere=record.is_claimed,
-        )
+        """Makes the view of a saved sweep."""
+        same = ("created", "device_name", "problem", "grid", "plan", "spent_seconds")
+        values = {name: getattr(record, name) for name in same}
+        is_over, is_elsewhere = record.ended is not None, record.is_claimed
+        return cls(key=record.id, title=record.name, is_over=is_over, is_elsewhere=is_elsewhere, **values)
 
     @property
     def name(self) -> str:
@@ -168,11 +160,7 @@ class Sweeps(Orders[SweepView]):
             self._update(key, replace(view, estimate=estimate))
 
     def _change(self, sweep_id: str, change: Callable[[], object]) -> None:
-        try:
-            change()
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-        else:
+        if self._try(change):
             self.turn_ended.emit(sweep_id)
 
     def _take(self, key: str, event: SweepEvent) -> None:

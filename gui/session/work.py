@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
@@ -59,22 +59,17 @@ MOST_SAVED = 30
 
 
 class Orders(QObject, Generic[View]):
-    """Work of one `kind` by its key.
+    """Work of one `kind` by its key, in the queue, running, over and saved."""
 
-    `changed`, `began`, `ended` and `deleted` carry a key, `busy_changed` whether any is in progress,
-    `problem` a Problem, `logged` (level, message, subject). Of runs that it trains itself, `run_began` and
-    `run_ended` carry the id, `run_event` that and the worker's event.
-    """
-
-    changed = Signal(str)
+    changed = Signal(str)  # key
     began = Signal(str)
     ended = Signal(str)
     deleted = Signal(str)
-    busy_changed = Signal(bool)
-    problem = Signal(object)
-    logged = Signal(str, str, object)
-    run_began = Signal(str)
-    run_event = Signal(str, object)
+    busy_changed = Signal(bool)  # True while any is in progress
+    problem = Signal(object)  # Problem
+    logged = Signal(str, str, object)  # level, message, subject
+    run_began = Signal(str)  # the id of a run that it trains itself
+    run_event = Signal(str, object)  # that, and the worker's event
     run_ended = Signal(str)
 
     def __init__(self, kind: str, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
@@ -97,7 +92,8 @@ class Orders(QObject, Generic[View]):
     @property
     def waiting(self) -> int:
         """The number that wait in the queue."""
-        return self._thread.waiting_orders(self.kind)
+        works = self._thread.waiting_list.waiting()
+        return sum(isinstance(work, Order) and work.kind == self.kind for work in works)
 
     def unfinished(self) -> tuple[View, ...]:
         """The work in progress, then what waits."""
@@ -106,10 +102,7 @@ class Orders(QObject, Generic[View]):
     def stop(self, key: str) -> None:
         """Ends work with what it has found; what still waits is taken out of the queue."""
         if self._thread.stop_order(key):
-            try:
-                self._store.waiting.remove([key])
-            except ProblemError as error:
-                self.problem.emit(error.problem)
+            self._try(lambda: self._store.waiting.remove([key]))
             del self._views[key]
             self.ended.emit(key)
 
@@ -118,16 +111,20 @@ class Orders(QObject, Generic[View]):
         view = self.view(key)
         if key == self._running or view is None:
             return
+        # one that cannot be taken out has begun meanwhile
         if view.is_waiting and not self._thread.stop_order(key):
-            # it has begun meanwhile
             return
+        if self._try(lambda: self._delete_saved(key)):
+            del self._views[key]
+            self.deleted.emit(key)
+
+    def _try(self, change: Callable[[], object]) -> bool:
         try:
-            self._delete_saved(key)
+            change()
         except ProblemError as error:
             self.problem.emit(error.problem)
-            return
-        del self._views[key]
-        self.deleted.emit(key)
+            return False
+        return True
 
     def progress(self, key: str) -> float | None:
         """The progress of the work in progress, 0 to 1; None if unknown."""
@@ -167,16 +164,14 @@ class Orders(QObject, Generic[View]):
         return next(iter(self.saved()), None)
 
     @abstractmethod
-    def _saved_view(self, key: str) -> View | None:
-        """Saved work; None where there is none to show."""
+    def _saved_view(self, key: str) -> View | None: ...
 
     @abstractmethod
-    def _delete_saved(self, key: str) -> None:
-        """Deletes work from the store. Raises ProblemError."""
+    def _delete_saved(self, key: str) -> None: ...
 
     @abstractmethod
     def _ordered(self, order: Order) -> View:
-        """An order that was just queued."""
+        """Returns an order that was just queued."""
 
     @abstractmethod
     def _take(self, key: str, event: Any) -> None:
@@ -184,7 +179,7 @@ class Orders(QObject, Generic[View]):
 
     @abstractmethod
     def _kept(self, view: View, problem: Problem | None) -> View | None:
-        """Ended work as it is shown from then on; None where there is nothing to show."""
+        """Returns ended work as it is shown from then on; None where there is nothing to show."""
 
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals

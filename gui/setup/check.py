@@ -22,6 +22,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
+from engine.words.numbers import counted
 from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.fields import NUMBER_KEYS, cleaned, text_of
@@ -155,17 +156,14 @@ class _Repeats(BaseModel):
 
 
 def _blanks(draft: Draft) -> list[Problem]:
-    blank = []
+    wrong = []
     # an empty length would be read as one epoch
-    if not cleaned(draft.length_key, draft.text(draft.length_key)):
-        blank.append(
-            request_problem("Length is empty.", "Type how long to train.", key=draft.length_key, value="")
-        )
+    if not cleaned(key := draft.length_key, draft.text(draft.length_key)):
+        wrong.append(request_problem("Length is empty.", "Type how long to train.", key=key, value=""))
     if not draft.ticked:
-        blank.append(
-            request_problem("No precision is ticked.", "Tick one, or several to compare.", key="precision")
-        )
-    return blank
+        remedy = "Tick one, or several to compare."
+        wrong.append(request_problem("No precision is ticked.", remedy, key="precision"))
+    return wrong
 
 
 def explanation(problem: Problem) -> str:
@@ -195,20 +193,16 @@ def _title(labels: Sequence[str], repeats: int) -> str:
 
 def button_words(draft: Draft, outcome: Outcome) -> str:
     """The primary button's text: "Compare 2 precisions, 3 times each", "Train in FP32"."""
-    words, repeats = _action(draft, outcome), outcome.repeats
+    count, ticked, repeats = len(outcome.experiments), draft.ticked, outcome.repeats
+    if count > max(len(ticked), 1):
+        words = f"Compare {count} runs"
+    elif len(ticked) > 1:
+        words = f"Compare {len(ticked)} precisions"
+    else:
+        words = f"Train in {ticked[0].label}" if ticked else "Train"
     if repeats == 1:
         return words
-    return f"{words}, {repeats} times" + (" each" if len(outcome.experiments) > 1 else "")
-
-
-def _action(draft: Draft, outcome: Outcome) -> str:
-    count = len(outcome.experiments)
-    ticked = draft.ticked
-    if count > len(ticked) or (count == 1 and not ticked):
-        return f"Compare {count} runs" if count > 1 else "Train"
-    if len(ticked) > 1:
-        return f"Compare {len(ticked)} precisions"
-    return f"Train in {ticked[0].label}" if ticked else "Train"
+    return f"{words}, {repeats} times" + (" each" if count > 1 else "")
 
 
 def plan_words(outcome: Outcome) -> str:
@@ -219,19 +213,16 @@ def plan_words(outcome: Outcome) -> str:
         for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
     ]
     lengths = {_length(experiment, steps) for experiment, steps in planned}
-    runs = f"{count:,} run" + ("s" if count != 1 else "")
     if len(lengths) != 1:
-        return runs
-    plan = f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
+        return counted(count, "run")
+    plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "")
     first, steps = planned[0]
     least = first.least_steps
     return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
 
 
 def _length(experiment: Experiment, steps: int | None) -> str:
-    if steps is not None:
-        return f"{steps:,} step" + ("s" if steps != 1 else "")
-    return f"{experiment.epochs:,} epoch" + ("s" if experiment.epochs != 1 else "")
+    return counted(steps, "step") if steps is not None else counted(experiment.epochs or 0, "epoch")
 
 
 def _steps(experiment: Experiment, epoch: int | None) -> int | None:
@@ -272,24 +263,19 @@ def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
     update: dict[str, object] = {}
     if experiment.device == catalog.devices[0].name:
         update["device"] = "auto"
-    if dataset is not None and experiment.image_size == dataset.image_size:
-        update["image_size"] = None
-    if dataset is not None and experiment.num_classes == dataset.num_classes:
-        update["num_classes"] = None
+    for name in () if dataset is None else ("image_size", "num_classes"):
+        if getattr(experiment, name) == getattr(dataset, name):
+            update[name] = None
     return experiment.model_copy(update=update)
 
 
 def limit_request(
     draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None = None
 ) -> Request:
-    """The limit of a sound draft.
+    """Makes the request for the limit of a sound draft.
 
     `cpu_limit_gib` replaces the usual limit on a CPU if the form has no memory cap.
     """
-    return request(draft, _limited(outcome, catalog, cpu_limit_gib))
-
-
-def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) -> Outcome:
     # for the limit alone: a run under a cap has no speed on a CPU
     pairs = []
     for label, experiment in outcome.experiments:
@@ -297,4 +283,4 @@ def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) ->
         if experiment.memory_cap_gib is None and usual is not None:
             experiment = experiment.model_copy(update={"memory_cap_gib": cpu_limit_gib or usual})
         pairs.append((label, experiment))
-    return replace(outcome, experiments=tuple(pairs))
+    return request(draft, replace(outcome, experiments=tuple(pairs)))

@@ -15,7 +15,7 @@ from engine.experiment.own.array_files import ENDINGS
 from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
 from engine.experiment.problem import Problem
 from engine.experiment.value import BYTES_PER_MIB
-from engine.words.numbers import memory_text
+from engine.words.numbers import counted, memory_text
 from gui.session.background import Background
 from gui.setup.controls import NumberEdit
 from gui.setup.draft import Draft
@@ -130,23 +130,17 @@ def folder_words(count: FolderCount | None, is_counting: bool) -> str:
     if count is None:
         return "counting…" if is_counting else ""
     if isinstance(count, TextCount):
-        files = f"{count.files:,} file" + ("s" if count.files != 1 else "")
-        return f"{files}, {memory_text(count.bytes / BYTES_PER_MIB)} of text" if count.files else "no text"
-    total = count.train + count.validation
-    if not total:
+        size = memory_text(count.bytes / BYTES_PER_MIB)
+        return f"{counted(count.files, 'file')}, {size} of text" if count.files else "no text"
+    if not (total := count.train + count.validation):
         return "no pictures in class folders"
-    pictures = f"{total:,} picture" + ("s" if total != 1 else "")
-    return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
+    return f"{counted(total, 'picture')}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
 
 
 class FolderCounter(QObject):
-    """`changed` when `count` or `is_counting` changes.
+    """Counts once typing has stopped; not while a run trains, nor while the form is hidden."""
 
-    A count begins once typing has stopped; it is cancelled for another path, while a run trains, and while
-    the form is hidden.
-    """
-
-    changed = Signal()
+    changed = Signal()  # `count` or `is_counting`
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -154,8 +148,7 @@ class FolderCounter(QObject):
         self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._settling.timeout.connect(self._begin)
         self._path: str | None = None
-        self._is_text = False
-        self._is_held = False
+        self._is_text = self._is_held = False
         self._cancelled = Event()
         self._counted: dict[tuple[str, bool], _Counted] = {}
 
@@ -212,12 +205,10 @@ class FolderCounter(QObject):
         path = self._path
         if path is None:
             return
-        self._cancelled = cancelled = Event()
-        self._background.do(
-            partial(_counted, path, self._is_text, self._counted.get((path, self._is_text)), cancelled),
-            partial(self._take, (path, self._is_text)),
-            lambda _problem: self.changed.emit(),
-        )
+        self._cancelled = Event()
+        key = (path, self._is_text)
+        work = partial(_counted, path, self._is_text, self._counted.get(key), self._cancelled)
+        self._background.do(work, partial(self._take, key), lambda _problem: self.changed.emit())
         self.changed.emit()
 
     def _take(self, key: tuple[str, bool], counted: _Counted | None) -> None:

@@ -24,7 +24,6 @@ from engine.experiment.own.code import OWN, Code, code_from, keeps_code
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.presets import Preset
 from engine.experiment.setting import Chosen
-from engine.experiment.sweep import Value
 from engine.protocol.advice import Changes
 from engine.words.names import applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, words_of
@@ -32,16 +31,8 @@ from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
 _DECIDING = (
-    "model",
-    "dataset",
-    "device",
-    "optimizer.name",
-    "schedule.name",
-    "scaler.mode",
-    "data.on_device",
-    "data.workers",
-    "validation.every",
-    "checkpoint.last",
+    *("model", "dataset", "device", "optimizer.name", "schedule.name", "scaler.mode"),
+    *("data.on_device", "data.workers", "validation.every", "checkpoint.last"),
 )
 """Settings whose values decide whether others apply."""
 _MOST_CHOICES = 64
@@ -79,12 +70,8 @@ class Draft:
             return self.changes[key]
         if key in _DATASET_OWN and "dataset" in self.changes:
             return ""
-        swept = self._preset_values.get(key)
-        return (
-            words_of(key, self.base[key])
-            if swept is None
-            else text_of(key, (words_of(key, value) for value in swept))
-        )
+        swept = self.preset.sweep_for(self.has_gpu).get(key, (self.base[key],))
+        return text_of(key, (words_of(key, value) for value in swept))
 
     def values(self, key: str) -> tuple[str, ...]:
         """The values in the field of `key`; one for most."""
@@ -108,13 +95,9 @@ class Draft:
         return replace(self, changes={**self.changes, **{key: self.values(key)[0] for key in self.several}})
 
     @property
-    def _preset_values(self) -> Mapping[str, tuple[Value, ...]]:
-        return self.preset.sweep_for(self.has_gpu)
-
-    @property
     def length_key(self) -> str:
         """`epochs` or `steps`, whichever the length is in."""
-        for given in (self.changes, self._preset_values):
+        for given in (self.changes, self.preset.sweep_for(self.has_gpu)):
             if changed := [key for key in _LENGTHS if key in given]:
                 return changed[0]
         return "steps" if self.base["steps"] is not None else "epochs"
@@ -122,15 +105,15 @@ class Draft:
     @cached_property
     def ticked(self) -> tuple[Precision, ...]:
         """The precisions that would run, in the order of the chips."""
-        chosen = self.precisions
-        if chosen is None and "precision" in self._preset_values:
-            chosen = tuple(Precision(str(value)) for value in self._preset_values["precision"])
-        if chosen is None:
+        chosen, swept = self.precisions, self.preset.sweep_for(self.has_gpu).get("precision")
+        if chosen is None and swept is not None:
+            chosen = tuple(Precision(str(value)) for value in swept)
+        elif chosen is None:
             chosen = tuple(experiment.precision for _, experiment in self.preset.experiments(self.has_gpu))
         return tuple(precision for precision in Precision if precision in chosen)
 
     def is_changed(self, catalog: Catalog | None) -> bool:
-        """Whether any setting that applies differs from the preset."""
+        """Returns True if any setting that applies differs from the preset."""
         return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
 
     @property
@@ -142,9 +125,7 @@ class Draft:
         """The draft with a field's new text; text equal to the preset's is no change."""
         rest = {name: value for name, value in self.changes.items() if name != key}
         without = replace(self, changes=rest)
-        if _same(key, text, without.text(key)):
-            return without
-        return replace(self, changes={**rest, key: text})
+        return without if _same(key, text, without.text(key)) else replace(self, changes={**rest, key: text})
 
     @property
     def model(self) -> ModelRef:
@@ -154,13 +135,11 @@ class Draft:
     @cached_property
     def code(self) -> Code | None:
         """The code of a model that is the user's own file; None for other models, and for broken code."""
-        if not keeps_code(self.model, self.text("code")):
-            return None
-        return code_from(self.text("code"))
+        return code_from(self.text("code")) if keeps_code(self.model, self.text("code")) else None
 
     @property
     def has_kept_code(self) -> bool:
-        """Whether the code is that of a run or of the preset, and not of the file as it is now."""
+        """True if the code is that of a run or of the preset, and not of the file as it is now."""
         return self.keeps_code or "code" not in self.changes
 
     def with_model(self, text: str) -> Draft:
@@ -217,18 +196,6 @@ class Draft:
         draft = replace(draft, keeps_code=experiment.code is not None)
         return draft.with_precisions([experiment.precision])
 
-    def with_name(self, name: str) -> Draft:
-        """The draft with a name for its runs."""
-        return replace(self, name=name)
-
-    def with_repeats(self, text: str) -> Draft:
-        """The draft with that text for how often each run is trained."""
-        return replace(self, repeats=text)
-
-    def with_plan(self, within_percent: str, most_hours: str) -> Draft:
-        """The draft with these texts for how exact a sweep shall be, and how long it may take."""
-        return replace(self, within_percent=within_percent, most_hours=most_hours)
-
     def on_machine(self, has_gpu: bool) -> Draft:
         """The draft over the preset's settings for a machine with or without a GPU."""
         return replace(self, has_gpu=has_gpu)
@@ -255,7 +222,7 @@ class Draft:
         is_kept = state.get("keeps_code") is True
         within, hours = map(str, state.get("plan", ("", "")))
         draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
-        draft = draft.with_plan(within, hours)
+        draft = replace(draft, within_percent=within, most_hours=hours)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]
@@ -276,7 +243,7 @@ class Draft:
         return Draft(self.preset, has_gpu=self.has_gpu)
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
-        """Whether a setting applies with any of the values; one that does not is hidden and left out."""
+        """Returns True if a setting applies with any of the values; else it is hidden and left out."""
         return any(draft._applies(key, catalog) for draft in self._choices)
 
     @cached_property
@@ -286,10 +253,9 @@ class Draft:
         if not keys:
             return (self.single,)
         combined = islice(product(*(self.values(key) for key in keys)), _MOST_CHOICES)
-        return tuple(
-            replace(self.single, changes={**self.single.changes, **dict(zip(keys, values, strict=True))})
-            for values in combined
-        )
+        changes = self.single.changes
+        chosen = ({**changes, **dict(zip(keys, values, strict=True))} for values in combined)
+        return tuple(replace(self.single, changes=each) for each in chosen)
 
     def _applies(self, key: str, catalog: Catalog | None) -> bool:
         device = catalog.device(self.text("device")) if catalog else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, QWidget
 
@@ -24,14 +24,11 @@ _PITCHES = (14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 class GridBlock(QWidget):
-    """Hidden unless there is a sweep. `opened` asks for the whole grid."""
+    """Hidden unless there is a sweep. A click on its `picture` asks for the whole grid."""
 
-    opened = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.picture = CellsPicture()
-        self.picture.clicked.connect(lambda: self.opened.emit())
         self._lines = [label("", "label") for _ in range(3)]
         for line in self._lines:
             line.setWordWrap(True)

@@ -48,39 +48,24 @@ def examined(outcome: Outcome) -> Experiment | None:
     return next(halves, next(iter(experiments), None))
 
 
-def profiled(outcome: Outcome) -> tuple[Experiment, ...]:
-    """The experiments to profile side by side, those in strict FP32 first, as in a comparison."""
-    experiments = (experiment for _, experiment in outcome.experiments)
-    return tuple(sorted(experiments, key=lambda experiment: experiment.precision is not Precision.FP32))
-
-
 def ordered(
     question: Question, draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None
 ) -> Request | Experiment | tuple[Experiment, ...] | None:
-    """The request of a limit, or the experiments to examine, profile or tune.
-
-    `cpu_limit_gib` replaces the usual limit on a CPU.
-    """
+    """Returns the request of a limit, or the experiments to examine, profile or tune."""
     if question == "limit":
         return limit_request(draft, outcome, catalog, cpu_limit_gib)
     if question == "profile":
-        return profiled(outcome)
+        # those in strict FP32 first, as in a comparison
+        experiments = (experiment for _, experiment in outcome.experiments)
+        return tuple(sorted(experiments, key=lambda experiment: experiment.precision is not Precision.FP32))
     return examined(outcome) if question == "numerics" else outcome.experiments[0][1]
 
 
-class Offer(NamedTuple):
-    """What an empty page says of the comparison that the form describes."""
-
-    question: str
-    hint: str
-    sides: tuple[tuple[Precision, str], ...]
-
-
-def offer(outcome: Outcome) -> Offer:
-    """The question that a comparison answers, and what it does."""
+def offer(outcome: Outcome) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
+    """Returns the question that a comparison answers, what it does, and its sides, for an empty page."""
     sides = tuple((experiment.precision, label) for label, experiment in outcome.experiments)
     if not outcome.experiments:
-        return Offer("Which precision is the fastest here?", "Choose on the left what to compare.", ())
+        return "Which precision is the fastest here?", "Choose on the left what to compare.", ()
     first = outcome.experiments[0][1]
     if len(sides) > 2:
         question = f"Which of {len(sides)} is the fastest on this machine?"
@@ -89,7 +74,7 @@ def offer(outcome: Outcome) -> Offer:
     else:
         question = f"How fast does {first.model} train in {sides[0][1]}?"
     compares = "\nIt compares time, memory and accuracy." if len(sides) > 1 else ""
-    return Offer(question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides)
+    return question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides
 
 
 def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
@@ -118,7 +103,7 @@ def _sides(outcome: Outcome) -> str:
 
 
 def plan(question: Question, draft: Draft, outcome: Outcome, survey: Survey | None = None) -> str:
-    """What the button will do; `survey` is that of a sweep."""
+    """Says what the button will do; `survey` is that of a sweep."""
     match question:
         case "limit":
             return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"

@@ -64,13 +64,8 @@ class Survey:
     estimate: Estimate | None = None
 
     @property
-    def is_sound(self) -> bool:
-        """Whether it can be trained."""
-        return self.grid is not None and not self.problems
-
-    @property
     def left_out(self) -> int:
-        """How many cells are left out."""
+        """The number of cells that are left out."""
         return len(self.fit.why)
 
 
@@ -229,7 +224,7 @@ class Surveyor(QObject):
         self._survey: Survey | None = None
         self._invalid: Mapping[str, Problem] = {}
         self.cells = 0
-        """How many cells the draft has; 0 where it is no sweep."""
+        """The number of cells of the draft; 0 where it is no sweep."""
 
     def follow(
         self,
@@ -257,7 +252,7 @@ class Surveyor(QObject):
         return replace(outcome, problems={**found, **self._invalid})
 
     def knows_memory(self) -> bool:
-        """Whether the memory of any cell is forecast."""
+        """Returns True if the memory of any cell is forecast."""
         return (survey := self.survey()) is not None and bool(survey.fit.needed_mib)
 
     def look_again(self) -> None:

@@ -46,10 +46,7 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Array:
-    """An array (samples, ...) in a file, as its header describes it.
-
-    `dtype` is NumPy's text, such as "<f4", or a foreign name; `offset` is None where it cannot be mapped.
-    """
+    """An array (samples, ...) as its header describes it; `offset` is None where it cannot be mapped."""
 
     file: str
     name: str

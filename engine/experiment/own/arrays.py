@@ -123,10 +123,7 @@ _VALIDATION = ("val", "valid", "validation", "test")
 
 
 def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSamples:
-    """The samples of a file; where a name is empty, the usual names decide. Reads headers only.
-
-    Raises ProblemError, key `path`, `data.inputs` or `data.targets`.
-    """
+    """A file's samples, by the usual names where none is given. Reads headers only. Raises ProblemError."""
     file = Path(path).expanduser().absolute()
     arrays = arrays_in(file)
     if file.suffix.lower() == ".npy":

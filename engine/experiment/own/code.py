@@ -54,11 +54,7 @@ def _modules(names: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class Code(BaseModel):
-    """A workload file and what it imports from its own folder.
-
-    `file` is its name, `folder` the absolute folder it was read in, and `beside` holds the texts of the other
-    modules by their paths in that folder, with forward slashes.
-    """
+    """A workload file, and the texts of what it imports from its own `folder` by their paths there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -124,10 +120,7 @@ def code_from(text: str) -> Code:
 
 
 def read_code(path: str | Path) -> Code:
-    """Reads a workload file and the modules that it imports from its folder.
-
-    Raises ProblemError where there is no such file, or it is not Python.
-    """
+    """Reads a workload file and what it imports from its folder. Raises ProblemError."""
     place = _place(path)
     try:
         with place.open("rb") as file:
@@ -159,10 +152,7 @@ def read_code(path: str | Path) -> Code:
 
 
 def remote_problem(path: str | Path) -> Problem | None:
-    """The problem of a path to another machine that the user has not named: to look there tells it who asks.
-
-    None for a path on this machine.
-    """
+    """The problem of a path to another machine, since to look there tells it who asks; None on this one."""
     if not str(path).replace("\\", "/").startswith(("//", "/??/")):
         return None
     message = f"The model file {shortened(str(path), 300)} lies on another machine, and was not opened."
@@ -191,10 +181,7 @@ def with_code(
 
 
 def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: bool) -> Code | None:
-    """The code of the file on this machine that the model names, in the sense of `with_code`.
-
-    None for a model of the catalog, and for code that the settings bring themselves. Raises ProblemError.
-    """
+    """The code of the file that the model names, unless the settings bring it. Raises ProblemError."""
     file = ModelRef(settings.get("model") or "").file
     if file is None:
         return None

@@ -30,10 +30,7 @@ class Count:
 
 
 def class_folders(root: Path) -> tuple[Path, Path | None]:
-    """The folders of the classes to train on and, where separate, to validate on: `train` and `val`.
-
-    Raises ProblemError, as `folders` does.
-    """
+    """The folders of the classes to train on and, where separate, to validate on. Raises ProblemError."""
     names = folders(root)
     has_parts = "train" in names and bool(folders(root / "train"))
     if not has_parts:
@@ -100,10 +97,7 @@ def is_picture(name: str) -> bool:
 
 
 def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
-    """Counts the pictures below a folder; None once `is_given_up`, asked for every picture, says so.
-
-    Raises ProblemError where a folder cannot be opened.
-    """
+    """Counts the pictures below a folder; None once `is_given_up` says so. Raises ProblemError."""
     counts: list[list[int]] = []
     for part in class_folders(Path(path).expanduser().absolute()):
         counts.append([])
@@ -126,10 +120,7 @@ class TextCount:
 
 
 def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
-    """Counts the text below a folder; None once `is_given_up`, asked for every file, says so.
-
-    Raises ProblemError where a folder cannot be opened.
-    """
+    """Counts the text below a folder; None once `is_given_up` says so. Raises ProblemError."""
     files = total = 0
     for file in texts(Path(path).expanduser().absolute()):
         if is_given_up():

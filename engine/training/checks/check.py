@@ -16,9 +16,8 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Checked, Finding, FindingKind, Severity
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
-from engine.training.checks.places import CodePlace, finding_at, running
+from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.tree import ModuleTree, tensors_text
 from engine.training.checks.watches import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters

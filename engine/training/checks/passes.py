@@ -19,9 +19,17 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
 from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.places import CodePlace, finding_at, forward_place, place_of, trace_of
+from engine.training.checks.places import (
+    CodePlace,
+    ModuleTree,
+    dtype_text,
+    finding_at,
+    forward_place,
+    place_of,
+    tensors_text,
+    trace_of,
+)
 from engine.training.checks.static import definition_place
-from engine.training.checks.tree import ModuleTree, dtype_text, tensors_text
 from engine.training.checks.watches import (
     CastWatch,
     EpsilonWatch,
@@ -262,10 +270,7 @@ class Pass:
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """The finding of an error that the user's code, or a library with it, has raised.
-
-    One that is raised in no line of it has the place of the first of `names` that its file defines.
-    """
+    """The finding of an error of the user's code, at its line or else at the first of `names` there."""
     remedy = "Correct the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

@@ -16,9 +16,15 @@ from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
-from engine.training.checks.places import CodePlace, calling_line, finding_at, forward_place
+from engine.training.checks.places import (
+    CodePlace,
+    ModuleTree,
+    calling_line,
+    dtype_text,
+    finding_at,
+    forward_place,
+)
 from engine.training.checks.static import half_place
-from engine.training.checks.tree import ModuleTree, dtype_text
 from engine.training.models.weightless import IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)

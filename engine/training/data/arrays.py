@@ -68,11 +68,7 @@ def array_facts(experiment: Experiment) -> ArrayFacts:
 
 
 class ArraySamples(Pictures):
-    """`Pictures` of a file of arrays: its samples as tensors, in the form that the model takes.
-
-    A model file of the user's own takes them as they are. Pictures become (batch, channels, height, width);
-    tokens without targets are cut into all but the last and all but the first.
-    """
+    """A file's samples as tensors, in the form that the model takes: pictures, tokens or as they are."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._samples = samples = array_samples(experiment)

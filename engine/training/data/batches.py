@@ -126,10 +126,7 @@ class Row:
 
 
 def held_out(samples: int) -> tuple[Tensor, Tensor]:
-    """The indices, ascending, of the samples to train on and of a tenth to validate on.
-
-    The run's seed does not matter: runs with different seeds are compared on the same samples.
-    """
+    """The indices, ascending, to train on and of a tenth to validate on, the same for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
     kept = samples - held_out_of(samples)
     return order[:kept].sort().values, order[kept:].sort().values
@@ -200,10 +197,7 @@ def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
 
 
 class Turns(Source):
-    """Batches that are taken in turn, for an epoch of `samples`; no validation.
-
-    Only batches of two tensors may end with a smaller one.
-    """
+    """Batches taken in turn for an epoch of `samples`; only two tensors may end with a smaller one."""
 
     def __init__(self, batches: Sequence[Batch], samples: int) -> None:
         self._batches = batches

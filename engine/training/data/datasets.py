@@ -46,10 +46,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts of a dataset that a run needs before it begins; 0 where one does not apply.
-
-    `rows` are the inputs and targets of a sample in a file of arrays.
-    """
+    """Facts of a dataset that a run needs first, 0 where none applies; `rows` are a sample's arrays."""
 
     train_samples: int
     validation_samples: int
@@ -128,10 +125,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """The facts of a resolved experiment's dataset; the user's own data is looked through for them.
-
-    Raises ProblemError of kind `REQUEST` where it cannot be used, or not be kept on the device.
-    """
+    """The facts of a resolved experiment's dataset; looks through the user's own. Raises ProblemError."""
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
@@ -164,7 +158,11 @@ def load_source(
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
     if experiment.dataset == SYNTHETIC_REGRESSION:
-        return Resident(_regression(experiment), None, experiment, device)
+        generator, samples = torch.Generator().manual_seed(experiment.seed), experiment.samples
+        inputs = torch.randn(samples, REGRESSION_FEATURES, generator=generator)
+        weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
+        noise = torch.randn(samples, 1, generator=generator)
+        return Resident(DataSplit(inputs, inputs @ weights + _NOISE * noise), None, experiment, device)
     return load_pictures(experiment, channels, device, memory_format)
 
 
@@ -179,14 +177,6 @@ def _synthetic(
     labels = torch.randint(classes, (samples,), generator=generator, device=device)
     drawn = pictures.contiguous(memory_format=memory_format), labels
     return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
-
-
-def _regression(experiment: Experiment) -> DataSplit:
-    generator = torch.Generator().manual_seed(experiment.seed)
-    inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
-    weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
-    noise = torch.randn(experiment.samples, 1, generator=generator)
-    return DataSplit(inputs, inputs @ weights + _NOISE * noise)
 
 
 _LABEL_BYTES = 8

@@ -62,10 +62,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raises ProblemError where files are not pictures, or where the settings do not fit them.
-
-    Reads the headers of up to some 3,000 pictures, evenly spaced over a larger folder.
-    """
+    """Raises ProblemError where files, at most some 3,000, are no pictures, or settings do not fit them."""
     files = [file for file, _ in (*folder.train, *folder.validation)]
     checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]

@@ -105,10 +105,7 @@ def is_downloaded(name: str) -> bool:
 
 
 def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Downloads a set; yields the fraction done, None while it unpacks. Leaves nothing when it must end.
-
-    Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
-    """
+    """Downloads a set; yields the fraction done, None while it unpacks. Raises ProblemError."""
     if is_downloaded(name):
         return
     folder = datasets_folder()
@@ -127,10 +124,7 @@ def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
 
 
 def whole(name: str) -> tuple[DataSplit, DataSplit]:
-    """All training and validation pictures: bytes (samples, channels, height, width) and classes (samples,).
-
-    Raises ProblemError where they cannot be read.
-    """
+    """All pictures, bytes (samples, channels, height, width), and classes (samples,). Raises ProblemError."""
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -51,8 +52,10 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
     if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
     needed = samples * sample_bytes / BYTES_PER_GIB
-    free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
-    free = min(free, experiment.memory_cap_gib or free)
+    device, free_bytes = torch.device(experiment.device), psutil.virtual_memory().available
+    if device.type == "cuda":
+        free_bytes = torch.cuda.mem_get_info(device)[0]
+    free = min(free_bytes / BYTES_PER_GIB, experiment.memory_cap_gib or math.inf)
     if needed > free:
         takes = f"{samples:,} samples take {needed:,.2f} GiB"
         message = f"is on, but {takes} and only {free:,.2f} GiB are free there."
@@ -72,7 +75,11 @@ def load_pictures(
     is_varied = experiment.data.augment and not by_loaders
     augment = ShiftAndFlip(experiment.seed, device) if is_varied else None
     if is_kept(experiment):
-        return Resident(*_splits(experiment), experiment, device, prepare, augment)
+        if experiment.dataset in _KEPT_ON_REQUEST:
+            splits = loaded_whole(_pictures(experiment), experiment.data)
+        else:
+            splits = _read_splits(experiment.dataset)
+        return Resident(*splits, experiment, device, prepare, augment)
     return Loaded(_pictures(experiment), experiment, device, prepare, augment)
 
 
@@ -98,12 +105,6 @@ def _look(experiment: Experiment) -> tuple[Colours | None, int]:
             return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
     picture_set = SETS[experiment.dataset]
     return picture_set.colours, picture_set.image_size
-
-
-def _splits(experiment: Experiment) -> tuple[DataSplit, DataSplit]:
-    if experiment.dataset in _KEPT_ON_REQUEST:
-        return loaded_whole(_pictures(experiment), experiment.data)
-    return _read_splits(experiment.dataset)
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
@@ -132,22 +133,13 @@ def _pictures(experiment: Experiment) -> Pictures:
     return HeldPictures(functools.partial(_read_splits, experiment.dataset), *sizes)
 
 
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
-
-
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
 # of ITU-R BT.601, as Pillow's own grey
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `picture_events` uses, so that it does not count as the run's memory. Never fails.
-
-    Call it before the idle level of memory is taken.
-    """
+    """Loads what `picture_events` uses, before the idle level of memory is taken. Never fails."""
     if experiment.dataset in _PICTURED:
         # if this fails, `picture_events` says why
         with suppress(Exception):
@@ -155,10 +147,7 @@ def prepare_pictures(experiment: Experiment) -> None:
 
 
 def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
-    """The event with the pictures; none for text and drawn data. Never fails.
-
-    Call it before the first step. It draws no random number and takes no device memory.
-    """
+    """The event with the pictures, if any, before the first step; draws no random number. Never fails."""
     event: events.Pictures | Log | None
     try:
         sheet = _sheet(experiment, source)

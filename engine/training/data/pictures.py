@@ -100,10 +100,7 @@ FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 class FakePictures(Pictures):
-    """`Pictures` as torchvision's FakeData draws them, validation after training.
-
-    torchvision itself reseeds the global generators, and so dropout's, for each picture.
-    """
+    """As torchvision's FakeData draws them, but for its reseeding of the global generators."""
 
     train_samples = FAKE_TRAIN_SAMPLES
     validation_samples = FAKE_VALIDATION_SAMPLES

@@ -96,10 +96,7 @@ def text_entries() -> tuple[DatasetEntry, ...]:
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:
-    """The batches of a resolved experiment: tokens and the tokens after them, int64 (batch, sequence).
-
-    Raises ProblemError where there is no text, or less than a sequence of it.
-    """
+    """The batches of a resolved experiment: tokens and those after them, int64. Raises ProblemError."""
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
     is_own = experiment.dataset == TEXT_FOLDER
@@ -111,19 +108,13 @@ def load_text(experiment: Experiment, device: torch.device) -> Source:
 
 
 def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
-    """The top-level modules of Python's standard library, about 4 MB, for training and for validation.
-
-    Sorted by name, so that the same Python always gives the same bytes.
-    """
+    """The top-level modules of Python's standard library, by name, to train and to validate on."""
     library = folder or Path(sysconfig.get_path("stdlib"))
     return _split([path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()])
 
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
-    """The text of all files below a folder, for training and for validation; sorted by name.
-
-    Of fewer than ten files the last tenth of the text validates. Raises ProblemError.
-    """
+    """A folder's text, sorted, to train and to validate on (every tenth file). Raises ProblemError."""
     files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))

@@ -21,11 +21,7 @@ from engine.training.models.transformers import build_transformers_model
 
 
 def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
-    """The mean loss over a batch's samples, or over all tokens of its sequences.
-
-    `label_smoothing` is the probability (0 to 1) that is spread evenly over all classes; a regression with
-    it is refused before the run.
-    """
+    """The mean loss over a batch's samples, or over all tokens of its sequences."""
     if task == "regression":
         return mse_loss
     if task == "language":
@@ -75,10 +71,7 @@ _MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its
 
 
 class SmallCnn(nn.Module):
-    """Four convolutions and one linear layer, for pictures of at least 8 pixels per side.
-
-    Takes (batch, channels, height, width) and returns logits (batch, num_classes).
-    """
+    """Pictures (batch, channels, height, width) of 8 or more pixels per side to logits (batch, classes)."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()

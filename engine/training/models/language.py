@@ -73,10 +73,7 @@ class Decoder(nn.Module):
 
 
 class CausalLanguageModel(nn.Module):
-    """A decoder and its projection: tokens in, logits (batch, sequence, vocabulary) out.
-
-    Its parts have the same names as in `LlamaForCausalLM`: `model.layers.0.self_attn`, `lm_head`.
-    """
+    """Tokens in, logits (batch, sequence, vocabulary) out; its parts are named as in `LlamaForCausalLM`."""
 
     def __init__(self, llama: Any) -> None:
         super().__init__()
@@ -105,11 +102,7 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
 
 
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
-    """A model with random float32 weights, on the CPU; reseeds torch's global generator.
-
-    That takes four bytes of the machine's memory per parameter, 32 GiB for the largest with its own
-    vocabulary. Raises ProblemError where less is free.
-    """
+    """A model with random float32 weights, on the CPU; reseeds torch. Raises ProblemError without memory."""
     check_host_memory(name, SHAPES[name].parameters(vocabulary))
     with quiet():
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))

@@ -61,10 +61,7 @@ def check_host_memory(name: str, parameters: int) -> None:
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Builds a model whose weights depend only on the seed; reseeds torch's global generator.
-
-    Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
-    """
+    """Builds a model with weights by the seed; reseeds torch's generator. Raises ProblemError."""
     parameters = 0
     # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
     with suppress(Exception), Weightless():
@@ -75,10 +72,7 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """The model's outputs for a small batch; neither model nor random numbers change.
-
-    None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
-    """
+    """The model's outputs for a small batch, None without weights; neither it nor random numbers change."""
     if any(parameter.is_meta for parameter in model.parameters()):
         return None
     with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():

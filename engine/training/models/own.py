@@ -83,10 +83,7 @@ class OwnFile:
         return function
 
     def build(self) -> nn.Module:
-        """The model, with weights that depend only on the seed; reseeds all global generators.
-
-        Raises ProblemError where the file's function returns anything else.
-        """
+        """The model, with weights by the seed; reseeds all global generators. Raises ProblemError."""
         make = self.required(self._model_name)
         seed_everything(self._seed)
         model, call = make(), f"{self._model_name}()"

@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 from engine.experiment.experiment import setting_problem
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 
 
 class Around(nn.Module):
@@ -62,11 +62,13 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
     reads, runs as its parent does. Raises ProblemError for a pattern that matches nothing.
     """
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
-    problems = [
-        _matches_nothing(pattern, list(modules))
-        for pattern in patterns
-        if not any(fnmatchcase(name, pattern) for name in modules)
-    ]
+    outer = ", ".join(name for name in modules if "." not in name)
+    remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
+    problems = []
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in modules):
+            message = f"has '{pattern}', but no part of the model has such a name."
+            problems.append(setting_problem("step.fp32_modules", message, remedy, value=pattern))
     if problems:
         raise ProblemError(*problems)
     names = tuple(name for name in modules if any(fnmatchcase(name, pattern) for pattern in patterns))
@@ -107,13 +109,6 @@ def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, list):
         return [change(part) for part in value]
     return {key: change(part) for key, part in value.items()} if isinstance(value, dict) else value
-
-
-def _matches_nothing(pattern: str, names: list[str]) -> Problem:
-    outer = ", ".join(name for name in names if "." not in name)
-    remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
-    message = f"has '{pattern}', but no part of the model has such a name."
-    return setting_problem("step.fp32_modules", message, remedy, value=pattern)
 
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)

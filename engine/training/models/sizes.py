@@ -22,10 +22,7 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matrix products that is not a multiple of 8, and the layers that have it.
-
-    `is_given`: by the data, as the inputs of the first layer and the outputs of the last are.
-    """
+    """A size of matrix products that is no multiple of 8; `is_given` by the data, as the first inputs are."""
 
     side: Literal["inputs", "outputs"]
     size: int
@@ -52,10 +49,7 @@ def odd_sizes(model: nn.Module) -> list[OddSize]:
 
 
 def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
-    """A finding for each odd size of a layer's matrix product, which names the first layer that has it.
-
-    What the data give is only a note.
-    """
+    """A finding for each odd size of a layer's matrix product; what the data give is only a note."""
     found = []
     for odd in odd_sizes(model):
         first, *others = odd.layers
@@ -76,13 +70,13 @@ def _finding(severity: Severity, message: str, remedy: str, count: int = 1) -> F
 
 
 def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    return [(name, module) for name, module in model.named_modules() if _is_product(module)]
-
-
-def _is_product(module: nn.Module) -> bool:
     # a depthwise convolution is none
-    is_dense = isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
-    return is_dense or isinstance(module, nn.Linear)
+    return [
+        (name, it)
+        for name, it in model.named_modules()
+        if isinstance(it, nn.Linear)
+        or (isinstance(it, _Convolution) and (it.groups == 1 or it.in_channels > it.groups))
+    ]
 
 
 def _sizes(module: nn.Module) -> tuple[int, int]:

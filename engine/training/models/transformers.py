@@ -60,10 +60,7 @@ class Architecture:
 def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
-    """The default configuration of a model's type, with its overrides. Raises ProblemError.
-
-    For text `num_classes` is the vocabulary; 0 means `OWN_CLASSES`.
-    """
+    """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
     library, head = (
         libraries.imported(TRANSFORMERS.package),
         libraries.heads_by_type()[name.partition(":")[2]],
@@ -232,7 +229,9 @@ def build_transformers_model(
     not take what is asked of it.
     """
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
-    _check_length(name, architecture, sequence_length)
+    longest = architecture.longest
+    if longest is not None and sequence_length > longest:
+        raise ProblemError(_too_long(sequence_length, f"{name} takes at most {longest:,}", longest))
 
     def construct() -> nn.Module:
         with quiet():
@@ -273,12 +272,6 @@ def drawn_batch(
     generator = torch.Generator().manual_seed(seed)
     inputs = _drawn_inputs(architecture, samples, sequence_length, generator)
     return inputs, torch.randint(architecture.classes, (samples,), generator=generator)
-
-
-def _check_length(name: str, architecture: Architecture, sequence_length: int) -> None:
-    longest = architecture.longest
-    if longest is not None and sequence_length > longest:
-        raise ProblemError(_too_long(sequence_length, f"{name} takes at most {longest:,}", longest))
 
 
 def _too_long(sequence_length: int, why: str, most: int) -> Problem:

@@ -96,10 +96,7 @@ class Weightless(TorchFunctionMode):
 
 
 def fill_with_fakes(model: nn.Module) -> None:
-    """Gives the model new parameters and buffers of the same shapes, on the CPU; call it in fake tensor mode.
-
-    Buffers keep their dtype, and a parameter that several modules share stays shared.
-    """
+    """Gives the model new weights of the same shapes and dtypes, on the CPU; call it in fake tensor mode."""
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():
         for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:

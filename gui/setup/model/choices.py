@@ -57,10 +57,17 @@ def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) ->
     if code is not None and (models := models_in(code))[1:]:
         groups.append(Group(code.file, [Row(name) for name in models], turn=-2))
     entries = {entry.name: entry for entry in (*catalog.models, *catalog.library_models)}
-    rows = [_recent_row(name, entries.get(name)) for name in recent]
-    if rows:
+    if recent:
+        rows = (_recent_row(name, entries.get(name)) for name in recent)
         groups.append(Group("Recent", [row for row in rows if row is not None], turn=-1))
-    return [*groups, *_families(entries.values())]
+    # by family, smallest first; unknown sizes are in the order of the catalog
+    families: dict[str, list[ModelEntry]] = {}
+    for model in entries.values():
+        families.setdefault(model.family, []).append(model)
+    for family, members in families.items():
+        members.sort(key=lambda model: model.parameters or 0)
+        groups.append(Group(family, [Row(model.name, _size(model)) for model in members]))
+    return groups
 
 
 def models_in(code: Code) -> tuple[str, ...]:
@@ -90,23 +97,6 @@ def short_folder(folder: str | Path) -> str:
 
 
 _LONGEST_FOLDER = 28
-
-
-def _families(models: Iterable[ModelEntry]) -> list[Group]:
-    """The models by family, smallest first; unknown sizes are in the order of the catalog."""
-    families: dict[str, list[ModelEntry]] = {}
-    for model in models:
-        families.setdefault(model.family, []).append(model)
-    return [
-        Group(
-            family,
-            [
-                Row(model.name, _size(model))
-                for model in sorted(members, key=lambda model: model.parameters or 0)
-            ],
-        )
-        for family, members in families.items()
-    ]
 
 
 def parameters_words(model: ModelEntry | None) -> str:

@@ -80,7 +80,7 @@ class ModelPicker(QObject):
         self._panel.put(draft)
 
     def differs(self, draft: Draft) -> bool:
-        """Whether the draft keeps other code than its file has now."""
+        """Returns True if the draft keeps other code than its file has now."""
         return self._file.differs(draft)
 
     def use_file(self) -> None:
@@ -187,7 +187,7 @@ class FileOnDisk:
         self._read: Code | Problem | None = None
 
     def read(self, code: Code) -> Code | Problem:
-        """What the file of `code` holds now, or why it cannot be read."""
+        """Reads what the file of `code` holds now, or why it cannot be read."""
         place = code.place
         if (problem := remote_problem(place)) is not None and not self._is_named(place):
             return problem
@@ -216,7 +216,7 @@ class FileOnDisk:
         return (draft if is_same else draft.with_change("code", found.to_json())), None
 
     def differs(self, draft: Draft) -> bool:
-        """Whether the draft keeps the code of a run or preset, and its file is there with other code."""
+        """Returns True if the draft keeps the code of a run or preset, and its file has other code."""
         code = draft.code
         if code is None or not draft.has_kept_code:
             return False
@@ -226,9 +226,7 @@ class FileOnDisk:
     def use(self, draft: Draft) -> Draft:
         """The draft with the code on disk in place of what it keeps, and its dataset. Raises ProblemError."""
         code = draft.code
-        if code is None:
-            return draft
-        return draft.with_code(read_code(code.place), draft.model.class_name)
+        return draft if code is None else draft.with_code(read_code(code.place), draft.model.class_name)
 
 
 def opened(draft: Draft, name: str) -> Draft:
@@ -258,17 +256,13 @@ def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
         return draft, None
     if (problem := remote_problem(name)) is not None:
         return draft, problem
-    if not _is_whole(name) and _is_there(name):
+    if not (name.startswith("~") or Path(name).is_absolute()) and _is_there(name):
         # only who wrote a path that is not whole knows which folder it is in
         return draft, None
     try:
         return opened(draft, name), None
     except ProblemError as error:
         return draft, error.problem
-
-
-def _is_whole(name: str) -> bool:
-    return name.startswith("~") or Path(name).is_absolute()
 
 
 def _is_there(model: ModelRef) -> bool:

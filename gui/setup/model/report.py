@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -12,6 +13,7 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import one_line, printable
 from engine.protocol.advice import Checked, Finding, ModuleRow
+from engine.words.numbers import counted
 from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
 from gui.setup.panel import SetupPanel
@@ -63,10 +65,13 @@ class CheckReport(QDialog):
         rows: tuple[ModuleRow, ...]
         if isinstance(answer, Problem):
             words, rows = "It was not checked.", ()
-            blocks = [_block("", answer.message, answer.remedy)]
+            blocks = [_block("", answer)]
         else:
             words, rows = summary(answer), answer.tree
-            blocks = [_finding(finding) for finding in answer.findings]
+            blocks = [
+                _block(" · ".join(filter(None, (_SEVERITIES[finding.severity], finding.place))), finding)
+                for finding in answer.findings
+            ]
         self._begin(experiment, words)
         holder = QWidget()
         column = in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
@@ -100,30 +105,21 @@ class CheckReport(QDialog):
 
 def summary(checked: Checked) -> str:
     """How many findings there are, and what passed through the model."""
-    counts = dict.fromkeys(_SEVERITIES, 0)
-    for finding in checked.findings:
-        counts[finding.severity] += 1
-    words = [f"{count:,} {name}" + ("s" if count > 1 else "") for name, count in counts.items() if count]
+    counts = Counter[str](finding.severity for finding in checked.findings)
+    words = [counted(counts[name], name) for name in _SEVERITIES if counts[name]]
     facts = [f"{checked.parameters:,} parameters"] if checked.parameters else []
-    facts += [
-        f"{what} {text}"
-        for what, text in (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
-        if text
-    ]
+    facts += [f"{name} {text}" for name in ("inputs", "outputs", "loss") if (text := getattr(checked, name))]
     found = f"{', '.join(words).capitalize()}." if words else _NOTHING
     return f"{found} {'; '.join(facts).capitalize()}." if facts else found
 
 
-def _finding(finding: Finding) -> QFrame:
-    head = _SEVERITIES[finding.severity] + (f" · {finding.place}" if finding.place else "")
-    return _block(head, finding.message, finding.remedy, finding.detail)
-
-
-def _block(head: str, message: str, remedy: str, detail: str = "") -> QFrame:
+def _block(head: str, told: Problem | Finding) -> QFrame:
     block = QFrame()
     block.setProperty("surface", "chip")
     column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
-    for text, role in ((head, "heading"), (message, "strong"), (remedy, "body"), (detail.rstrip(), "code")):
+    detail = told.detail.rstrip() if isinstance(told, Finding) else ""
+    texts = {"heading": head, "strong": told.message, "body": told.remedy, "code": detail}
+    for role, text in texts.items():
         if text:
             line = label(text, role)
             line.setWordWrap(role != "code")

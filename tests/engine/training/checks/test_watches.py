@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.protocol.advice import FindingKind
-from engine.training.checks.tree import ModuleTree
+from engine.training.checks.places import ModuleTree
 from engine.training.checks.watches import LossWatch
 from engine.training.models.weightless import AsOnCuda
 
